@@ -88,6 +88,14 @@ class Browser:
             seen = self.script("return document.body.innerText")
             raise AssertionError(f"not within {_WAIT_S:.0f} s: {what}\n{seen}") from error
 
+    def module(self, file: str, body: str, argument: object = None) -> Any:
+        """Run `body` with a module of the page's, as `module`, and arguments[0]; its result."""
+        script = (
+            "const [argument, done] = arguments; const run = (module) => "
+            f"(function () {{ {body} }})(argument); import('/static/{file}').then(run).then(done);"
+        )
+        return self.driver.execute_async_script(script, argument)
+
     def media(self, **features: str) -> None:
         """Set media features, such as prefers_color_scheme="dark"."""
         listed = [

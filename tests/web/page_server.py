@@ -90,16 +90,16 @@ class Shop:
 
 
 @contextmanager
-def shop() -> Iterator[Shop]:
-    """A worker of SHOP with two empty partitions."""
+def shop(topology: Topology = SHOP) -> Iterator[Shop]:
+    """A worker of SHOP, or of another topology, with two empty partitions."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="worker", daemon=True)
     thread.start()
-    held = Held(SHOP, (0, 1))
-    live = LiveTopology(SHOP, held)
+    held = Held(topology, (0, 1))
+    live = LiveTopology(topology, held)
     live.ready((0, 1))
     address = listen(LOOPBACK, 0)
-    distribution = {address.canonical_url: {SHOP.source: [0, 1]}}
+    distribution = {address.canonical_url: {topology.source: [0, 1]}}
     ended = asyncio.Event()
     served = threading.Event()
 

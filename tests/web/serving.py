@@ -19,6 +19,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.partition import PartitionProcessor
+from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology, View
 from slidestat.live.looks import Looks
 from slidestat.live.observed import Observed
@@ -26,8 +27,10 @@ from slidestat.options import LOOPBACK
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.repartition.behind import Behind
 from slidestat.schemas.emission import Emission
-from slidestat.schemas.query import PartitionStatus
+from slidestat.schemas.query import KeyHistory, PartitionStatus
+from slidestat.schemas.sequence import kinds
 from slidestat.web.address import WebAddress, listen
+from slidestat.web.answers.history import History
 from slidestat.web.connections import LimitedSite
 from slidestat.web.peers import Peers
 from slidestat.web.server import application, runner
@@ -65,6 +68,8 @@ class Held:
         self.topology = topology
         self.observed = Observed(topology.name)
         self.output: list[Emission] = []
+        self.cut_at: int | None = None
+        self.refusal: SlidestatError | None = None
         self._stores = {number: MemoryStore() for number in partitions}
         self.processors = {
             number: self._processor(number, store) for number, store in self._stores.items()
@@ -105,11 +110,18 @@ class Held:
         self.observed.emitted(partition, effects.emissions, started)
         self.output += [JsonCodec().decode(value) for _, value, _ in effects.emissions]
 
-    async def history(
-        self, _topology: Topology | Referee, _partition: int, key: str
-    ) -> list[Emission]:
-        """What the output topic has of a key."""
-        return [emission for emission in self.output if emission.key == key]
+    async def history(self, topology: Topology | Referee, _partition: int, key: str) -> KeyHistory:
+        """Return what the output topic has of a key, but windows that end up to `cut_at`."""
+        if self.refusal is not None:
+            raise self.refusal
+        found = [
+            emission
+            for emission in self.output
+            if emission.key == key and emission.window_end_ms > (self.cut_at or 0)
+        ]
+        kind = kinds(is_sequence=topology.is_sequence).key_history
+        cut = None if self.cut_at is None else "older records were not read"
+        return kind(topology.name, key, found, self.cut_at, cut)
 
     def flush(self) -> None:
         """As each second."""
@@ -204,13 +216,16 @@ async def serving_of(
             await worker.runner.cleanup()
 
 
-async def start(address: WebAddress, live: LiveTopology, peers: Peers) -> Served:
-    """Serve at an address."""
+async def start(
+    address: WebAddress, live: LiveTopology, peers: Peers, history: History | None = None
+) -> Served:
+    """Serve at an address; histories are what was emitted here, unless others are given."""
     held = live.held
     assert isinstance(held, Held)
     looks = Looks()
     looks.open(asyncio.get_running_loop())
-    made = application({live.topology.name: live}, peers, address, lambda: 0, held.history, looks)
+    topologies = {live.topology.name: live}
+    made = application(topologies, peers, address, lambda: 0, history or held.history, looks)
     served = Served(address, live, runner(made))
     await served.runner.setup()
     await LimitedSite(served.runner, address.listener).start()

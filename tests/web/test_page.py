@@ -9,7 +9,9 @@ import msgspec
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from slidestat.declare.statistics import Mean, TopItems
+from slidestat.declare.statistics import Count, Mean, TopItems
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
 from tests.web.browser import Browser
 from tests.web.page_server import SHOP, Shop, shop
 
@@ -148,6 +150,221 @@ def test_what_was_emitted_before_is_drawn(browser: Browser, worker: Shop) -> Non
     text.clear()
     text.send_keys("7s", Keys.ENTER)
     browser.until(lambda: "count, 7s, over time: 1 points" in drawn(), "from now on")
+
+
+# Of the chart over time: how many pixels of one column are of the line, and how many are hatched.
+# The column is at a share of the way from the first point to the last.
+INK = """
+const [place, share, strip] = [document.querySelector(arguments[0]), arguments[1], arguments[2]];
+const [canvas, over] = [place.querySelector("canvas"), place.querySelector(".u-over")];
+const left = strip ? (0.06 / 1.06) * over.offsetWidth : 0;
+const x = Math.round(over.offsetLeft + left + share * (over.offsetWidth - left));
+const [width, height] = [1, over.offsetHeight];
+const column = Object.assign(document.createElement("canvas"), { width, height }).getContext("2d");
+column.drawImage(canvas, -x, -over.offsetTop);
+const { data } = column.getImageData(0, 0, width, height);
+const found = { line: 0, hatch: 0 };
+for (let i = 0; i < data.length; i += 4) {
+  const [red, green, blue, opaque] = data.slice(i, i + 4);
+  if (opaque > 200 && red < 60 && green > 80 && green < 130) found.line += 1;
+  else if (i > 3.2 * height) continue; // Words are there.
+  else if (opaque > 50 && Math.abs(red - 82) < 30 && Math.abs(blue - 108) < 30) found.hatch += 1;
+}
+return found;
+"""
+
+
+def ink(browser: Browser, share: float, *, strip: bool = False) -> tuple[bool, bool]:
+    """Whether there is a line, and whether it is hatched, at a share of the way."""
+    found = browser.script(INK, "#over-time", share, strip)
+    return found["line"] > 0, found["hatch"] > 3
+
+
+def drawn(browser: Browser) -> str:
+    """What the chart over time is to those who cannot see it."""
+    return browser.find("#over-time").get_attribute("aria-label") or ""
+
+
+def test_silence_has_no_line(browser: Browser, worker: Shop) -> None:
+    """No line leads over ticks at which a key had no new events: what is on either side is drawn,
+    also a point that is alone, and nothing is said to be missing.
+    """
+    worker.sell(["a"] * 100 + ["c"] * 200 + ["a"] + ["c"] * 199 + ["a"] * 100)
+    browser.media(prefers_color_scheme="light")
+    browser.open(page(worker, "a"))
+    browser.until(lambda: "2 stretches without new events;" in drawn(browser), "its silence")
+    assert "not read" not in drawn(browser)
+    assert ink(browser, 50 / 600) == (True, False)
+    assert ink(browser, 200 / 600) == (False, False)
+    assert ink(browser, 400 / 600) == (False, False)
+    assert ink(browser, 550 / 600) == (True, False)
+    lonely = [ink(browser, share / 600)[0] for share in range(280, 320)]
+    assert any(lonely), "the point that is alone"
+    assert browser.text("#over-time-hint").endswith("since this key was opened")
+
+
+def test_what_was_cut_off_is_told(browser: Browser, worker: Shop) -> None:
+    """Where the history was not read to its beginning the page has the answer's words, and the
+    drawing a strip that is neither a line nor silence.
+    """
+    worker.sell(["a"] * 100 + ["c"] * 200 + ["a"] * 100)
+    worker.held.cut_at = worker.held.output[2].window_end_ms
+    browser.media(prefers_color_scheme="light")
+    browser.open(page(worker, "a"))
+    told = "live since this key was opened. older records were not read"
+    browser.until(lambda: told in browser.text("#over-time-hint"), "the answer's words")
+    assert "1 stretch without new events, 1 not read;" in drawn(browser)
+    assert ink(browser, -0.03, strip=True) == (False, True)
+    assert ink(browser, 0.02, strip=True) == (True, False)
+
+
+def test_a_history_that_cannot_be_read_is_told(browser: Browser, worker: Shop) -> None:
+    """The reason is there, and what is drawn begins with the page."""
+    worker.held.refusal = SlidestatError("The topic 'shop-statistics' cannot be read: gone.", "")
+    worker.sell(["a"] * 95)
+    browser.open(page(worker, "a"))
+    told = "What was written out cannot be read: The topic 'shop-statistics' cannot be read: gone."
+    browser.until(lambda: told in browser.text("#over-time-hint"), "the reason")
+    assert "1 points, 1 not read;" in drawn(browser)
+    browser.errors()  # 500 for the history
+
+
+def test_what_the_page_was_not_told_is_read_again(browser: Browser, worker: Shop) -> None:
+    """A page that was paused leaves no line over what it missed: it reads that again where windows
+    are written out, and marks it as not read where they are not.
+    """
+    worker.sell(["a"] * 95)
+    browser.media(prefers_color_scheme="light")
+    browser.open(page(worker, "a", "?window=7s"))
+    browser.until(lambda: "count, 7s, over time: 1 points" in drawn(browser), "from now on")
+    browser.find("#pause").click()
+    worker.sell(["a"] * 200)
+    browser.find("#pause").click()
+    browser.until(lambda: "2 points, 1 not read;" in drawn(browser), "what it was not told")
+    assert ink(browser, 0.5) == (False, True)
+
+    (button,) = [b for b in browser.all("#window-presets button") if b.text == "1m"]
+    button.click()
+    whole = re.compile(r"count, 1m, over time: 30 points; ")
+    browser.until(lambda: whole.match(drawn(browser)), "all of its emissions, and now")
+    assert ink(browser, 0.5) == (True, False)
+
+
+def test_event_time_that_goes_back(browser: Browser, worker: Shop) -> None:
+    """A worker that takes event time up again further back leaves no points out of order, whatever
+    was drawn of the time after.
+    """
+    worker.sell(["a"])
+    browser.open(page(worker))
+    points = browser.module(
+        "key.js",
+        "const key = { points: new Map() };"
+        "for (const x of [1, 3, 5, 7, 2, 4]) module.Key.prototype.remember.call(key, 's', [x, x]);"
+        "return key.points.get('s').map(([x]) => x);",
+    )
+    assert points == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("points", "known", "holes"),
+    [
+        # Written out at each tick, or with ticks at which there was nothing.
+        ([[0], [10], [20]], {"after": -1, "until": 20}, []),
+        ([[0], [10], [30]], {"after": -1, "until": 30}, [(10, 30, "silent")]),
+        ([[0], [10], [30]], {"after": 10, "until": 30}, [(10, 30, "silent")]),
+        ([[0], [10], [30]], {"after": 11, "until": 30}, [(10, 30, "unread")]),
+        ([[0], [10], [30]], {"after": -1, "until": 29}, [(10, 30, "unread")]),
+        ([[0], [10], [30]], None, [(10, 30, "unread")]),
+        # Between what was written out and what the page was told.
+        ([[0], [10], [19, 1]], None, []),
+        ([[0], [10], [21, 1], [22, 2]], None, [(10, 21, "unread")]),
+    ],
+)
+def test_which_stretches_have_no_line(
+    browser: Browser,
+    worker: Shop,
+    points: list[list[int]],
+    known: dict[str, int] | None,
+    holes: list[tuple[int, int, str]],
+) -> None:
+    """One with a tick in it that has no point; silent is what the topic was read over, and no
+    other.
+    """
+    browser.open(page(worker))
+    rows = [[p[0], 0, 0, 0, *p[1:]] for p in points]
+    found = browser.module(
+        "timeline.js",
+        "const [rows, known] = arguments[0];"
+        "const ticks = { everyX: 10, isSequence: false };"
+        "return module.holesOf(rows, ticks, known).map(({ from, to, kind }) => [from, to, kind]);",
+        [rows, known],
+    )
+    assert [tuple(hole) for hole in found] == holes
+
+
+def test_bounds_are_rounded_outward(browser: Browser, worker: Shop) -> None:
+    """A bound that is shown holds as well as the one that it was."""
+    browser.open(page(worker))
+    told = browser.module(
+        "format.js",
+        "return arguments[0].map((it) => [module.lowerText(it), module.upperText(it)])",
+        [8.8337255, -8.8337255, 1234567.5, 3, None],
+    )
+    assert told == [
+        ["8.83372", "8.83373"],
+        ["-8.83373", "-8.83372"],
+        ["1,234,560", "1,234,570"],
+        ["3", "3"],
+        ["\u2013", "\u2013"],
+    ]
+
+
+def test_figures_of_a_worker_that_is_gone(browser: Browser) -> None:
+    """They stay, and the page says of when they are."""
+    with shop() as gone:
+        gone.sell(["a"] * 20)
+        browser.open(page(gone, "a"))
+        browser.until(lambda: "count" in figures(browser), "figures")
+    told = r"The worker does not answer\. What is shown is of 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC\."
+    browser.until(lambda: re.fullmatch(told, browser.text("#connection")), "that it is gone")
+    browser.close()
+    browser.errors()
+
+
+def test_labels_of_an_axis_differ(browser: Browser, worker: Shop) -> None:
+    """However near to each other the values are."""
+    browser.open(page(worker))
+    for values, expected in [
+        ([0, 500, 1000], ["0", "500", "1K"]),
+        ([1_000_000, 1_000_005, 1_000_010], ["1M", "1.000005M", "1.00001M"]),
+        ([0.1, 0.1001, 0.1002], ["0.1", "0.1001", "0.1002"]),
+        ([7], ["7"]),
+    ]:
+        told = browser.module("format.js", "return module.axisTexts(arguments[0])", values)
+        assert told == expected
+
+
+def test_numbers_of_a_sequence_are_no_times(browser: Browser) -> None:
+    """Their axis has numbers, not dates."""
+    first = 300_000_000_000
+    topology = Topology(
+        name="shop",
+        source="requests",
+        time_format="sequence",
+        span="1000 events",
+        every="10 events",
+        windows=("20 events",),
+        statistics=(Count(),),
+    )
+    with shop(topology) as counted:
+        events = [{"key": "a", "time": first + i, "value": 1} for i in range(95)]
+        counted.bring(0, [msgspec.json.encode(event) for event in events])
+        browser.open(page(counted, "a"))
+        browser.until(lambda: "20 events, over time: 10 points; " in drawn(browser), "its history")
+        assert "windows end at 300,000,000,09" in browser.text("#key-place")
+        assert "UTC" not in browser.text("#key")
+        assert browser.texts("#over-time .u-legend .u-value")[0].startswith("300,000,000,09")
+        browser.close()
 
 
 def test_alerts_that_fire_are_shown(browser: Browser, worker: Shop) -> None:

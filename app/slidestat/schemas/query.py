@@ -112,12 +112,26 @@ class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
 
 
-class KeyHistory(msgspec.Struct, frozen=True):
-    """The emissions of a key among the newest records of the output topic."""
+class KeyHistory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The newest emissions of a key on the output topic, which is read from its end.
+
+    All that the topic has, unless it is cut off. A key has none of the ticks before which it had no
+    new events.
+    """
 
     topology: Annotated[str, Meta(description="name of the topology")]
     key: Annotated[str, Meta(description="the events' key")]
     emissions: Annotated[list[Emission], Meta(description="by window end, one for each")]
+    complete_after_ms: Annotated[
+        int | None,
+        Meta(
+            description="if it is cut off: the emissions of all windows that end after this are"
+            " here; left out if none is known to be"
+        ),
+    ] = None
+    cut: Annotated[
+        str | None, Meta(description="what was cut off, and why; left out if nothing was")
+    ] = None
 
 
 class KeyPage(msgspec.Struct, frozen=True):
@@ -158,6 +172,8 @@ class TopologyDescription(msgspec.Struct, frozen=True):
     span_events: Annotated[int | None, Meta(description="the same, for windows of a key's events")]
     windows: Annotated[list[str], Meta(description="windows that are emitted")]
     every: Annotated[str, Meta(description="time between two emissions")]
+    every_ms: Annotated[int | None, Meta(description="the same, of event times")]
+    every_seq: Annotated[int | None, Meta(description="the same, of numbers of a sequence")]
     lateness: Annotated[str, Meta(description="how far the watermark stays behind")]
     statistics: Annotated[list[StatisticDescription], Meta(description="what is kept")]
     workers: Annotated[list[WorkerDescription], Meta(description="who has its partitions")]

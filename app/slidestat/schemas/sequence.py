@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import AbsentParty, Emission, LostRecords
-from slidestat.schemas.query import KeyAlert, KeyAnswer
+from slidestat.schemas.query import KeyAlert, KeyAnswer, KeyHistory
 from slidestat.schemas.synopsis import PartyClock
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -142,6 +142,21 @@ class SequenceKeyAnswer(KeyAnswer, frozen=True):
     ] = None  # type: ignore[assignment]
 
 
+class SequenceKeyHistory(KeyHistory, frozen=True):
+    """The newest emissions of a key on the output topic, which is read from its end.
+
+    All that the topic has, unless it is cut off.
+    """
+
+    complete_after_ms: Annotated[
+        int | None,
+        Meta(
+            description="if it is cut off: the emissions of all windows that end after this are"
+            " here; left out if none is known to be"
+        ),
+    ] = msgspec.field(name="complete_after_seq", default=None)
+
+
 @dataclass(frozen=True)
 class Kinds:
     """The structs of one version."""
@@ -153,9 +168,12 @@ class Kinds:
     party_clock: type[PartyClock]
     key_alert: type[KeyAlert]
     key_answer: type[KeyAnswer]
+    key_history: type[KeyHistory]
 
 
-_OF_TIMES = Kinds(Emission, AbsentParty, LostRecords, AlertChange, PartyClock, KeyAlert, KeyAnswer)
+_OF_TIMES = Kinds(
+    Emission, AbsentParty, LostRecords, AlertChange, PartyClock, KeyAlert, KeyAnswer, KeyHistory
+)
 _OF_SEQUENCES = Kinds(
     SequenceEmission,
     SequenceAbsentParty,
@@ -164,6 +182,7 @@ _OF_SEQUENCES = Kinds(
     SequencePartyClock,
     SequenceKeyAlert,
     SequenceKeyAnswer,
+    SequenceKeyHistory,
 )
 
 

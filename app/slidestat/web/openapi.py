@@ -18,7 +18,7 @@ from slidestat.schemas.query import (
     TopologyList,
     TopologyStatus,
 )
-from slidestat.schemas.sequence import SequenceEmission, SequenceKeyAnswer
+from slidestat.schemas.sequence import SequenceEmission, SequenceKeyAnswer, SequenceKeyHistory
 from slidestat.web.answers.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
 
 _STRUCTS = (
@@ -26,6 +26,7 @@ _STRUCTS = (
     SequenceKeyAnswer,
     SequenceEmission,
     KeyHistory,
+    SequenceKeyHistory,
     KeyPage,
     TopologyDescription,
     TopologyList,
@@ -65,8 +66,9 @@ def openapi_document() -> dict[str, Any]:
         {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
     )
     any_key = key | {"in": "query"}
-    history = schemas["KeyHistory"]["properties"]["emissions"]
-    history["items"] = _either(Emission, SequenceEmission)
+    for history in ("KeyHistory", "SequenceKeyHistory"):
+        emissions = schemas[history]["properties"]["emissions"]
+        emissions["items"] = _either(Emission, SequenceEmission)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -278,7 +280,12 @@ def _get(
     *parameters: dict[str, Any],
     is_open: bool = False,
 ) -> dict[str, Any]:
-    reference = _either(KeyAnswer, SequenceKeyAnswer) if answer is KeyAnswer else _reference(answer)
+    reference = _reference(answer)
+    if answer is KeyAnswer:
+        reference = _either(KeyAnswer, SequenceKeyAnswer)
+    elif answer is KeyHistory:
+        # One without emissions that is not cut off is both.
+        reference = {"anyOf": [_reference(KeyHistory), _reference(SequenceKeyHistory)]}
     get: dict[str, Any] = {
         "operationId": operation,
         "summary": summary,

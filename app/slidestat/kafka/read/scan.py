@@ -56,18 +56,24 @@ def scan(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> Iterator[
 
 
 def scan_ranges(
-    consumer: Consumer, topic: str, ranges: Mapping[int, tuple[int, int]]
+    consumer: Consumer,
+    topic: str,
+    ranges: Mapping[int, tuple[int, int]],
+    *,
+    silence_s: float = _SILENCE_S,
 ) -> Iterator[Message]:
-    """The records of a topic from one offset to before another, by partition; as `scan`."""
+    """Yield the records of a topic from one offset to before another, by partition. Raises
+    KafkaException if the broker fails or is silent for `silence_s`.
+    """
     ends = {partition: end for partition, (start, end) in ranges.items() if start < end}
     if not ends:
         return
     consumer.assign([TopicPartition(topic, partition, ranges[partition][0]) for partition in ends])
-    deadline = time.monotonic() + _SILENCE_S
+    deadline = time.monotonic() + silence_s
     while ends:
         messages = consumer.consume(_FETCH_RECORDS, _WAIT_S)
         if messages:
-            deadline = time.monotonic() + _SILENCE_S
+            deadline = time.monotonic() + silence_s
         elif time.monotonic() > deadline:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         for message in messages:

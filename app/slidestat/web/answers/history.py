@@ -1,61 +1,97 @@
 """Read the past emissions of a key from the output topic, when somebody looks.
 
-A worker keeps no history: the topic has it. Its newest records are read, those of other keys as
-well, so a key among many may have few of its emissions there, or none.
+A worker keeps no history: the topic has it. It is read from its end, with the records of other
+keys, for a few seconds at most: the newest emissions are there, and what was cut off is told.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from glob import escape
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology, require_emissions
-from slidestat.kafka.read.emission_reader import EmissionReader
-from slidestat.schemas.emission import Emission
+from slidestat.engine.emissions.emission_codec import NotAnEmissionError
+from slidestat.engine.emissions.output_codec import AnyFormat
+from slidestat.kafka.read.newest_first import Clock, NewestFirst
+from slidestat.kafka.read.reading import reading
+from slidestat.schemas.emission import Emission, emission_key
+from slidestat.schemas.query import KeyHistory
+from slidestat.schemas.sequence import kinds
+from slidestat.text.figure_text import iso_time
 
 # Of a key's emissions, the newest.
 MOST_EMISSIONS = 300
+# Reading takes this much of the time of the worker's own work, whatever the topic's length.
+_MOST_RECORDS = 100_000
 _LONGEST_S = 4.0
 
 # Asked with a topology, a partition and a key of it.
-History = Callable[[Topology | Referee, int, str], Awaitable[list[Emission]]]
+History = Callable[[Topology | Referee, int, str], Awaitable[KeyHistory]]
 
 
 class OutputHistory:
     """Reads histories in a thread: the worker's own work goes on."""
 
-    def __init__(self, bootstrap: str, registry: str) -> None:
+    def __init__(self, bootstrap: str, registry: str, clock: Clock = time.monotonic) -> None:
         self._bootstrap = bootstrap
         self._registry = registry
+        self._clock = clock
 
-    async def __call__(
-        self, topology: Topology | Referee, partition: int, key: str
-    ) -> list[Emission]:
-        """The key's newest emissions among the last records of its partition, by window end; of
-        several with one end, the last.
+    async def __call__(self, topology: Topology | Referee, partition: int, key: str) -> KeyHistory:
+        """Return the key's newest emissions in its partition, by window end; of several with one
+        end, the last.
 
-        Costs a read of up to `TAIL_RECORDS` records, at most 4 s. Raises SlidestatError if the
-        broker, or the schema registry that they need, does not answer, and for rows.
+        Takes 4 s at most, and 100,000 records. Raises SlidestatError if the broker, or the schema
+        registry that they need, does not answer, and for rows.
         """
         if isinstance(topology, Topology):
             require_emissions(topology, "the history of a key")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, self._read, topology, partition, key)
 
-    def _read(self, topology: Topology | Referee, partition: int, key: str) -> list[Emission]:
-        reader = EmissionReader(
-            self._bootstrap,
-            topology.output_topic,
-            (partition,),
-            key_glob=escape(key),
-            once=True,
-            registry=self._registry,
-        )
+    def _read(self, topology: Topology | Referee, partition: int, key: str) -> KeyHistory:
+        decode = AnyFormat(self._registry).decode
+        of_topology = emission_key(topology.name, "", 0).partition(b'"",')[0]
+        of_key = emission_key(topology.name, key, 0).removesuffix(b"0]")
         newest: dict[int, Emission] = {}
-        until = time.monotonic() + _LONGEST_S
-        for batch in reader.batches():
-            newest.update({record.emission.window_end_ms: record.emission for record in batch})
-            if time.monotonic() > until:
-                break
-        return [newest[end] for end in sorted(newest)[-MOST_EMISSIONS:]]
+        records = 0
+        after: int | None = None
+        with reading(self._bootstrap, topology.output_topic) as consumer:
+            partition_read = NewestFirst(consumer, topology.output_topic, partition)
+            for piece in partition_read.pieces(self._clock() + _LONGEST_S, self._clock):
+                records += len(piece)
+                for message in reversed(piece):
+                    name = message.key() or b""
+                    if not name.startswith(of_topology):
+                        continue
+                    after = _window_end(name)
+                    if name.startswith(of_key) and after not in newest:
+                        try:
+                            newest[after] = decode(message.value() or b"")
+                        except NotAnEmissionError:
+                            continue
+                if len(newest) > MOST_EMISSIONS or records >= _MOST_RECORDS:
+                    break
+        ends = sorted(newest)
+        kept = [newest[end] for end in ends[-MOST_EMISSIONS:]]
+        if len(ends) > MOST_EMISSIONS:
+            after, why = ends[-MOST_EMISSIONS - 1], f"it has the newest {MOST_EMISSIONS} emissions"
+        elif partition_read.has_all:
+            after, why = None, None
+        elif records >= _MOST_RECORDS:
+            why = f"records before the newest {records:,} were not read"
+        else:
+            why = f"older records were not read in {_LONGEST_S:.0f} s"
+        kind = kinds(is_sequence=topology.is_sequence).key_history
+        return kind(topology.name, key, kept, after, why and _cut(after, why, topology))
+
+
+def _window_end(name: bytes) -> int:
+    return int(name[name.rindex(b",") + 1 : -1])
+
+
+def _cut(after: int | None, why: str, topology: Topology | Referee) -> str:
+    if after is None:
+        return f"The history is not known: {why}."
+    since = f"{after:,}" if topology.is_sequence else iso_time(after)
+    return f"The history begins after {since}: {why}."

@@ -9,7 +9,7 @@ from prometheus_client.exposition import choose_encoder
 from slidestat.declare.statistics.base import ListStatistic
 from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import View
-from slidestat.schemas.query import KeyHistory, KeyPage
+from slidestat.schemas.query import KeyPage
 from slidestat.web.answers.elsewhere import Elsewhere, in_two_places
 from slidestat.web.answers.figure_gauges import registry_of
 from slidestat.web.answers.here import Here, answering, checked
@@ -107,7 +107,7 @@ class KeyAnswers:
         return web.Response(body=encode(gauges), headers={"Content-Type": content_type})
 
     async def show_history(self, request: web.Request) -> web.Response:
-        """Answer with the emissions of a key at the end of the output topic."""
+        """Answer with the newest emissions of a key on the output topic."""
         live = self._here.topology(request)
         try:
             key, query = _key_of(request, place=-2)
@@ -124,8 +124,7 @@ class KeyAnswers:
             raise in_two_places(key, [f"partition {partition}" for partition in held])
         if held:
             async with self._histories.one():
-                emissions = await self._history(live.topology, held[0], key)
-            return json_response(KeyHistory(live.topology.name, key, emissions))
+                return json_response(await self._history(live.topology, held[0], key))
         return await self._elsewhere.answered(live, request, key, epoch, is_for_here=is_for_here)
 
 

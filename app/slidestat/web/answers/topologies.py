@@ -93,6 +93,8 @@ class TopologyAnswers:
             topology.span_length.length if topology.windows_of_events else None,
             list(topology.windows or (topology.span,)),
             topology.every,
+            None if topology.is_sequence else topology.every_ms,
+            topology.every_ms if topology.is_sequence else None,
             topology.lateness,
             [
                 StatisticDescription(label, statistic.kind)

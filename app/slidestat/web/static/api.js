@@ -52,10 +52,10 @@ export const keys = (topology, parameters) => get(`${of(topology)}/keys${query(p
 // A path cannot have these, however they are encoded: to a browser they are folders.
 const isFolder = (key) => key === "." || key === "..";
 
-export const history = async (topology, key) =>
-  (await get(isFolder(key)
+export const history = (topology, key) =>
+  get(isFolder(key)
     ? `${of(topology)}/key/history${query({ key })}`
-    : `${of(topology)}/keys/${encodeURIComponent(key)}/history`)).emissions;
+    : `${of(topology)}/keys/${encodeURIComponent(key)}/history`);
 export const figures = (topology, key, parameters) =>
   get(isFolder(key)
     ? `${of(topology)}/key${query({ key, ...parameters })}`

@@ -2,7 +2,7 @@
 // the estimate.
 
 import { h, svg } from "./dom.js";
-import { number } from "./format.js";
+import { lowerText, number, upperText } from "./format.js";
 
 const WIDTH = 100;
 const HEIGHT = 14;
@@ -17,7 +17,7 @@ export function bars(title, rows) {
       "tr",
       {},
       h("th", { scope: "row" }, name),
-      ...[estimate, lower, upper].map((value) => h("td", {}, number(value))),
+      ...[number(estimate), lowerText(lower), upperText(upper)].map((text) => h("td", {}, text)),
       h("td", { class: "bar" }, bar(along(lower), along(upper), along(estimate))),
     ),
   );

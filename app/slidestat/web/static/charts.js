@@ -1,7 +1,7 @@
 // Charts of an estimate inside the band between its lower and its upper bound, drawn by uPlot.
 
 import uPlot from "./vendor/uplot/uPlot.esm.js";
-import { compact, duration, lengthText, number, utc } from "./format.js";
+import { axisTexts, compact, duration, lengthText, lowerText, number, upperText, utc } from "./format.js";
 
 const HEIGHT = 230;
 
@@ -18,18 +18,86 @@ export class BandChart {
   constructor(element, x) {
     this.element = element;
     this.rows = [[], [], [], []];
-    this.chart = new uPlot(options(x, element.clientWidth), this.rows, element);
+    this.holes = [];
+    this.chart = new uPlot(options(x, element.clientWidth, this), this.rows, element);
     charts.add(this.chart);
     new ResizeObserver(() => this.fit()).observe(element);
   }
 
-  /** Show points [x, lower, upper, estimate] in order of x, and their name. */
-  show(points, name) {
+  /** Show points [x, lower, upper, estimate] in order of x, and their name; no line leads over
+   * `holes` ({from, to, kind}), of which one from -Infinity is what lies before the first point.
+   */
+  show(points, name, holes = []) {
+    this.holes = holes;
     this.rows = [0, 1, 2, 3].map((column) => points.map((point) => point[column]));
-    this.element.setAttribute("aria-label", summary(points, name));
+    this.element.setAttribute("aria-label", summary(points, name, holes));
     this.chart.setData(this.rows);
     // Without a pointer over the chart, its legend tells the last point.
     if (!(this.chart.cursor.left >= 0)) this.chart.setLegend({ idx: points.length - 1 });
+  }
+
+  /** The places of points that have no line on either side. */
+  get alone() {
+    const [xs, , , estimates] = this.rows;
+    const begins = new Set(this.holes.map(({ from }) => from));
+    const ends = new Set(this.holes.map(({ to }) => to));
+    const isCut = (i, j) => estimates[j] == null || (i < j ? begins : ends).has(xs[i]);
+    return [...xs.keys()].filter((i) => estimates[i] != null && isCut(i, i - 1) && isCut(i, i + 1));
+  }
+
+  /** What has no line, in pixels, from left to right. */
+  gaps(chart, ofNulls) {
+    const [least, most] = [chart.bbox.left, chart.bbox.left + chart.bbox.width];
+    const place = (x) => Math.min(most, Math.max(least, chart.valToPos(x, "x", true)));
+    const all = [...ofNulls, ...this.holes.map(({ from, to }) => [place(from), place(to)])];
+    const gaps = [];
+    for (const [from, to] of all.sort(([a], [b]) => a - b)) {
+      const last = gaps.at(-1);
+      if (last && from < last[1]) last[1] = Math.max(last[1], to);
+      else gaps.push([from, to]);
+    }
+    return gaps;
+  }
+
+  /** Mark the holes, below the lines: what was not read is hatched, what is silent stays empty. */
+  drawHoles(chart) {
+    const { ctx, bbox } = chart;
+    const scale = devicePixelRatio;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.strokeStyle = color("--hatch");
+    ctx.fillStyle = color("--muted");
+    ctx.font = `${11 * scale}px system-ui, sans-serif`;
+    ctx.textAlign = "center";
+    for (const { from, to, kind } of this.holes) {
+      const left = from === -Infinity ? bbox.left : chart.valToPos(from, "x", true);
+      const right = chart.valToPos(to, "x", true);
+      if (kind === "unread") hatch(ctx, left, Math.max(right, left + 2 * scale), bbox, 6 * scale);
+      const text = HOLES[kind];
+      if (ctx.measureText(text).width < right - left - 8 * scale) {
+        ctx.fillText(text, (left + right) / 2, bbox.top + bbox.height - 6 * scale);
+      }
+    }
+    ctx.restore();
+  }
+
+  /** Show the bounds of a point that is alone, where a band has no width. */
+  drawAlone(chart) {
+    const { ctx } = chart;
+    const [xs, lower, upper] = this.rows;
+    ctx.save();
+    ctx.strokeStyle = color("--band-edge");
+    ctx.lineWidth = 3 * devicePixelRatio;
+    for (const i of this.alone) {
+      const x = chart.valToPos(xs[i], "x", true);
+      ctx.beginPath();
+      ctx.moveTo(x, chart.valToPos(lower[i] ?? 0, "y", true));
+      ctx.lineTo(x, chart.valToPos(upper[i] ?? 0, "y", true));
+      ctx.stroke();
+    }
+    ctx.restore();
   }
 
   fit() {
@@ -38,11 +106,33 @@ export class BandChart {
   }
 }
 
+const HOLES = { silent: "no new events", unread: "not read" };
+
+function hatch(ctx, left, right, { top, height }, step) {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, right - left, height);
+  ctx.clip();
+  ctx.beginPath();
+  for (let x = left - height - ((left - height) % step); x < right; x += step) {
+    ctx.moveTo(x, top + height);
+    ctx.lineTo(x + height, top);
+  }
+  ctx.stroke();
+  ctx.restore();
+}
+
 /** Along the axis: event time, in seconds. */
 export const alongTime = {
   title: "window end, event time, UTC",
   time: true,
   value: (x) => (x === null ? "–" : utc(x * 1000)),
+};
+
+/** Along the axis: numbers of a sequence, which are no times. */
+export const alongSequence = {
+  title: "window end, number of the sequence",
+  value: (x) => (x === null ? "–" : number(x)),
 };
 
 /** Along the axis: the length of a window, as its logarithm. */
@@ -78,7 +168,7 @@ const CLOCK = [
   [0.001, "{HH}:{mm}:{ss}.{fff}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
 ];
 
-function options(x, width) {
+function options(x, width, band) {
   const axis = (more) => ({
     stroke: () => color("--muted"),
     font: "12px system-ui, sans-serif",
@@ -94,9 +184,11 @@ function options(x, width) {
       x.splits(least, most, Math.max(2, Math.floor(chart.width / 80)));
     horizontal.values = (_chart, splits) => splits.map(x.label);
   }
-  const bound = (label) => ({
+  const gaps = (chart, _series, _first, _last, ofNulls) => band.gaps(chart, ofNulls);
+  const bound = (label, text) => ({
     label,
-    value: (_chart, value) => number(value),
+    gaps,
+    value: (_chart, value) => text(value),
     stroke: () => color("--band-edge"),
     width: 1,
     points: { show: false },
@@ -105,41 +197,55 @@ function options(x, width) {
     width: width || 300,
     height: HEIGHT,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-    scales: { x: { time: x.time === true, range: (chart, least, most) => apart(chart, least, most, x) }, y: { range: { min: soft(0.1), max: soft(0.1) } } },
+    scales: { x: { time: x.time === true, range: (chart, least, most) => apart(chart, least, most, x, band) }, y: { range: { min: soft(0.1), max: soft(0.1) } } },
     cursor: { y: false, drag: { x: false } },
     legend: { markers: { show: false } },
-    axes: [axis(horizontal), axis({ size: 64, values: (_chart, splits) => splits.map(compact) })],
+    axes: [axis(horizontal), axis({ size: axisSize, values: (_chart, splits) => axisTexts(splits) })],
+    hooks: { drawClear: [(chart) => band.drawHoles(chart)], draw: [(chart) => band.drawAlone(chart)] },
     series: [
       { label: x.time ? "at" : x.title, value: (_chart, value) => x.value(value) },
-      bound("lower"),
-      bound("upper"),
+      bound("lower", lowerText),
+      bound("upper", upperText),
       {
         label: "estimate",
         value: (_chart, value) => number(value),
         stroke: () => color("--accent"),
         width: 2,
-        points: { size: 5, fill: () => color("--accent") },
+        gaps,
+        // Where points are too dense to be marked, one without a line would be seen nowhere.
+        points: { size: 5, fill: () => color("--accent"), filter: (_chart, _series, show) => (show ? null : band.alone) },
       },
     ],
     bands: [{ series: [2, 1], fill: () => color("--band") }],
   };
 }
 
-/** The ends of the axis; a single point in time stands in the middle of a minute. */
-function apart(chart, least, most, x) {
+/** The ends of the axis: a single point in time stands in the middle of a minute; what was not
+ * read before the first point has a strip of its own.
+ */
+function apart(chart, least, most, x, band) {
   const [xs] = chart.data;
-  if (xs.length !== 1) return [least, most];
-  return x.time ? [xs[0] - 30, xs[0] + 30] : [xs[0] - 1, xs[0] + 1];
+  if (xs.length === 1) [least, most] = x.time ? [xs[0] - 30, xs[0] + 30] : [xs[0] - 1, xs[0] + 1];
+  const hasPast = xs.length && band.holes.some(({ from }) => from === -Infinity);
+  return [hasPast ? least - 0.06 * (most - least) : least, most];
 }
+
+/** The room that the longest label of an axis takes. */
+const axisSize = (_chart, texts) => Math.max(64, 26 + 7 * Math.max(0, ...(texts ?? []).map((text) => text.length)));
 
 const soft = (pad) => ({ pad, soft: 0, mode: 2 });
 
 /** What the picture shows, in words. */
-function summary(points, name) {
+function summary(points, name, holes) {
+  const count = (wanted) => holes.filter(({ kind }) => kind === wanted).length;
+  const [silent, unread] = [count("silent"), count("unread")];
+  const without =
+    (silent ? `, ${silent} ${silent === 1 ? "stretch" : "stretches"} without new events` : "") +
+    (unread ? `, ${unread} not read` : "");
   if (!points.length) return `${name}: nothing to show yet`;
   const [, lower, upper, estimate] = points[points.length - 1];
   return (
-    `${name}: ${points.length} points; the last one is ${number(estimate)},` +
-    ` between ${number(lower)} and ${number(upper)}`
+    `${name}: ${points.length} points${without}; the last one is ${number(estimate)},` +
+    ` between ${lowerText(lower)} and ${upperText(upper)}`
   );
 }

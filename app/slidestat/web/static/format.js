@@ -3,17 +3,33 @@
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1_000], ["ms", 1]];
 const WORDS = { d: "day", h: "hour", m: "minute", s: "second", ms: "millisecond" };
 
-const six = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
+const sixDigits = (roundingMode) => new Intl.NumberFormat("en", { maximumSignificantDigits: 6, roundingMode });
+const [six, sixDown, sixUp] = ["halfExpand", "floor", "ceil"].map(sixDigits);
 const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
+const numberBy = (format) => (value) =>
+  value === null || value === undefined ? "–" : Number.isInteger(value) ? whole.format(value) : format.format(value);
+
 /** Six digits, or a dash for a figure that does not exist. */
-export const number = (value) =>
-  value === null || value === undefined ? "–" : Number.isInteger(value) ? whole.format(value) : six.format(value);
+export const number = numberBy(six);
+
+/** A bound holds as it is written, too: it is rounded outward. */
+export const lowerText = numberBy(sixDown);
+export const upperText = numberBy(sixUp);
 
 /** For axes: 1.2M. */
 export const compact = (value) => short.format(value);
+
+/** Labels of an axis, with as many digits as it takes to tell them apart. */
+export function axisTexts(values) {
+  for (let digits = 3; ; digits += 1) {
+    const format = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: digits });
+    const texts = values.map((value) => format.format(value));
+    if (new Set(texts).size === texts.length || digits === 17) return texts;
+  }
+}
 
 /** A rate: 12,300/s. */
 export const perSecond = (value) =>
@@ -69,13 +85,11 @@ export function parseLength(text, ofEvents) {
   return ofEvents ? count : count * UNITS.find(([unit]) => unit === match[2])[1];
 }
 
-// Below it lie no times, but numbers of a sequence.
-const EARLIEST_MS = 315_532_800_000;
-export const isTime = (ms) => ms >= EARLIEST_MS;
+/** 2001-02-06 16:00:00 */
+export const utc = (ms) => new Date(ms).toISOString().replace("T", " ").replace(/\.\d+Z$/, "");
 
-/** 2001-02-06 16:00:00; a number of a sequence as it is. */
-export const utc = (ms) =>
-  isTime(ms) ? new Date(ms).toISOString().replace("T", " ").replace(/\.\d+Z$/, "") : whole.format(ms);
+/** An event time, or the number of a sequence that is given in its place. */
+export const timeOrNumber = (ms, seq) => (seq === undefined ? `${utc(ms)} UTC` : whole.format(seq));
 
 /** What tells a figure from the others of its window: quantile 0.99, histogram [0, 10). */
 export function figureName(figure) {
@@ -94,7 +108,7 @@ const percent = (share) => `${three.format(share * 100)} %`;
 const ROUNDING = 1e-9;
 
 /** What is promised of a figure's error. */
-export function promise(figure) {
+export function promise(figure, isSequence) {
   const terms = [];
   if (figure.relative_error > ROUNDING) terms.push(percent(figure.relative_error));
   if (figure.absolute_error > ROUNDING * Math.abs(figure.estimate)) terms.push(three.format(figure.absolute_error));
@@ -105,7 +119,7 @@ export function promise(figure) {
   if (figure.deviation_error) terms.push(`${percent(figure.deviation_error)} of a deviation`);
   if (figure.magnitude_error) terms.push(`${percent(figure.magnitude_error)} of the magnitudes`);
   const from = figure.counted_from_ms;
-  const since = from === undefined ? "" : ` since ${utc(from)} UTC`;
+  const since = from === undefined ? "" : ` since ${isSequence ? timeOrNumber(undefined, from) : timeOrNumber(from)}`;
   if (!terms.length) return `${figure.estimate === null ? "none" : "exact"}${since}`;
   const sure = figure.confidence === undefined ? "" : `, in ${percent(figure.confidence)} of cases`;
   return `± ${terms.join(" + ")}${sure}${since}`;

@@ -3,20 +3,23 @@
 
 import * as api from "./api.js";
 import { bars } from "./bars.js";
-import { alongLengths, alongShares, alongTime, BandChart } from "./charts.js";
+import { alongLengths, alongSequence, alongShares, alongTime, BandChart } from "./charts.js";
 import { byId, h, say } from "./dom.js";
-import { figureName, isTime, lengthText, number, promise, utc } from "./format.js";
+import { figureName, lengthText, lowerText, number, promise, timeOrNumber, upperText } from "./format.js";
+import { holesOf, knownUntil } from "./timeline.js";
 import { Window } from "./window.js";
 
 // Half an hour of answers, one every two seconds.
 const MOST_POINTS = 900;
+// The topic is read again so long after the last time, where the page was told nothing meanwhile.
+const READ_AGAIN_MS = 10_000;
 const WINDOWS_ASKED = 40;
 const SHARES = [0, 0.01, 0.02, 0.05, ...Array.from({ length: 17 }, (_, i) => (i + 2) / 20), 0.95, 0.98, 0.99, 1]
   .filter((share, i, all) => all.indexOf(share) === i);
 
 const isListed = (figure) => figure.item !== undefined;
 const isRange = (figure) => figure.at_least !== undefined || figure.below !== undefined;
-const pointOf = (x, figure) => [x, figure.lower, figure.upper, figure.estimate];
+const pointOf = (x, figure, asked) => [x, figure.lower, figure.upper, figure.estimate, asked];
 
 /** Shows a key; calls `moved()` when another window or statistic is chosen, `failed(error)` for what
  * concerns the whole page.
@@ -30,7 +33,6 @@ export class Key {
       moved();
       this.refresh();
     });
-    this.overTime = new BandChart(byId("over-time"), alongTime);
     this.asked = 0;
   }
 
@@ -49,20 +51,47 @@ export class Key {
     this.showMessage("");
     byId("figures").replaceChildren();
     byId("lists").replaceChildren();
-    this.emitted = null; // Not asked for yet: a key that is not there has no history either.
+    this.emitted = []; // Not asked for yet: a key that is not there has no history either.
+    this.history = { readAt: -Infinity, isBeingRead: false, mayBeReadAgain: true };
   }
 
-  /** What was written out before: without it, or where it cannot be had, time begins now. */
+  /** Where a window's end lies along the axis. */
+  xOf(end) {
+    return this.topology.every_seq === null ? end / 1000 : end;
+  }
+
+  /** Read what was written out before, and again where the page was told nothing for a while: it
+   * was hidden, or paused, or the worker was away, or event time runs faster than it asks.
+   */
   async readHistory() {
-    const { topology, key } = this;
-    this.emitted = [];
+    const { topology, key, history } = this;
+    if (history.isBeingRead || !history.mayBeReadAgain) return;
+    if (Date.now() < history.readAt + READ_AGAIN_MS) return;
+    Object.assign(history, { isBeingRead: true, readAt: Date.now() });
     try {
-      const emitted = await api.history(topology.name, key);
-      if (topology === this.topology && key === this.key) this.emitted = emitted;
+      const answer = await api.history(topology.name, key);
+      const after = answer.complete_after_ms ?? answer.complete_after_seq;
+      const isOpen = answer.cut !== undefined && after === undefined;
+      history.after = isOpen ? Infinity : after === undefined ? -Infinity : this.xOf(after);
+      history.untold = answer.cut;
+      history.wasRead = history.readAt;
+      if (history === this.history) this.emitted = answer.emissions;
     } catch (error) {
       if (!(error instanceof api.ApiError)) throw error;
+      if (history.wasRead === undefined) history.untold = `What was written out cannot be read: ${error.message}`;
+      history.mayBeReadAgain = error.status !== 500; // That answer would be the same again.
+    } finally {
+      history.isBeingRead = false;
     }
-    this.showOverTime();
+    if (history === this.history) this.showOverTime();
+  }
+
+  /** Between which window ends all that was written out is known; null if none of the window is. */
+  known(written, seen) {
+    const { after, wasRead } = this.history;
+    const isWritten = written.length > 0 || this.window.isWritten;
+    if (wasRead === undefined || !isWritten) return null;
+    return { after, until: knownUntil(written, seen, wasRead) };
   }
 
   /** The series over windows of the length on the slider, if such windows are written out. */
@@ -71,7 +100,7 @@ export class Key {
       figures
         .filter((figure) => (figure.window_ms ?? figure.window_events ?? this.window.length) === this.window.length)
         .filter((figure) => !isListed(figure) && figureName(figure) === this.series)
-        .map((figure) => pointOf((window_end_seq ?? window_end_ms) / 1000, figure)),
+        .map((figure) => pointOf(this.xOf(window_end_seq ?? window_end_ms), figure)),
     );
   }
 
@@ -84,6 +113,8 @@ export class Key {
   }
 
   makeCharts() {
+    byId("over-time").replaceChildren();
+    this.overTime = new BandChart(byId("over-time"), this.topology.every_seq === null ? alongTime : alongSequence);
     byId("over-windows").replaceChildren();
     this.overWindows = new BandChart(byId("over-windows"), alongLengths(this.window.ofEvents));
     this.curves = new Map();
@@ -128,24 +159,27 @@ export class Key {
 
   show(answer) {
     const { figures, source_topic: topic, source_partition: partition } = answer;
-    const end = answer.window_end_seq ?? answer.window_end_ms;
-    say(byId("key-place"), `partition ${partition} of ${topic}; windows end at ${utc(end)}${isTime(end) ? " UTC" : ""}, ${whatEnds(answer)}`);
+    const { window_end_ms: ms, window_end_seq: seq } = answer;
+    const end = seq ?? ms;
+    say(byId("key-place"), `partition ${partition} of ${topic}; windows end at ${timeOrNumber(ms, seq)}, ${whatEnds(answer)}`);
     const single = figures.filter((figure) => !isListed(figure));
     if (!single.some((figure) => figureName(figure) === this.series)) {
       this.series = single.length ? figureName(single[0]) : undefined;
     }
-    for (const figure of single) this.remember(figureName(figure), pointOf(end / 1000, figure));
+    for (const figure of single) this.remember(figureName(figure), pointOf(this.xOf(end), figure, Date.now()));
     showAlerts(answer.alerts ?? []);
     this.showFigures(single);
     this.showOverTime();
-    if (this.emitted === null) this.readHistory();
+    if (this.history.readAt === -Infinity) this.readHistory();
     this.showLists(figures);
   }
 
-  /** A window that ended where the last one did replaces it: event time stood still. */
+  /** A window that ended where the last one did replaces it: event time stood still. One that ended
+   * earlier replaces all from there on: a worker took it up again from its last checkpoint.
+   */
   remember(series, point) {
     const points = this.points.get(series) ?? [];
-    if (points.length && points[points.length - 1][0] >= point[0]) points.pop();
+    while (points.length && points[points.length - 1][0] >= point[0]) points.pop();
     this.points.set(series, [...points, point].slice(-MOST_POINTS));
   }
 
@@ -159,8 +193,8 @@ export class Key {
       radio.value = name;
       radio.checked = name === this.series;
       say(text, name);
-      [figure.estimate, figure.lower, figure.upper].forEach((value, j) => say(row.cells[j + 1], number(value)));
-      say(row.cells[4], promise(figure));
+      [number(figure.estimate), lowerText(figure.lower), upperText(figure.upper)].forEach((text, j) => say(row.cells[j + 1], text));
+      say(row.cells[4], promise(figure, this.topology.every_seq !== null));
     });
   }
 
@@ -185,8 +219,17 @@ export class Key {
     const seen = (this.points.get(this.series) ?? []).filter(([end]) => end > last);
     const name = `${this.series}, ${this.window.asText}`;
     say(byId("over-time-name"), name);
-    say(byId("over-time-hint"), hintOf(written.length, seen.length));
-    this.overTime.show([...written, ...seen], `${name}, over time`);
+    const points = [...written, ...seen];
+    const known = this.known(written, seen);
+    const { every_ms: every, every_seq: numbers } = this.topology;
+    const ticks = { everyX: numbers ?? every / 1000, isSequence: numbers !== null };
+    const holes = holesOf(points, ticks, known);
+    const { untold } = this.history;
+    const isCut = untold !== undefined && points.length > 0;
+    say(byId("over-time-hint"), hintOf(written.length, seen.length, untold));
+    this.overTime.show(points, `${name}, over time`, isCut ? [{ from: -Infinity, to: points[0][0], kind: "unread" }, ...holes] : holes);
+    // What has been cut off would be so again.
+    if (known !== null && holes.some(({ kind, to }) => kind === "unread" && to > known.after)) this.readHistory();
   }
 
   async refreshOverWindows(isCurrent) {
@@ -237,10 +280,9 @@ function showAlerts(alerts) {
   const list = byId("key-alerts");
   while (list.children.length > alerts.length) list.lastChild.remove();
   alerts.forEach(({ alert, state, certainty, since_ms, since_seq }, i) => {
-    const since = since_seq ?? since_ms;
     const item = list.children[i] ?? list.appendChild(h("li"));
     item.dataset.state = state;
-    say(item, `${alert}: ${state}, ${certainty}, since ${utc(since)}${isTime(since) ? " UTC" : ""}`);
+    say(item, `${alert}: ${state}, ${certainty}, since ${timeOrNumber(since_ms, since_seq)}`);
   });
   list.hidden = !alerts.length;
 }
@@ -252,9 +294,11 @@ function whatEnds({ parties, absent, lost }) {
   return `a tick of ${parties.length} ${parties.length === 1 ? "party" : "parties"}${without && `, without ${without}`}`;
 }
 
-function hintOf(written, seen) {
-  if (written) return "as written out, and live since this key was opened";
-  return seen < 2 ? "from now on, as event time goes on" : "since this key was opened";
+function hintOf(written, seen, untold) {
+  const since = written
+    ? "as written out, and live since this key was opened"
+    : seen < 2 ? "from now on, as event time goes on" : "since this key was opened";
+  return untold === undefined ? since : `${since}. ${untold}`;
 }
 
 const nameInList = (figure) => (isListed(figure) ? figure.item : figureName(figure).slice(figure.statistic.length + 1));

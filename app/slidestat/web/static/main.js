@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { byId, h, say } from "./dom.js";
 import { Flow } from "./flow.js";
+import { utc } from "./format.js";
 import { Key } from "./key.js";
 import { Keys } from "./keys.js";
 import { Status } from "./status.js";
@@ -14,6 +15,7 @@ const KEYS_EVERY = 5;
 let topologies = [];
 let topology;
 let rounds = 0;
+let answeredAt;
 
 const flow = new Flow();
 const status = new Status(flow);
@@ -101,6 +103,7 @@ async function round() {
 }
 
 function connected(found) {
+  answeredAt = Date.now();
   const restoring = found?.workers.filter(({ state }) => state !== "ready").length ?? 0;
   connection(restoring ? "restoring" : "ready", restoring ? `${restoring} of the workers not ready` : "live");
 }
@@ -121,7 +124,8 @@ function failed(error) {
   } else if (error.status === 429) {
     connection("restoring", "busy");
   } else {
-    connection("error", error.message);
+    const since = answeredAt === undefined ? "" : ` What is shown is of ${utc(answeredAt)} UTC.`;
+    connection("error", `${error.message}${since}`);
   }
 }
 

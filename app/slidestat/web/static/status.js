@@ -1,7 +1,7 @@
 // How the workers are: totals, rates from one answer to the next, and a row for each partition.
 
 import { byId, fillRows, h, say } from "./dom.js";
-import { bytes, howLong, isTime, keysText, number, perSecond, utc } from "./format.js";
+import { bytes, howLong, keysText, number, perSecond, utc } from "./format.js";
 
 // Rates are over so many answers back.
 const BACK = 5;
@@ -27,7 +27,7 @@ export class Status {
     this.flow.show({ rates, totals, workers: status.workers.length });
     this.showTotals(totals, rates, status.now_ms);
     showFiring(status.workers);
-    showIncomplete(partitions);
+    showIncomplete(partitions, totals.isSequence);
     showWorkers(status.workers);
     fillRows(
       byId("partitions"),
@@ -36,7 +36,7 @@ export class Status {
         p.url.replace(/^https?:\/\//, ""),
         number(p.next_offset),
         number(lagOf(p)),
-        watermarkOf(p) === null ? "–" : utc(watermarkOf(p)),
+        watermarkText(watermarkOf(p), isSequence(p)),
         number(p.counted),
         number(p.late),
         number(p.dead),
@@ -64,8 +64,8 @@ export class Status {
   showTotals(totals, rates, now) {
     say(byId("total-read"), perSecond(rates.read));
     say(byId("total-lag"), totals.lag === null ? "–" : `${number(totals.lag)} records`);
-    say(byId("total-watermark"), totals.watermark === null ? "–" : utc(totals.watermark));
-    const delay = totals.watermark !== null && isTime(totals.watermark) ? now - totals.watermark : null;
+    say(byId("total-watermark"), watermarkText(totals.watermark, totals.isSequence));
+    const delay = totals.watermark !== null && !totals.isSequence ? now - totals.watermark : null;
     say(byId("total-delay"), delay === null ? "–" : howLong(Math.max(0, delay)));
     say(byId("total-late"), number(totals.late));
     say(byId("total-dead"), number(totals.dead));
@@ -91,14 +91,14 @@ function showFiring(workers) {
 }
 
 /** Until when the windows of statistics that were added are incomplete; of all partitions the last. */
-function showIncomplete(partitions) {
+function showIncomplete(partitions, isNumber) {
   const until = new Map();
   for (const added of partitions.flatMap(({ incomplete }) => incomplete ?? [])) {
     const end = added.until_ms ?? Infinity;
     until.set(added.statistic, Math.max(end, until.get(added.statistic) ?? end));
   }
   const texts = [...until].map(([name, end]) =>
-    end === Infinity ? `${name}: not of all events` : `${name}: until ${utc(end)} UTC`,
+    end === Infinity ? `${name}: not of all events` : `${name}: until ${isNumber ? number(end) : `${utc(end)} UTC`}`,
   );
   byId("incomplete").hidden = !texts.length;
   say(byId("total-incomplete"), texts.join(", "));
@@ -106,6 +106,13 @@ function showIncomplete(partitions) {
 
 /** In milliseconds, or a number of a sequence; null before any event. */
 const watermarkOf = (p) => p.watermark_seq ?? p.watermark_ms;
+
+const isSequence = (p) => p.watermark_seq !== undefined;
+
+function watermarkText(watermark, isNumber) {
+  if (watermark === null) return "–";
+  return isNumber ? number(watermark) : utc(watermark);
+}
 
 const lagOf = (p) => (p.end_offset === null ? null : Math.max(0, p.end_offset - p.next_offset));
 
@@ -130,6 +137,7 @@ function sums(partitions) {
     keys: some(partitions.map((p) => p.keys)),
     keysAreAll: partitions.every((p) => p.keys !== null),
     watermark: marks.length ? Math.min(...marks) : null,
+    isSequence: partitions.some(isSequence),
   };
 }
 

@@ -25,14 +25,14 @@ export class Window {
     // Each step of the slider is another length.
     this.lengths = this.along(STEPS);
     this.slider.max = this.lengths.length - 1;
-    const presets = topology.windows.map((text) => parseLength(text, this.ofEvents));
+    this.presets = topology.windows.map((text) => parseLength(text, this.ofEvents));
     byId("window-presets").replaceChildren(
-      ...presets.map((length) =>
+      ...this.presets.map((length) =>
         h("button", { type: "button", click: () => this.choose(length) }, lengthText(length, this.ofEvents)),
       ),
     );
     const length = chosen === null ? null : parseLength(chosen, this.ofEvents);
-    this.set(length && length <= this.most ? length : presets[0]);
+    this.set(length && length <= this.most ? length : this.presets[0]);
   }
 
   /** The length at a share of the way from the shortest to the longest, by its logarithm. */
@@ -80,6 +80,11 @@ export class Window {
     say(byId("window-error"), text);
     byId("window-error").hidden = !text;
     this.text.setAttribute("aria-invalid", String(Boolean(text)));
+  }
+
+  /** Whether windows of this length are written out. */
+  get isWritten() {
+    return this.presets.includes(this.length);
   }
 
   get asText() {
