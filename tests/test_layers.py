@@ -23,9 +23,9 @@ LAYERS = (
     {"engine"},
     {"declare"},
     {"synopses"},
-    {"log", "local"},
+    {"addresses", "log", "local"},
     {"errors", "faces", "options", "schemas", "shipped"},
-    {"missing"},
+    {"missing", "redaction"},
 )
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 # Public faces name what they load at its first use.
@@ -36,7 +36,7 @@ PURE = ("engine", "declare", "synopses", "schemas")
 WITH_A_REGISTRY = {
     f"slidestat.engine.emissions.{name}"
     for name in ("avro_codec", "output_registry", "protobuf_rows")
-}
+} | {"slidestat.engine.schema_registry"}
 BROKERS = {"faust", "mode", "aiokafka", "confluent_kafka", "rocksdict", "aiohttp", "pyspark"}
 
 

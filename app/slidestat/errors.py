@@ -3,20 +3,22 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from slidestat.redaction import redacted
+
 
 class SlidestatError(Exception):
     """An error that a user can correct.
 
     `message` says in one sentence what is wrong, `advice` in one sentence what to do next.
-    The command line prints both and no stack trace.
+    The command line prints both and no stack trace. No secret is in either.
     """
 
     exit_code = 2
 
     def __init__(self, message: str, advice: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.advice = advice
+        self.message = redacted(message)
+        self.advice = redacted(advice)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} {self.advice}".rstrip()

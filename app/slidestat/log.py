@@ -16,6 +16,7 @@ from typing import Any
 from pythonjsonlogger.json import JsonFormatter
 
 from slidestat.errors import SlidestatError
+from slidestat.redaction import RedactedRecord, redacted, redacted_all
 
 _log = logging.getLogger("slidestat")
 
@@ -42,9 +43,10 @@ def logging_to_stderr(form: LogForm = LogForm.TEXT) -> Iterator[None]:
     """Log to standard error in this form. In JSON, so is the error that ends the worker: SystemExit
     takes the place of the exception.
     """
+    logging.setLogRecordFactory(RedactedRecord)
     handler = logging.StreamHandler(sys.stderr)
     if form is LogForm.TEXT:
-        handler.setFormatter(logging.Formatter("%(text)s"))
+        handler.setFormatter(_TextFormatter("%(text)s"))
         handler.addFilter(lambda record: hasattr(record, "text"))
     else:
         handler.setFormatter(_json_formatter())
@@ -84,8 +86,20 @@ def json_logging() -> dict[str, Any]:
     }
 
 
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
+
+
+class _RedactedJson(JsonFormatter):
+    def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
+        """Take secrets out of the texts of a line."""
+        line: dict[str, Any] = redacted_all(super().process_log_record(log_data))
+        return line
+
+
 def _json_formatter() -> JsonFormatter:
-    return JsonFormatter(
+    return _RedactedJson(
         "{levelname}{name}{message}",
         style="{",
         rename_fields={

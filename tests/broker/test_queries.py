@@ -163,7 +163,7 @@ def test_the_command_finds_a_worker(
             (["k1", "--rank", "nan"], "rank is nan, which is no finite number"),
             (["k1", "--rank", "9" * 5_000], "rank is inf, which is no finite number"),
             (["k9"], "has no key 'k9'"),
-            (["k1", "--url", "127.0.0.1:1"], "is no URL"),
+            (["k1", "--url", "127.0.0.1:1"], "is no worker's address"),
             (["k1", "--url", "http://127.0.0.1:1"], "No worker answers"),
         ):
             refused = run(stage, *arguments)

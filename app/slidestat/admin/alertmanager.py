@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
+from slidestat.addresses import checked_address
 from slidestat.admin.relayed_alerts import RelayedAlerts, Told
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.alert_reader import AlertReader
@@ -158,6 +159,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 def _address(url: str) -> tuple[str, str]:
     """Part a URL from "user:password", "" without one; raises SlidestatError for what is none."""
+    checked_address(url, "Alertmanager", "http://127.0.0.1:9093")
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").encode("idna").decode()

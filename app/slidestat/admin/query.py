@@ -5,15 +5,16 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import msgspec
 
+from slidestat.addresses import checked_address
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.faust.data_folder import user_folders
-from slidestat.options import TOKEN_VARIABLE
+from slidestat.options import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from slidestat.schemas.query import Fault, KeyAnswer
 from slidestat.schemas.sequence import decode_key_answer
 from slidestat.web.address import read_token
@@ -69,8 +70,12 @@ def ask(
 
     Raises SlidestatError for an error that the worker tells, and where none answers.
     """
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise SlidestatError(f"{url!r} is no URL.", "Write it as http://127.0.0.1:6066.")
+    shown = checked_address(url, "worker", "http://127.0.0.1:6066")
+    if shown != url:
+        raise SlidestatError(
+            f"The URL of the worker at {shown} has a user in it, and workers know of none.",
+            f"Leave it out; a token is in {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}.",
+        )
     if not key:
         raise SlidestatError(
             "The key is empty.", "Name the key to ask for: no event has an empty one."

@@ -5,6 +5,8 @@ What a command needs is imported inside it, so that `slidestat --help` answers a
 
 import sys
 from pathlib import Path
+from traceback import format_exception
+from types import TracebackType
 from typing import Annotated
 
 import typer
@@ -23,6 +25,7 @@ from slidestat.cli.topics import topics_app
 from slidestat.cli.watch import watch
 from slidestat.errors import SlidestatError
 from slidestat.options import BOOTSTRAP_VARIABLE, SchemaForm
+from slidestat.redaction import redacted
 
 app = typer.Typer(
     name="slidestat",
@@ -149,8 +152,14 @@ def demo(
     run_demo(bootstrap=bootstrap)
 
 
+def _tell_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print a stack trace, without secrets that a library may have put into it."""
+    sys.stderr.write(redacted("".join(format_exception(kind, error, trace))))
+
+
 def main() -> None:
     """Run the command line; a user's mistake ends in two lines and exit code 2, or its own."""
+    sys.excepthook = _tell_bug
     try:
         app()
     except SlidestatError as error:

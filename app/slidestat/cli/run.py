@@ -1,5 +1,6 @@
 """The command `slidestat run`: a worker of a topology that ships, of a file, or of flags."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,13 @@ from slidestat.cli.topology_flags import Given, with_topology_flags
 from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS
 from slidestat.errors import SlidestatError
 from slidestat.log import LogForm, logging_to_stderr
-from slidestat.options import DEFAULT_BOOTSTRAP, LOOPBACK, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from slidestat.options import (
+    DEFAULT_BOOTSTRAP,
+    LOOPBACK,
+    REGISTRY_VARIABLE,
+    TOKEN_FILE_VARIABLE,
+    TOKEN_VARIABLE,
+)
 
 if TYPE_CHECKING:
     from slidestat.declare.referee import Referee
@@ -120,6 +127,8 @@ def run(
         if workers is not None:
             from slidestat.cli.worker_processes import WorkerProcesses, worker_commands
 
+            if registry:
+                os.environ[REGISTRY_VARIABLE] = registry
             # Click has taken them in already; each worker does so again.
             arguments = sys.argv[1:]
             WorkerProcesses(worker_commands(arguments, workers, data_dir, web_port)).run()

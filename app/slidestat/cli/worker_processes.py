@@ -34,7 +34,8 @@ _LOOK_S = 0.2
 _REFUSED = 2
 _ANSWERS = b"answers at http"
 _REFUSAL = re.compile(rb"(?:error|what to do): (.*)")
-_WORKERS = re.compile(r"--workers(?:=.*)?")
+# Every process of the machine sees a command line: a registry's password goes by the environment.
+_NOT_PASSED_ON = re.compile(r"--(?:workers|schema-registry)(?:=.*)?", re.DOTALL)
 
 
 class _Stopped(msgspec.Struct, tag_field="event", tag="stopped"):
@@ -62,16 +63,17 @@ class _Worker:
 def worker_commands(
     arguments: Sequence[str], count: int, data_dir: Path | None, web_port: int | None
 ) -> list[list[str]]:
-    """The command of each of `count` workers, or one a core if that is 0, from the `arguments` that
-    they were asked for with. Each has a folder of its own in `data_dir`; the first one has the web
-    port, and the others answer it at any.
+    """Return the command of each of `count` workers, or one a core if that is 0, from the
+    `arguments` that they were asked for with, but the registry's address: they have it from the
+    environment. Each has a folder of its own in `data_dir`; the first one has the web port, and the
+    others answer at any.
     """
     rest = iter(arguments)
     own = []
     for argument in rest:
-        if argument == "--workers":
+        if argument in ("--workers", "--schema-registry"):
             next(rest)
-        elif not _WORKERS.fullmatch(argument):
+        elif not _NOT_PASSED_ON.fullmatch(argument):
             own.append(argument)
     commands = []
     for number in range(1, (count or usable_cores()) + 1):

@@ -23,6 +23,7 @@ from slidestat.kafka.settings import (
     broker_security,
 )
 from slidestat.options import BOOTSTRAP_VARIABLE
+from slidestat.redaction import without_user
 
 # One request's wait. Short, so that Ctrl-C, which Python sees between requests only, acts soon.
 _ATTEMPT_S = 1.0
@@ -30,7 +31,7 @@ _ATTEMPT_S = 1.0
 # librdkafka begins an error with the connection it was on, and ends it with the time that it took.
 _REPORTED_BY = re.compile(r"^\w+://[^ ]+: | \(after \d+ms in state [^)]*\)|^[^ ]+/bootstrap: ")
 
-_ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:[^\s:\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
+_ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:[^\s:@\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
 def admin_client(
@@ -42,9 +43,11 @@ def admin_client(
     """
     # librdkafka itself takes anything, and then waits for a broker that cannot be.
     if not all(_ADDRESS.fullmatch(address.strip()) for address in bootstrap.split(",")):
+        shown = ",".join(map(without_user, bootstrap.split(",")))
         raise SlidestatError(
-            f"{bootstrap!r} is not the address of a Kafka broker.",
-            'Write it as "host:port", several with commas between them.',
+            f"{shown!r} is not the address of a Kafka broker.",
+            'Write it as "host:port", several with commas between them; a user and a password are'
+            f" in {USERNAME} and {PASSWORD}.",
         )
     config: dict[str, Any] = dict(client_config(bootstrap))
     if on_error is not None:

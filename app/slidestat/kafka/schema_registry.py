@@ -4,12 +4,11 @@ Needs the packages of the extras `avro` and `protobuf` alike: imported only wher
 asked for.
 """
 
-import re
 from base64 import b64encode
 from importlib import import_module
 
 import httpx2
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from slidestat.engine.decoding.formats.source_schemas import (
@@ -19,7 +18,9 @@ from slidestat.engine.decoding.formats.source_schemas import (
     SchemaText,
     SourceSchemas,
 )
+from slidestat.engine.schema_registry import registry_client, registry_trouble
 from slidestat.errors import SlidestatError
+from slidestat.redaction import redacted
 
 # Whoever waits asks again.
 _IMPATIENCE = {"timeout": 5.0, "max.retries": 0}
@@ -51,13 +52,7 @@ class SchemaRegistry:
                 "Give its address with --schema-registry, or a schema with source_schema.",
             )
         self.schemas = SourceSchemas()
-        self._url = re.sub(r"//[^/@]*@", "//", url)
-        try:
-            self._client = SchemaRegistryClient.new_client({"url": url, **_IMPATIENCE})
-        except ValueError as error:
-            raise SlidestatError(
-                f"{url!r} is no schema registry's address.", 'Write it as "http://host:port".'
-            ) from error
+        self._client, self._shown = registry_client(url, _IMPATIENCE)
 
     def look_up(self, number: int) -> str | None:
         """As of a Registry. Takes 5 s at most for the schema, and for each that it refers to."""
@@ -67,17 +62,22 @@ class SchemaRegistry:
             self._gather(schema, references)
         except SchemaRegistryError as error:
             if error.error_code in _NOT_FOUND:
-                self.schemas.lack(number, f"the schema registry says: {error.error_message}")
+                said = redacted(error.error_message)
+                self.schemas.lack(number, f"the schema registry says: {said}")
                 return None
-            return f"the schema registry at {self._url} says: {error}"
+            return self._trouble(error)
         except _NO_REGISTRY as error:
-            return f"no schema registry answers at {self._url}: {error}"
+            return self._trouble(error)
         kind, named = schema.schema_type or AVRO, list(references.values())
         if kind == PROTOBUF:
             names = {reference.name for reference in named}
             named += [own for own in _confluent_files() if own.name not in names]
         self.schemas.add(number, SchemaText(schema.schema_str or "", tuple(named), kind))
         return None
+
+    def _trouble(self, error: Exception) -> str:
+        what, advice = registry_trouble(error, self._shown)
+        return redacted(f"{what} ({advice.rstrip('.')})")
 
     def _gather(self, schema: Schema, found: dict[tuple[str, int], NamedText]) -> None:
         """Put in what a schema refers to, each after what it refers to itself; also what has been

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slidestat.errors import SlidestatError
+from slidestat.redaction import keep_secret
 
 PROTOCOL = "KAFKA_SECURITY_PROTOCOL"
 MECHANISM = "KAFKA_SASL_MECHANISM"
@@ -169,6 +170,7 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
             "Unset one of them: it is not clear which holds.",
         )
     if not path:
+        keep_secret(value)
         return value or None
     try:
         secret = Path(path).read_text("utf-8").rstrip("\r\n")
@@ -181,6 +183,7 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
         raise SlidestatError(
             f"{name}_FILE names {path}, which is empty.", "Write the secret to it."
         )
+    keep_secret(secret)
     return secret
 
 

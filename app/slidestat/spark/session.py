@@ -136,8 +136,9 @@ def _require_pyspark() -> None:
 def _require_no_connect(master: str) -> None:
     remote = master if master.startswith("sc://") else os.environ.get(_REMOTE)
     if remote:
+        server = remote.partition(";")[0]  # A token may be behind it.
         raise SlidestatError(
-            f"{remote} is a server of Spark Connect, and a job needs Spark's own JVM.",
+            f"{server} is a server of Spark Connect, and a job needs Spark's own JVM.",
             f"Unset {_REMOTE}; --master names a cluster: spark://HOST:PORT, yarn, k8s://...",
         )
 

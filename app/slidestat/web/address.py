@@ -12,6 +12,7 @@ from yarl import URL
 
 from slidestat.errors import SlidestatError
 from slidestat.options import LOOPBACK, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from slidestat.redaction import keep_secret
 
 # Without a choice, the first of these that is free.
 FIRST_PORT = 6066
@@ -40,10 +41,12 @@ def read_token() -> str | None:
         try:
             token = Path(file).read_text(encoding="ascii").strip()
         except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not ASCII"
             raise SlidestatError(
-                f"The token in {file} cannot be read: {error}.",
+                f"The token in {file} cannot be read: {reason}.",
                 f"Name a file with the token in {TOKEN_FILE_VARIABLE}.",
             ) from error
+    keep_secret(token)
     if token is not None and not _TOKEN.fullmatch(token):
         raise SlidestatError(
             f"{source} holds no bearer token.",

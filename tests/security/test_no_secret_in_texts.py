@@ -1,0 +1,324 @@
+"""No secret is in any text: messages, logs, stack traces, command lines, files."""
+
+import io
+import json
+import logging
+import os
+import re
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import trustme
+from hypothesis import given, strategies as st
+
+from slidestat import redaction
+from slidestat.addresses import checked_address
+from slidestat.engine.decoding.formats.framing import framed
+from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import admin_client
+from slidestat.kafka.schema_registry import SchemaRegistry
+from slidestat.log import LogForm, log_event, log_exception, logging_to_stderr
+from slidestat.redaction import keep_secret, redacted, without_user
+from tests.broker.workers import produce, wait_until
+from tests.registry.stand_in import stand_in
+from tests.security.conftest import PASSWORD, Secured, environment_of
+
+CANARY = "kanarien-vogel"
+# What people have in passwords, and what parsers of addresses stumble over.
+RAW = [f"{CANARY}", f"{CANARY}@{CANARY}", f"pa/{CANARY}", f"{CANARY}%25/rd", f"a#{CANARY}:{CANARY}"]
+RAW += [f"a?{CANARY}", f"p ss{CANARY}", f"[{CANARY}", f"p%zz{CANARY}", f'"{CANARY}\\', f"ü{CANARY}"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def other_secrets() -> Iterator[None]:
+    """The secrets of these tests are none of others."""
+    before = redaction._forms, redaction._known
+    redaction._forms = set()
+    yield
+    redaction._forms, redaction._known = before
+
+
+def shown(password: str) -> list[str]:
+    """What is told of addresses with this password."""
+    texts = []
+
+    def check(address: str) -> object:
+        return checked_address(address, "schema registry", "http://host:port")
+
+    def ask(address: str) -> object:
+        return SchemaRegistry(address).look_up(1)
+
+    for address in (
+        *(f"{scheme}://svc:{password}@localhost:1" for scheme in ("https", "HTTP", "ftp", "mock")),
+        f"svc:{password}@localhost:1",
+        f"https://{password}@localhost:1",
+        f"https://svc:{password}@localhost:port",
+        f"https://svc:{password}@",
+    ):
+        texts.append(without_user(address))
+        for use in (check, ask, admin_client):
+            try:
+                texts.append(str(use(address)))
+            except SlidestatError as error:
+                texts.append(f"{error} {error.message} {error.advice} {error!r}")
+    return texts
+
+
+@pytest.mark.parametrize("password", RAW)
+def test_addresses_are_shown_without_users(password: str) -> None:
+    """Whatever characters the password has: it is refused, or what a library says is cut."""
+    for text in (*shown(password), *shown(quote(password, safe=""))):
+        assert CANARY not in text, text
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs"]), min_size=6))
+def test_a_secret_is_cut_in_each_of_its_forms(secret: str) -> None:
+    """As it is, escaped for an address, as a literal of Python's, Java's or JSON's."""
+    redaction._forms.clear()
+    keep_secret(secret)
+    forms = [secret, quote(secret), quote(secret, safe=""), repr(secret), json.dumps(secret)]
+    for form in forms:
+        assert secret not in redacted(f"A library said: {form}, and more.")
+        assert form.strip("\"'") not in redacted(f"A library said: {form}, and more.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"https://svc:{CANARY}@localhost:8081 is away",
+        f"GET http://{CANARY}@host/subjects",
+        f'org.apache.kafka.ScramLoginModule required username="a" password="{CANARY}";',
+        f'password="a\\"{CANARY}"; more',
+        f"sasl.password={CANARY}, sasl.username=alice",
+        f"ssl.key.password = {CANARY}".replace(" = ", "="),
+        f"basic.auth.user.info=alice:{CANARY}",
+        f"fs.s3a.secret.key={CANARY}",
+        f"Authorization: Bearer {CANARY}",
+        f"Authorization: Basic {CANARY}==",
+        f"amqp://a:{CANARY}@one,amqp://a:{CANARY}@two",
+        f"sc://host:15002/;token={CANARY};user_id=a",
+    ],
+)
+def test_what_looks_like_a_secret_is_cut(text: str) -> None:
+    """Whether it was read by us or not."""
+    assert CANARY not in redacted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The topology 'shop' has no key 'https://medium.com/@user'.",
+        "The key 'a:b@c' is in several places.",
+        "at 12:30:00 of requests/3, offset 7",
+        "Set KAFKA_SASL_PASSWORD or KAFKA_SASL_PASSWORD_FILE.",
+        "Send the header `Authorization: Bearer TOKEN`.",
+    ],
+)
+def test_other_texts_stay(text: str) -> None:
+    """Keys and advice look much like addresses and settings."""
+    assert redacted(text) == text
+
+
+@pytest.mark.parametrize("form", list(LogForm))
+def test_a_log_has_no_secret(form: LogForm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in its events and their fields, nor in warnings of libraries and their traces."""
+    secret = "of-this-log"
+    keep_secret(secret)
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    factory = logging.getLogRecordFactory()
+    library = logging.StreamHandler(written)
+    logging.getLogger("library").addHandler(library)
+    try:
+        with logging_to_stderr(form):
+            log_event("silent", f"at {secret}", address=f"http://a:{secret}@b", one=[secret])
+            try:
+                raise ValueError(secret)
+            except ValueError:
+                log_exception("stopped")
+                logging.getLogger("library").exception("%s", {"password": secret})
+    finally:
+        logging.getLogger("library").removeHandler(library)
+        logging.setLogRecordFactory(factory)
+    assert "ValueError: ***" in written.getvalue()
+    assert secret not in written.getvalue()
+
+
+TOPOLOGY = """
+name = "{name}"
+source = "{source}"
+source_format = "avro"
+span = "1h"
+every = "1m"
+[[statistics]]
+kind = "count"
+"""
+
+VARIABLES = {
+    "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+    "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+    "KAFKA_SASL_USERNAME": "alice",
+    "KAFKA_SASL_PASSWORD": f"{CANARY}-1",
+    "SLIDESTAT_WEB_TOKEN": f"{CANARY}-2",
+    "SCHEMA_REGISTRY_URL": f"http://alice:{CANARY}-3@127.0.0.1:1",
+}
+BROKEN = {
+    "KAFKA_SECURITY_PROTOCOL": "PLAINTEXT",
+    "SLIDESTAT_WEB_TOKEN": f"{CANARY} 2",
+    "SCHEMA_REGISTRY_URL": f"alice:{CANARY}@3/@127.0.0.1:1",
+    "KAFKA_BOOTSTRAP_SERVERS": f"sasl://alice:{CANARY}@127.0.0.1:1",
+}
+COMMANDS = [
+    ("init", "src", "--yes"),
+    ("run", "FILE"),
+    ("run", "FILE", "--workers", "2"),
+    ("run", "FILE", "--log", "json"),
+    ("replay", "FILE"),
+    ("watch", "FILE", "--once"),
+    ("doctor", "FILE"),
+    ("topics", "list"),
+    ("topics", "create", "--topology", "FILE"),
+    ("topology", "show", "FILE"),
+    ("topology", "show", "FILE", "--json"),
+    ("dlq", "show", "FILE"),
+    ("produce", "FILE", "--topic", "src"),
+    ("query", "FILE", "a", "--url", f"http://alice:{CANARY}@127.0.0.1:1"),
+    ("query", "FILE", "a", "--url", f"alice:{CANARY}@127.0.0.1:1"),
+    ("query", "FILE", "a", "--url", "http://127.0.0.1:1"),
+    ("alertmanager", "FILE", "--url", f"http://alice:{CANARY}/@127.0.0.1:1"),
+    ("alertmanager", "FILE", "--url", f"http://alice:{CANARY}@127.0.0.1:1"),
+]
+
+
+@pytest.mark.parametrize("changes", [pytest.param({}, marks=pytest.mark.long), BROKEN])
+def test_no_command_tells_a_secret(changes: Mapping[str, str], tmp_path: Path) -> None:
+    """Each command, with every setting that has a secret: where none answers, and where settings
+    cannot be.
+    """
+    file = tmp_path / "t.toml"
+    file.write_text(TOPOLOGY.format(name="t", source="src"))
+    environment = environment_of(VARIABLES | changes)
+
+    def run(command: tuple[str, ...]) -> "subprocess.CompletedProcess[str]":
+        arguments = [str(file) if argument == "FILE" else argument for argument in command]
+        return subprocess.run(
+            [sys.executable, "-m", "slidestat", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        for command, ended in zip(COMMANDS, pool.map(run, COMMANDS), strict=True):
+            told = ended.stdout + ended.stderr
+            assert CANARY not in told, (command, told)
+            assert "Traceback" not in told, (command, told)
+            assert told, command
+
+
+def command_lines() -> dict[int, str]:
+    """Those of all processes, by number."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                found[int(folder.name)] = (folder / "cmdline").read_text(errors="replace")
+            except OSError:
+                continue
+    return found
+
+
+def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path, path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "advice"),
+    [
+        (401, "knows no such user and password", "@ of a user or password as %40, / as %2F"),
+        (403, "forbids this user what is asked", "Ask for the right to read schemas"),
+        (404, "is no schema registry", "with its path if it has one"),
+        (500, "in the backend", "Look at its log"),
+    ],
+)
+def test_what_is_wrong_with_a_registry_is_told_apart(status: int, said: str, advice: str) -> None:
+    """A user that it does not know, one that may not, another server, and one that fails."""
+    with stand_in() as registry:
+        registry.fail = status
+        why = SchemaRegistry(registry.url.replace("//", "//svc:a%40b@")).look_up(1)
+    assert why is not None
+    assert said in why
+    assert advice in why
+
+
+def test_a_registry_of_a_private_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said names the variable that helps, and it does."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    with stand_in() as registry:
+        registry.schemas.append({"schema": '"long"'})
+        registry.socket = context.wrap_socket(registry.socket, server_side=True)
+        address = registry.url.replace("http://", "https://svc:a%40b@")
+        why = SchemaRegistry(address).look_up(1)
+        assert why is not None
+        assert "is not trusted" in why
+        assert "name its PEM file in SSL_CERT_FILE" in why
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert SchemaRegistry(address).look_up(1) is None
+
+
+@pytest.mark.parametrize("status", [401, pytest.param(500, marks=pytest.mark.long)])
+def test_no_worker_tells_a_secret(
+    secured: Secured, secured_topic: str, tmp_path: Path, status: int
+) -> None:
+    """Workers of a parent, before a broker with users and a registry that does not let them in:
+    neither the log nor a command line of a child nor the data have a password.
+    """
+    file = tmp_path / "t.toml"
+    file.write_text(TOPOLOGY.format(name=f"t{secured_topic[-8:]}", source=secured_topic))
+    data, log = tmp_path / "data", tmp_path / "log"
+    variables = secured.environment("SASL_SSL") | {"SLIDESTAT_WEB_TOKEN": f"{CANARY}-token"}
+    with stand_in() as registry, log.open("w") as out:
+        registry.fail = status
+        address = registry.url.replace("//", f"//svc:{CANARY}%40{CANARY}@")
+        produce(secured.broker.bootstrap_servers, secured_topic, [(None, framed(7, b""))] * 3, 0)
+        command = ["run", str(file), "--data-dir", str(data), "--workers", "1"]
+        parent = subprocess.Popen(
+            [sys.executable, "-m", "slidestat", *command, "--schema-registry", address],
+            env=environment_of(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
+        try:
+            wait_until(lambda: "wait for schema 7" in log.read_text(), "a schema", 120)
+            lines = command_lines()
+        finally:
+            parent.terminate()
+            parent.wait(60)
+    own = {number for number, line in lines.items() if str(data) in line} - {parent.pid}
+    assert own, "the worker's process"
+    for number in own:
+        assert CANARY not in lines[number]
+        assert PASSWORD not in lines[number]
+    told = log.read_text()
+    advice = {401: "%40", 500: "Look at its log"}[status]
+    assert advice in re.search(r"wait for schema 7.*", told)[0]  # type: ignore[index]
+    for path, content in (*files(data), (log, told.encode())):
+        for secret in (CANARY, PASSWORD, json.dumps(PASSWORD)[1:-1]):
+            assert secret.encode() not in content, path
+    assert os.environ.get("SCHEMA_REGISTRY_URL") is None
