@@ -1,24 +1,21 @@
-"""Events of a driver's own, which only move event time: how they are made, and read."""
+"""Ticks of a driver's own, which only move event time: how they lie in a log, and are read."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
-import msgspec
+import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.columns import Column
-from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.decoder import EventDecoder, as_made_up
+from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 
-# Nobody's own begins so, and none is shown.
-CLOCK_KEY = "\0clock"
 # As in Kafka: a record without one.
 NO_TIMESTAMP = -1
-
-_encode = msgspec.json.Encoder().encode
+# It is told by its identity: an event may have any key and any value.
+_TICK = b"a tick of the driver's clock"
 
 
 class SourceRecord(NamedTuple):
@@ -28,31 +25,25 @@ class SourceRecord(NamedTuple):
     value: bytes | None
     timestamp: int
 
+    @property
+    def is_tick(self) -> bool:
+        """Whether it is the driver's own."""
+        return self.value is _TICK
 
-def clock_record(topology: Topology, time: int) -> SourceRecord:
-    """Return an event at `time` that every statistic of the topology can read."""
-    event: dict[str, Any] = {}
-    for column in topology.columns.items:
-        _plant(event, column.path, "")
-    for column in topology.columns.numbers:
-        _plant(event, column.path, _number(column))
-    if topology.time_path is not None:
-        _plant(event, topology.time_path, topology.times.written(time))
-    if topology.key_path is not None:
-        _plant(event, topology.key_path, CLOCK_KEY)
-    timestamp = time if topology.time_path is None else NO_TIMESTAMP
-    return SourceRecord(CLOCK_KEY.encode(), _encode(event), timestamp)
+
+def tick_at(time: int) -> SourceRecord:
+    """Return a record that moves event time as one at `time` does that the topology passes over."""
+    return SourceRecord(None, _TICK, time)
 
 
 class DriverDecoder(EventDecoder):
-    """Reads the driver's own events as if computed fields were in them; a fetch has such alone, or
-    none.
+    """Reads ticks as records that the topology passes over: no condition, no statistic and no
+    output sees them. A fetch has ticks alone, or none.
     """
 
     def __init__(self, topology: Topology, schemas: SourceSchemas) -> None:
         super().__init__(topology, schemas=schemas)
         self._known = schemas
-        self._of_clock = EventDecoder(as_made_up(topology))
 
     def decode(
         self,
@@ -60,23 +51,14 @@ class DriverDecoder(EventDecoder):
         keys: Sequence[bytes | None] = (),
         timestamps: npt.ArrayLike = (),
     ) -> EventColumns:
-        if keys and keys[0] == CLOCK_KEY.encode():
-            return self._of_clock.decode(records, keys, timestamps)
+        if len(records) and records[0] is _TICK:
+            times = np.asarray(timestamps, np.int64)
+            return replace(
+                super().decode([]), passed_over=np.arange(len(times)), passed_over_times=times
+            )
         for number in self._known.unknown(records):
             self._known.lack(number, "there is none of this number")
         return super().decode(records, keys, timestamps)
 
     def of(self, topology: Topology) -> "DriverDecoder":
         return DriverDecoder(topology, self._known)
-
-
-def _plant(event: dict[str, Any], path: FieldPath, value: object) -> None:
-    for name in path[:-1]:
-        event = event.setdefault(name, {})
-    event[path[-1]] = value
-
-
-def _number(column: Column) -> float:
-    """The number nearest to 0 that the column can take."""
-    limits = column.limits
-    return 0.0 if limits is None else min(max(0.0, limits.least), limits.most)

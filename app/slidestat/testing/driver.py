@@ -13,6 +13,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from slidestat.declare.lengths import window_length
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
+from slidestat.engine.clock.event_clock import RECORDS
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_codec
 from slidestat.engine.emissions.output_records import AlertRecord, OutputRecord
@@ -27,13 +28,7 @@ from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.schemas.sequence import decode_alert_change
-from slidestat.testing.clock_events import (
-    CLOCK_KEY,
-    NO_TIMESTAMP,
-    DriverDecoder,
-    SourceRecord,
-    clock_record,
-)
+from slidestat.testing.clock_events import NO_TIMESTAMP, DriverDecoder, SourceRecord, tick_at
 from slidestat.testing.event_writer import EventWriter
 from slidestat.testing.memory_store import MemoryStore
 
@@ -133,10 +128,10 @@ class TopologyDriver:
         """Let the watermark of every partition reach `time`, in milliseconds: windows that end by
         then are emitted, and events from before then are late from now on.
 
-        Only events move event time, and no single one. So each partition that is behind is sent
-        some at `time` plus the lateness, until most of its last ones have come as far, under a key
-        of its own whose emissions are left out. Raises SlidestatError if all are further on, and
-        for a time that no event may have.
+        No single record moves event time. So each partition that is behind is sent some at `time`
+        plus the lateness, until most of its last ones have come as far, as if the topology's
+        condition left them out: they are counted nowhere. Raises SlidestatError if all are further
+        on, and for a time that no event may have.
         """
         earliest = min(processor.watermark for processor in self._processors)
         if time < earliest:
@@ -153,10 +148,10 @@ class TopologyDriver:
                 if times.is_sequence
                 else "Give milliseconds since 1970; events lie from 1980 to 2100.",
             )
-        tick = clock_record(self.topology, event_time)
         for number, processor in enumerate(self._processors):
-            while processor.watermark < time:
-                self._send([tick], number)
+            for _ in range(RECORDS):
+                if processor.watermark < time:
+                    self._send([tick_at(event_time)], number)
 
     def close_windows(self) -> None:
         """Let so much time pass that nothing is left to emit: every event has left every window."""
@@ -279,7 +274,7 @@ class TopologyDriver:
             )
             for number, partition in enumerate(self._partitions)
         ]
-        self._shared_keys = SharedKeys(self.topology, also_shared=[CLOCK_KEY])
+        self._shared_keys = SharedKeys(self.topology)
         for number, processor in enumerate(processors):
             self._shared_keys.look(number, processor.key_sample)
         return processors
@@ -337,9 +332,8 @@ class TopologyDriver:
                 continue
             self._sent.add(record)
             emission = self._codec.decode(record[1])
-            if emission.key != CLOCK_KEY:
-                self.emissions.append(emission)
-                self._of_key.setdefault(emission.key, []).append(emission)
+            self.emissions.append(emission)
+            self._of_key.setdefault(emission.key, []).append(emission)
 
     def _kafka_key(self, event: Mapping[str, Any], value: bytes) -> bytes | None:
         """Return the Kafka key by which a producer would partition an event; None without a key."""
@@ -356,17 +350,16 @@ class TopologyDriver:
 
     def _take_alerts(self, records: Iterable[AlertRecord]) -> None:
         for record in records:
-            change = decode_alert_change(record.value)
-            if record not in self._sent and change.key != CLOCK_KEY:
+            if record not in self._sent:
                 self._sent.add(record)
-                self.alerts.append(change)
+                self.alerts.append(decode_alert_change(record.value))
 
 
 def _fetches(
     log: Sequence[SourceRecord], start: int
 ) -> Iterator[tuple[int, Sequence[SourceRecord]]]:
     """Records of a log as they are read, with the offset of the first."""
-    for _, alike in groupby(log[start:], lambda record: record.key == CLOCK_KEY.encode()):
+    for _, alike in groupby(log[start:], lambda record: record.is_tick):
         records = list(alike)
         for place in range(0, len(records), _FETCH_RECORDS):
             yield start + place, records[place : place + _FETCH_RECORDS]

@@ -44,10 +44,7 @@ class RefereeDriver:
         self._judge()
 
     def advance_to(self, time: int) -> None:
-        """Let the watermark of every partition reach `time`, as `TopologyDriver.advance_to`.
-
-        A topology of whole partitions counts the events that move event time like any other.
-        """
+        """Let the watermark of every partition reach `time`, as `TopologyDriver.advance_to`."""
         self.parties.advance_to(time)
         self._judge()
 

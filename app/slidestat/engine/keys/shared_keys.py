@@ -7,7 +7,7 @@ topology that publishes its partitions is made for this, and a referee answers; 
 keys that a topology publishes.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.keys.key_sample import Identity, KeySample
@@ -17,9 +17,9 @@ from slidestat.errors import SlidestatError
 class SharedKeys:
     """Compares the sampled keys of a topology's partitions, those of this process and of others."""
 
-    def __init__(self, topology: Topology, also_shared: Collection[str] = ()) -> None:
+    def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._may_be_shared = {*topology.publish, *also_shared}
+        self._may_be_shared = frozenset(topology.publish)
         self._is_exempt = topology.publishes_partitions
         self._samples: dict[int, KeySample] = {}
         # Where a key was sampled first. It may be out of the sample by now.
