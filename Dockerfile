@@ -11,6 +11,7 @@ RUN pip install --no-cache-dir --only-binary :all: --require-hashes -r requireme
 
 COPY LICENSE README.md pyproject.toml ./
 COPY app app
+COPY scripts/long_description.py scripts/
 COPY schemas schemas
 COPY topologies topologies
 RUN pip install --no-cache-dir --no-deps .

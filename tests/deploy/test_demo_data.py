@@ -3,7 +3,6 @@
 import importlib.resources
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,21 +46,3 @@ def test_extract_is_the_source_row_by_row(flights: pa.Table, tmp_path: Path) -> 
     assert pq.read_table(target).equals(flights)
     rows = pq.read_table(SOURCE, columns=flights.column_names).slice(0, flights.num_rows)
     assert rows.cast(flights.schema).equals(flights)
-
-
-def test_wheel_ships_the_extract_its_licence_and_the_schemas(tmp_path: Path) -> None:
-    """A user who installs the wheel has the demo's events and the JSON Schemas."""
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", tmp_path]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    folder = ROOT / "app" / "slidestat" / "demo" / "data"
-    assert {f"slidestat/demo/data/{path.name}" for path in folder.iterdir()} <= names
-    schemas = ROOT / "schemas" / "json"
-    assert {f"slidestat/schemas/json/{path.name}" for path in schemas.iterdir()} <= names
-    shipped = {path.name for path in (ROOT / "topologies").glob("*.py")}
-    assert shipped
-    assert {f"slidestat/topologies/{name}" for name in shipped} <= names
-    assert "slidestat/py.typed" in names
-    assert {name.split("/")[0].partition("-")[0] for name in names} == {"slidestat"}
-    assert any(name.endswith("licenses/LICENSE") for name in names)

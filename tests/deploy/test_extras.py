@@ -1,15 +1,20 @@
 """What each extra brings is enough for what it is for, and what is missing is said."""
 
+import ast
 import re
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import packages_distributions
+from importlib.util import find_spec
 
 import pytest
+from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+from tests.deploy.installed import PROJECT, dependencies
+from tests.test_layers import MODULES
+
 # What is imported of a distribution where the two names differ.
 IMPORTED = {
     "faust-streaming": ("faust", "mode"),
@@ -96,3 +101,94 @@ def test_every_package_has_an_upper_bound_where_its_privates_are_replaced() -> N
     for name in ("faust-streaming", "aiokafka"):
         (requirement,) = [text for text in wanted if text.startswith(name)]
         assert ",<" in requirement
+
+
+# The modules that need more than a worker's packages, and the extras of which each is enough.
+_FORMATS = "slidestat.engine.decoding.formats"
+_EMISSIONS = "slidestat.engine.emissions"
+NEEDS_MORE = {
+    f"{_FORMATS}.avro_schema": ("avro",),
+    f"{_EMISSIONS}.avro_codec": ("avro",),
+    f"{_FORMATS}.proto_files": ("protobuf",),
+    f"{_FORMATS}.protobuf_schema": ("protobuf",),
+    f"{_FORMATS}.protobuf_values": ("protobuf",),
+    f"{_EMISSIONS}.protobuf_rows": ("protobuf",),
+    f"{_EMISSIONS}.output_registry": ("avro", "protobuf"),
+    "slidestat.kafka.schema_registry": ("avro", "protobuf"),
+}
+
+
+def at_import(nodes: Iterable[ast.AST]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports that are carried out when a module is."""
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from at_import(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from at_import(ast.iter_child_nodes(node))
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """What a module of ours imports when it is imported itself: ours and others."""
+    found: set[str] = set()
+    for node in at_import([ast.parse(MODULES[module].read_text(encoding="utf-8"))]):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        else:
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(found)
+
+
+def others_of(module: str) -> set[str]:
+    """The packages of others that are imported when a module is, by whatever way."""
+    reached, todo, others = set[str](), [module], set[str]()
+    while todo:
+        name = todo.pop()
+        while name not in MODULES and "." in name:
+            name = name.rpartition(".")[0]
+        if name not in MODULES:
+            others.add(name)
+        elif name not in reached:
+            reached.add(name)
+            others |= {it.partition(".")[0] for it in imports(name) if not it.startswith("slid")}
+            parents = [name.rpartition(".")[0]] if "." in name else []
+            todo += [it for it in imports(name) if it.startswith("slidestat")] + parents
+    return others - sys.stdlib_module_names
+
+
+@cache
+def brought(extra: str) -> set[str]:
+    """The packages that can be imported with an extra alone."""
+    there = set(dependencies(extra))
+    return {
+        name
+        for name, distributions in packages_distributions().items()
+        if there & {canonicalize_name(it) for it in distributions}
+    }
+
+
+def enough_for(module: str) -> tuple[str, ...]:
+    """The extras each of which a module is made for."""
+    if module.startswith("slidestat.synopses"):
+        return ("",)
+    if module.startswith("slidestat.spark."):
+        return ("spark",)
+    return NEEDS_MORE.get(module, ("worker",))
+
+
+@pytest.mark.skipif(not find_spec("pyspark"), reason="there is no PySpark 4.0 for Python 3.14")
+def test_modules_import_what_their_extra_brings() -> None:
+    """And so does all that is imported with them: what belongs to another extra is imported where
+    it is used.
+    """
+    lacking = {
+        f"{module} with {extra or 'none'}": sorted(missing)
+        for module in MODULES
+        for extra in enough_for(module)
+        if (missing := others_of(module) - brought(extra))
+    }
+    assert lacking == {}
+    assert "faust" in others_of("slidestat.faust.pipeline")
+    assert not others_of("slidestat") | others_of("slidestat.__main__")
