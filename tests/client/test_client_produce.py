@@ -257,3 +257,64 @@ def test_values_that_a_sum_refuses_are_told(
     run = run_cli("produce", str(tmp_path / "x.csv"), "--topic", make_topic())
     assert run.returncode == 0
     assert ("1 value below 0: a topology with a sum" in run.stdout) == told
+
+
+def test_values_that_are_no_numbers_are_told(
+    tmp_path: Path, make_topic: MakeTopic, read_topic: ReadTopic, run_cli: RunCli
+) -> None:
+    """They are sent as texts; the first is named by its row."""
+    topic = make_topic()
+    (tmp_path / "x.csv").write_text(
+        f"key,time,value,zip\na,{TIME_MS},9007199254740993,02134\nb,{TIME_MS},n/a,10001\n"
+    )
+    run = run_cli("produce", str(tmp_path / "x.csv"), "--topic", topic, "--value", "value")
+    assert run.returncode == 0
+    assert '1 value no number, the first in row 3: "n/a"' in run.stdout
+    run = run_cli("produce", str(tmp_path / "x.csv"), "--topic", topic, "--text", "zip")
+    assert run.returncode == 0
+    assert [message.value().decode() for message in read_topic(topic)] == [
+        f'{{"key":"a","time":{TIME_MS},"value":9007199254740993}}',
+        f'{{"key":"b","time":{TIME_MS},"value":"n/a"}}',
+        f'{{"key":"a","time":{TIME_MS},"zip":"02134"}}',
+        f'{{"key":"b","time":{TIME_MS},"zip":"10001"}}',
+    ]
+
+
+def test_nothing_sent_is_no_success(
+    tmp_path: Path, make_topic: MakeTopic, read_topic: ReadTopic, run_cli: RunCli
+) -> None:
+    """A file whose rows are all bad is an error with --skip-bad, too; so are blank lines."""
+    topic = make_topic()
+    (tmp_path / "x.csv").write_text("key,time,value\na,soon,1\nb,late,2\n")
+    run = run_cli("produce", str(tmp_path / "x.csv"), "--topic", topic, "--skip-bad")
+    assert run.returncode == 2
+    assert "No row of" in run.stderr
+    assert "row 2: time (the time) is 'soon'" in run.stderr
+    (tmp_path / "x.jsonl").write_text("\r\n\r\n")
+    run = run_cli("produce", str(tmp_path / "x.jsonl"), "--topic", topic, "--raw")
+    assert run.returncode == 2
+    assert "has no events" in run.stderr
+    assert read_topic(topic) == []
+
+
+def test_blank_lines_are_no_records(
+    bootstrap_servers: str, make_topic: MakeTopic, read_topic: ReadTopic, tmp_path: Path
+) -> None:
+    """Nor is a byte order mark a part of one."""
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b'\xef\xbb\xbf{"k":"a"}\r\n\r\n{"k":"b"}\r\n  \r\n')
+    topic = make_topic()
+    produce_file(file, bootstrap_servers, topic, columns=Columns("k"), raw=True)
+    assert [m.value() for m in read_topic(topic)] == [b'{"k":"a"}\r', b'{"k":"b"}\r']
+    assert [m.key() for m in read_topic(topic)] == [b"a", b"b"]
+
+
+def test_a_cell_that_is_not_utf8_is_a_bad_row(
+    bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """In any column that is sent; its field was once left out in silence."""
+    (tmp_path / "a.csv").write_bytes(b"key,time,city\na,%d,Z\xfcrich\n" % TIME_MS)
+    with pytest.raises(SlidestatError, match=r"row 2: city is b'Z\\xfcrich', which is not UTF-8"):
+        produce_file(
+            tmp_path / "a.csv", bootstrap_servers, make_topic(), columns=Columns(more=("city",))
+        )

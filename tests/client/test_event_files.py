@@ -5,6 +5,7 @@ import gzip
 import json
 import lzma
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from slidestat.errors import SlidestatError
-from slidestat.produce.columns import as_text
 from slidestat.produce.files import event_file
 from slidestat.produce.readers import BadRow, Reader
 
@@ -58,11 +58,11 @@ def text_of(suffix: str, rows: list[tuple[str, str, str]]) -> bytes:
 
 
 def read(path: Path, names: tuple[str, ...] = NAMES) -> tuple[list[tuple[object, ...]], list[int]]:
-    """All rows of a file, and their numbers."""
+    """All rows of a file, each cell's text, and their numbers."""
     rows: list[tuple[object, ...]] = []
     numbers: list[int] = []
     for batch in Reader(event_file(path)).batches(names):
-        columns = [as_text(batch.columns[name]).to_pylist() for name in names]
+        columns = [batch.columns[name].text().to_pylist() for name in names]
         rows += zip(*columns, strict=True)
         numbers += batch.numbers
         assert batch.malformed == []
@@ -77,12 +77,9 @@ def test_formats_and_compressions(tmp_path: Path, suffix: str, compression: str)
     path = tmp_path / f"events{suffix}{compression}"
     path.write_bytes(COMPRESS[compression](text_of(suffix, rows)))
     found, numbers = read(path)
-    if suffix in (".csv", ".tsv"):
-        assert found == rows
-        assert numbers == list(range(2, COUNT + 2))
-    else:
-        assert found == [(k, int(t), float(v)) for k, t, v in rows]
-        assert numbers == list(range(1, COUNT + 1))
+    assert found == rows
+    first = 2 if suffix in (".csv", ".tsv") else 1
+    assert numbers == list(range(first, COUNT + first))
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -93,7 +90,7 @@ def test_parquet(tmp_path: Path) -> None:
         columns = {"value": numbers, "key": pa.array(keys).cast(kind), "time": numbers, "x": keys}
         pq.write_table(pa.table(columns), tmp_path / "events.parquet", row_group_size=9_999)
         found, rows = read(tmp_path / "events.parquet")
-        assert found == list(zip(keys, numbers, numbers, strict=True))
+        assert found == [(key, str(n), str(n)) for key, n in zip(keys, numbers, strict=True)]
         assert rows == list(range(1, COUNT + 1))
 
 
@@ -139,7 +136,7 @@ def test_csv_rows_of_another_width(tmp_path: Path) -> None:
     """A row with too few or too many cells is named, and the rest is read."""
     (tmp_path / "a.csv").write_text("key,time,value\na,1,2\nb,1\nc,1,2\nd,1,2,3\n")
     batches = list(Reader(event_file(tmp_path / "a.csv")).batches(NAMES))
-    assert [key for b in batches for key in as_text(b.columns["key"]).to_pylist()] == ["a", "c"]
+    assert [key for b in batches for key in b.columns["key"].text().to_pylist()] == ["a", "c"]
     assert [bad for b in batches for bad in b.malformed] == [
         BadRow(3, "has 2 columns, not 3"),
         BadRow(5, "has 4 columns, not 3"),
@@ -147,9 +144,11 @@ def test_csv_rows_of_another_width(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
-    """A value in another encoding is null, the others of its column are not."""
+    """A value in another encoding has no text, and is not missing."""
     (tmp_path / "a.csv").write_bytes(b"key,time,value\n\xe9t\xe9,1,2\nok,1,2\n")
     assert [row[0] for row in read(tmp_path / "a.csv")[0]] == [None, "ok"]
+    (batch,) = Reader(event_file(tmp_path / "a.csv")).batches(NAMES)
+    assert batch.columns["key"].missing().tolist() == [False, False]
 
 
 def test_json_lines_that_are_none(tmp_path: Path) -> None:
@@ -166,7 +165,7 @@ def test_json_lines_that_are_none(tmp_path: Path) -> None:
     ]
     (tmp_path / "a.jsonl").write_bytes(b"\n".join([*lines, b""]))
     (batch,) = Reader(event_file(tmp_path / "a.jsonl")).batches(("key",))
-    assert batch.columns["key"].to_pylist() == ["a", "b"]
+    assert batch.columns["key"].text().to_pylist() == ["a", "b"]
     assert list(batch.numbers) == [1, 7]
     assert [bad.row for bad in batch.malformed] == [3, 4, 5, 6]
 
@@ -239,3 +238,82 @@ def test_paths_that_are_no_file(tmp_path: Path) -> None:
         event_file(tmp_path / "a.csv")
     with pytest.raises(SlidestatError, match="is not a file"):
         event_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message", "advice"),
+    [
+        ("a.csv", "key,time,value\na,1,2\n".encode("utf-16"), "is UTF-16", "iconv -f UTF-16"),
+        ("a.csv", "key,time,value\na,1,2\n".encode("utf-16-le"), "is UTF-16", "iconv -f UTF-16"),
+        ("a.jsonl", '{"key":1}\n'.encode("utf-16"), "is UTF-16", "iconv -f UTF-16"),
+        ("a.csv", "key,time,größe\n".encode("cp1252"), "header of a.csv is not UTF-8", "iconv"),
+        ("a.csv", b"key;time;value\na;1;2,5\n", "has semicolons between its cells", "--ifs ';'"),
+        ("a.csv", b"key|time|value\na|1|2\n", "has vertical bars between", "--ifs '|'"),
+        ("a.csv", b"key\ttime\tvalue\na\t1\t2\n", "has tabs between its cells", "Name it .tsv"),
+        ("a.tsv", b"key,time,value\na,1,2\n", "has commas between its cells", "Name it .csv"),
+        ("a.csv", b"sep=;\nkey;time;value\n", "begins with 'sep=;'", "--ifs ';'"),
+        ("a.csv", b'\xef\xbb\xbf"sep=,"\nkey,time,value\n', "begins with 'sep=,'", "tail -n +2"),
+        ("a.csv", b"key,time,value,value\na,1,2,3\n", "has the column 'value' twice", "name"),
+        ("a.json", b'[{"key":1},\n {"key":2}]', "one JSON array", "jq -c '.[]'"),
+        ("a.json", b"\n[\r\n {}\n]", "one JSON array", "jq -c '.[]'"),
+        ("a.json", b'\xef\xbb\xbf{\n  "key": 1\n}\n', "JSON over several lines", "jq -c . "),
+    ],
+)
+def test_files_of_another_kind_are_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    content: bytes,
+    message: str,
+    advice: str,
+) -> None:
+    """Encodings, separators and other JSON are refused, with what to do."""
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content)
+    with pytest.raises(SlidestatError, match=message) as raised:
+        read(Path(name))
+    assert advice in raised.value.advice
+    assert f"> {name}" not in raised.value.advice
+    if name.endswith((".json", ".jsonl")):
+        with pytest.raises(SlidestatError, match=message):
+            list(Reader(event_file(name)).lines())
+
+
+def test_columns_of_one_name_in_parquet(tmp_path: Path) -> None:
+    """Two columns of one name are refused where they are read, and else do no harm."""
+    columns = [pa.array(["a"]), pa.array([1]), pa.array([2]), pa.array([3])]
+    pq.write_table(pa.table(columns, ["key", "time", "value", "value"]), tmp_path / "a.parquet")
+    with pytest.raises(SlidestatError, match="has the column 'value' twice"):
+        read(tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", ("key", "time"))[0] == [("a", "1")]
+    (tmp_path / "a.csv").write_text("key,time,,\na,1,2,3\n")
+    assert read(tmp_path / "a.csv", ("key", "time"))[0] == [("a", "1")]
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    """It is in no header, no cell and no line."""
+    mark = b"\xef\xbb\xbf"
+    for name, content in (("a.csv", b"k,t\na,1\n"), ("a.tsv", b"k\tt\na\t1\n")):
+        (tmp_path / name).write_bytes(mark + content)
+        assert read(tmp_path / name, ("k", "t"))[0] == [("a", "1")]
+    (tmp_path / "a.jsonl").write_bytes(mark + b'{"k":"a"}\n')
+    assert list(Reader(event_file(tmp_path / "a.jsonl")).lines()) == [(1, [b'{"k":"a"}'])]
+
+
+def test_two_objects_in_a_line(tmp_path: Path) -> None:
+    """They are no row, also where a blank line makes up for their number."""
+    (tmp_path / "a.jsonl").write_text('{"key":"a"}{"key":"b"}\n\n{"key":"c",\n"time":1}\n')
+    (batch,) = Reader(event_file(tmp_path / "a.jsonl")).batches(("key",))
+    assert batch.columns["key"].text().to_pylist() == []
+    assert [bad.row for bad in batch.malformed] == [1, 3, 4]
+
+
+def test_times_of_any_year_in_int96(tmp_path: Path) -> None:
+    """Nanoseconds of 64 bits hold the years from 1677 to 2262 alone: others would wrap."""
+    moments = [datetime(1000, 1, 1), datetime(2001, 1, 1), datetime(3000, 1, 1)]
+    table = pa.table({"key": pa.array(moments, pa.timestamp("us"))})
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True, store_schema=False)
+    assert [row[0] for row in read(path, ("key",))[0]] == [
+        f"{moment:%Y}-01-01 00:00:00.000000" for moment in moments
+    ]

@@ -3,7 +3,9 @@
 import json
 import re
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
+from uuid import UUID
 
 import msgspec
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 
 from slidestat.errors import SlidestatError
 from slidestat.options import TimeUnit
-from slidestat.produce.columns import json_values, key_text, number_text
+from slidestat.produce.cells import Cells, JsonCells, TypedCells, WrittenCells
 from slidestat.produce.events import Columns, encode, raw_records
 from slidestat.produce.readers import Rows
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH, Event
@@ -22,7 +24,16 @@ NASA = Path(__file__).parents[3] / "shared" / "data" / "nasa_http_19950801.tsv.g
 
 def rows(keys: list[object], times: list[object], values: list[object]) -> Rows:
     columns = {"key": pa.array(keys), "time": pa.array(times), "value": pa.array(values)}
-    return Rows(range(1, len(keys) + 1), columns)
+    return Rows(range(1, len(keys) + 1), typed(columns))
+
+
+def typed(columns: dict[str, pa.Array]) -> dict[str, Cells]:
+    return {name: TypedCells(column) for name, column in columns.items()}
+
+
+def written(*cells: str) -> WrittenCells:
+    """Cells of CSV."""
+    return WrittenCells(pa.array(map(str.encode, cells), pa.binary()))
 
 
 def test_records_follow_the_schema() -> None:
@@ -49,7 +60,6 @@ def test_payload_is_compact() -> None:
     [
         ([1.0, -1.0, -5e-324, -0.0, 0.0], 2),
         ([3, -2, 0], 1),
-        (["-1", " -1e3 ", "-0", "-0.00", "+4", "x"], 2),
         ([], 0),
     ],
 )
@@ -57,6 +67,15 @@ def test_values_below_zero_are_counted(values: list[object], negative: int) -> N
     """A sum would refuse them: who sends them is told."""
     count = len(values)
     assert encode(rows(["a"] * count, [TIME_MS] * count, values), Columns()).negative == negative
+
+
+def test_values_of_csv_below_zero_are_counted() -> None:
+    """Texts that write numbers below 0 are, too."""
+    columns = {"key": written(*"abcdef"), "time": written(*[str(TIME_MS)] * 6)}
+    columns["value"] = written("-1", " -1e3 ", "-0", "-0.00", "+4", "x")
+    records = encode(Rows(range(2, 8), columns), Columns())
+    assert (records.negative, records.non_numbers) == (2, 1)
+    assert str(records.first_non_number) == 'row 7: "x"'
 
 
 @pytest.mark.parametrize(
@@ -92,9 +111,10 @@ def test_times_without_a_zone_are_counted(times: list[object], zoneless: int) ->
         ("a", TIME_MS, None, "value (the value) is missing"),
         ("a", TIME_MS, float("nan"), "value (the value) is nan, which is not a finite number"),
         ("a", TIME_MS, float("inf"), "value (the value) is inf"),
-        ("a", TIME_MS, "1,5", "value (the value) is '1,5', which is not a finite number"),
-        ("a", TIME_MS, "0x10", "value (the value) is '0x10'"),
-        ("a", TIME_MS, True, "value (the value) is True"),
+        (float("nan"), TIME_MS, 1.0, "key (the key) is missing"),
+        ([1], TIME_MS, 1.0, "key (the key) is [1], which is not one value"),
+        (b"\xff", TIME_MS, 1.0, "key (the key) is b'\\xff', which is not UTF-8"),
+        ("a", TIME_MS, b"\xff", "value (the value) is b'\\xff', which is not UTF-8"),
     ],
 )
 def test_rows_that_are_no_events(key: object, time: object, value: object, reason: str) -> None:
@@ -129,9 +149,10 @@ def test_limits_are_inside() -> None:
 
 def test_no_rows() -> None:
     """A batch without rows gives no records."""
-    empty = pa.nulls(0)
-    records = encode(Rows((), {"k": empty, "t": empty, "v": empty}), Columns("k", "t", "v"))
-    assert (list(records.values), records.bad) == ([], 0)
+    for empty in (TypedCells(pa.nulls(0)), written(), JsonCells(pa.array([], pa.binary()))):
+        columns = Columns("k", "t", "v", more=("m",), texts=("s",))
+        records = encode(Rows((), dict.fromkeys("ktvms", empty)), columns)
+        assert (list(records.values), records.bad) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -139,35 +160,54 @@ def test_no_rows() -> None:
     [
         (pa.array([7, -7, None]), ["7", "-7", None]),
         (pa.array([1.5, 2.0, float("nan")]), ["1.5", "2", None]),
+        (pa.array([12345678901.0, 2.0**62, -0.0]), ["12345678901", str(2**62), "0"]),
+        (pa.array([12345678901.5, 1e-7, 1e22]), ["12345678901.5", "1e-7", "1e+22"]),
+        (pa.array([b"a", b"\xff"]), ["a", None]),
         (pa.array([True, False]), ["true", "false"]),
-        (pa.array(["x", ""]), ["x", None]),
+        (pa.array(["x", "", "007", "1.10"]), ["x", "", "007", "1.10"]),
         (pa.array([[1]]), [None]),
         (pa.nulls(2), [None, None]),
+        (pa.array(['{"a":1}', "no"], pa.json_()), ['{"a":1}', "no"]),
+        (
+            pa.array([UUID(int=7).bytes], pa.uuid()),
+            ["00000000-0000-0000-0000-000000000007"],
+        ),
     ],
 )
 def test_keys_of_any_type(column: pa.Array, expected: list[str | None]) -> None:
-    """A key of any single value is its text; empty and nested ones are none."""
-    assert key_text(column).to_pylist() == expected
+    """A key of any single value is its text; nested ones have none."""
+    assert TypedCells(column).text().to_pylist() == expected
 
 
 @pytest.mark.parametrize(
-    ("column", "expected"),
+    ("cells", "expected"),
     [
-        (pa.array([2**63 - 1, None]), ["9223372036854775807", None]),
-        (pa.array(["1.50", "3"]).cast(pa.decimal128(5, 2)), ["1.50", "3.00"]),
-        (pa.array([" 12 ", "+5", "007"]), ["12", "5", "7"]),
-        (pa.array(["1e3", ".5", "1.", "-0.25"]), ["1000", "0.5", "1", "-0.25"]),
-        (pa.array(["12", "x", "1_0", "--1", ""]), ["12", None, None, None, None]),
-        (pa.array(["1e999", "Infinity", "NaN"]), [None, None, None]),
-        (pa.array([True]), [None]),
+        (TypedCells(pa.array([2**63 - 1, None])), [str(2**63 - 1), None]),
+        (TypedCells(pa.array(["1.50", "3"]).cast(pa.decimal128(5, 2))), ["1.50", "3.00"]),
+        (TypedCells(pa.array([Decimal("1e-10")], pa.decimal128(20, 10))), ["0.0000000001"]),
+        (
+            TypedCells(pa.array([1e10, 0.1, 9e15, -0.0])),
+            ["10000000000", "0.1", f"{9 * 10**15}", "0"],
+        ),
+        (TypedCells(pa.array([True])), ["true"]),
+        (TypedCells(pa.array(["12", "x"])), ['"12"', '"x"']),
+        (
+            written("9007199254740993", "1.5", "1.10", "1e3"),
+            ["9007199254740993", "1.5", "1.10", "1e3"],
+        ),
+        (written(" 12 ", "+5", "-.5", ".5", "1."), ["12", "5", "-0.5", "0.5", "1"]),
+        (written("007", "00.5", "-01"), ['"007"', '"00.5"', '"-01"']),
+        (written("1,5", "0x10", "1_0", "--1", "."), ['"1,5"', '"0x10"', '"1_0"', '"--1"', '"."']),
+        (written("1e999", "Infinity", "NaN"), ['"1e999"', '"Infinity"', '"NaN"']),
+        (written("9" * 30, "9" * 400), ["9" * 30, f'"{"9" * 400}"']),
     ],
 )
-def test_values_of_any_type(column: pa.Array, expected: list[str | None]) -> None:
-    """A value that is a finite number, or text that writes one, is a JSON number."""
-    found = number_text(column).to_pylist()
+def test_values_of_any_type(cells: Cells, expected: list[str | None]) -> None:
+    """A value is a number where its cell is one, with all of its digits, or writes one."""
+    found = cells.number().to_pylist()
     assert found == expected
     for text in found:
-        assert text is None or isinstance(json.loads(text), int | float)
+        assert text is None or json.loads(text) is not None
 
 
 MORE = {
@@ -180,7 +220,7 @@ MORE = {
     "list": pa.array([[1], [], None, [2, 3]]),
     "object": pa.array([{"b": 1}, {"b": 2}, None, {"b": 3}]),
     "nothing": pa.nulls(4),
-    "bytes": pa.array([b"a", b"\xff", b"c", None]),
+    "bytes": pa.array([b"a", b"b", b"c", None]),
     'q"%d,': pa.array([1, 2, 3, 4]),
 }
 
@@ -188,7 +228,7 @@ MORE = {
 def test_more_columns_under_their_names() -> None:
     """Each column of any type is a field of its name; a missing value is a missing field."""
     columns = {"k": pa.array(list("abcd")), "t": pa.array([TIME_MS + i for i in range(4)]), **MORE}
-    records = encode(Rows(range(1, 5), columns), Columns("k", "t", more=tuple(MORE)))
+    records = encode(Rows(range(1, 5), typed(columns)), Columns("k", "t", more=tuple(MORE)))
     events = [json.loads(value) for value in records.values]
     assert records.bad == 0
     assert [list(event)[:2] for event in events] == [["key", "time"]] * 4
@@ -212,7 +252,6 @@ def test_more_columns_under_their_names() -> None:
     }
     assert "number" not in events[1]
     assert events[1]["text"] == ""
-    assert "bytes" not in events[1]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +266,8 @@ def test_more_columns_under_their_names() -> None:
         ("1.", "1."),
         ("NaN", "NaN"),
         ("1e999", "1e999"),
-        ("9" * 40, "9" * 40),
+        ("9" * 40, int("9" * 40)),
+        ("9" * 400, "9" * 400),
         ("\u0661", "\u0661"),
         (" 1", " 1"),
         ("true", "true"),
@@ -235,10 +275,11 @@ def test_more_columns_under_their_names() -> None:
 )
 def test_text_that_writes_a_number(text: str, value: object) -> None:
     """It is sent as that number, if JSON would write it so and a double can hold it."""
-    (found,) = json_values(pa.array([text]))
-    assert found is not None
+    (found,) = written(text).json().to_pylist()
     assert json.loads(found) == value
     assert msgspec.json.decode(found, type=str | int | float) == value
+    (quoted,) = written(text).quoted().to_pylist()
+    assert json.loads(quoted) == text
 
 
 def test_a_value_beside_more_columns() -> None:
@@ -247,7 +288,7 @@ def test_a_value_beside_more_columns() -> None:
         name: pa.array(column)
         for name, column in zip("ktvx", (["a"], [TIME_MS], [1], [2]), strict=True)
     }
-    rows = Rows([1], columns)
+    rows = Rows([1], typed(columns))
     both = encode(rows, Columns("k", "t", "v", more=("x",)))
     assert json.loads(both.values[0]) == {"key": "a", "time": TIME_MS, "value": 1, "x": 2}
     more = encode(rows, Columns("k", "t", more=("v", "x")))
@@ -261,10 +302,10 @@ def test_a_value_beside_more_columns() -> None:
 
 def test_bad_rows_beside_more_columns() -> None:
     """A row that is no event takes none of its neighbours' values with it."""
-    columns = {
-        "key": pa.array(["a", "", "c"]),
-        "time": pa.array([TIME_MS] * 3),
-        "x": pa.array(["1", "2", "3"]),
+    columns: dict[str, Cells] = {
+        "key": written("a", "", "c"),
+        "time": TypedCells(pa.array([TIME_MS] * 3)),
+        "x": written("1", "2", "3"),
     }
     records = encode(Rows([1, 2, 3], columns), Columns(more=("x",)))
     assert [json.loads(value)["x"] for value in records.values] == [1, 3]

@@ -28,13 +28,22 @@ def produce(
     value: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="Column of the values; `value`, or none beside --with."
+            metavar="COLUMN", help="Column of the values; `value`, or none beside --with or --text."
         ),
     ] = None,
     more: Annotated[
         list[str] | None,
         typer.Option(
-            "--with", metavar="COLUMN", help="Send this column too, under its name; repeat it."
+            "--with",
+            metavar="COLUMN",
+            help="Send this column too, under its name; of CSV what writes a number is one. Repeat"
+            " it.",
+        ),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="As --with, all as texts: zip codes, versions. Repeat it."
         ),
     ] = None,
     time_unit: Annotated[
@@ -72,7 +81,7 @@ def produce(
     from slidestat.produce.produce import produce_file
 
     column = "key" if key is None else key
-    columns = Columns(column, time, value, time_unit, tuple(more or ()))
+    columns = Columns(column, time, value, time_unit, tuple(more or ()), tuple(text or ()))
     with produce_bar(Path(file).name) as on_progress:
         report = produce_file(
             file,

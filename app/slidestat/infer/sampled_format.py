@@ -18,7 +18,7 @@ from slidestat.engine.decoding.formats.translations import FramedValues
 from slidestat.engine.extras import module_of_extra
 from slidestat.errors import SlidestatError
 from slidestat.infer.sampling import Sample
-from slidestat.produce.readers import NOT_JSON
+from slidestat.produce.cells import NOT_JSON
 
 
 def readable(sample: Sample, registry: str) -> Sample:

@@ -9,7 +9,7 @@ import msgspec
 
 from slidestat.declare.fields import FieldPath
 from slidestat.infer.sampling import SampledRecord
-from slidestat.produce.readers import NOT_JSON
+from slidestat.produce.cells import NOT_JSON
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
 _DEEPEST = 4

@@ -1,12 +1,12 @@
 """Rows of a file to event records: the JSON of schemas.event, a Kafka key and a timestamp."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,9 +14,8 @@ from slidestat.declare.fields import field_path
 from slidestat.engine.decoding.record_type import KEY, reader, struct_of
 from slidestat.errors import SlidestatError
 from slidestat.options import TimeUnit
-from slidestat.produce.columns import as_text, json_values, key_text, number_text
-from slidestat.produce.readers import NOT_JSON, BadRow, Rows
-from slidestat.produce.times import count_zoneless, epoch_ms
+from slidestat.produce.cells import NOT_JSON, Bools, Cells
+from slidestat.produce.readers import BadRow, Rows
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
 # A timestamp of 0 asks Kafka's client for the time of sending.
@@ -26,7 +25,8 @@ TIME_OF_SENDING = 0
 @dataclass(frozen=True)
 class Columns:
     """Which columns of a file hold an event's key, time and value, the unit of its times, and the
-    columns that are sent under their own names as well.
+    columns that are sent under their own names as well: `more` as their files type them, `texts`
+    as texts.
 
     Without a `value`, that is the column "value", or none if there are others. Raises
     SlidestatError if two columns would have one name.
@@ -37,11 +37,12 @@ class Columns:
     value: str | None = None
     time_unit: TimeUnit = TimeUnit.MILLISECONDS
     more: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.value is None and not self.more:
+        if self.value is None and not self.more and not self.texts:
             object.__setattr__(self, "value", "value")
-        taken = ["key", "time", *(["value"] if self.value else []), *self.more]
+        taken = ["key", "time", *(["value"] if self.value else []), *self.more, *self.texts]
         twice = next((name for name in taken if taken.count(name) > 1), None)
         if twice is not None:
             raise SlidestatError(
@@ -52,14 +53,15 @@ class Columns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (self.key, self.time, *([self.value] if self.value else []), *self.more)
+        value = [self.value] if self.value else []
+        return (self.key, self.time, *value, *self.more, *self.texts)
 
 
 @dataclass(frozen=True)
 class Records:
     """Kafka records of some rows, in their order, and what was wrong with the rest; `negative` of
-    them have a value below 0, as far as values were read, `unkeyed` no key, and `zoneless` a time
-    without a zone.
+    them have a value below 0, as far as values were read, `non_numbers` one that is no number,
+    `unkeyed` no key, and `zoneless` a time without a zone.
     """
 
     keys: Sequence[bytes | None]
@@ -70,50 +72,90 @@ class Records:
     negative: int = 0
     unkeyed: int = 0
     zoneless: int = 0
+    non_numbers: int = 0
+    first_non_number: BadRow | None = None
+
+
+class _Field(NamedTuple):
+    """A field of the records of some rows, in JSON, and the cells that it is made of."""
+
+    name: str
+    column: str
+    cells: Cells
+    json: pa.Array
+    is_required: bool = False
+
+    def is_good(self) -> Bools:
+        """Return in which rows the cell can be sent, or may be missing and is."""
+        good = _valid(self.json)
+        return good if self.is_required or good.all() else good | self.cells.missing()
+
+
+def _fields(rows: Rows, columns: Columns) -> Iterator[_Field]:
+    if columns.value:
+        cells = rows.columns[columns.value]
+        yield _Field("value", columns.value, cells, cells.number(), is_required=True)
+    for name in columns.more:
+        yield _Field(name, name, rows.columns[name], rows.columns[name].json())
+    for name in columns.texts:
+        yield _Field(name, name, rows.columns[name], rows.columns[name].quoted())
 
 
 def encode(rows: Rows, columns: Columns) -> Records:
-    """Encode rows, about 1 microsecond each; a row that is no event is left out and counted."""
-    raw = {name: as_text(rows.columns[name]) for name in columns.names}
-    raw_keys, raw_times = raw[columns.key], raw[columns.time]
-    keys = key_text(raw_keys)
-    times = epoch_ms(raw_times, columns.time_unit)
-    values = number_text(raw[columns.value]) if columns.value else None
+    """Encode rows, about 1 microsecond each; a row that is no event is left out and counted. What
+    is sent of a row depends on that row alone, and on the types of the columns.
+    """
+    key, time = rows.columns[columns.key], rows.columns[columns.time]
+    keys = _usable(key.text())
+    times = time.times_ms(columns.time_unit)
+    fields = list(_fields(rows, columns))
 
     times_ms = times.fill_null(0).to_numpy(zero_copy_only=False)
     in_range = (times_ms >= EARLIEST_TIME_MS) & (times_ms < LATEST_TIME_MS)
     good = _valid(keys) & in_range
-    if values is not None:
-        good &= _valid(values)
+    for field in fields:
+        good &= field.is_good()
     first_bad = rows.malformed[0] if rows.malformed else None
+    zoneless = time.count_zoneless(good)
+    numbers = rows.numbers
     if not good.all():
         at = int(np.argmin(good))
-        reason = _key_error(columns.key, raw_keys[at], keys[at]) or _time_error(
-            columns.time, raw_times[at], times[at]
-        )
-        if reason is None and columns.value:
-            reason = _value_error(columns.value, raw[columns.value][at])
         if first_bad is None or rows.numbers[at] < first_bad.row:
-            first_bad = BadRow(rows.numbers[at], reason or "")
+            reason = (
+                _key_error(columns.key, key, keys, at)
+                or _time_error(columns.time, time, times, at)
+                or _field_error(fields, at)
+            )
+            first_bad = BadRow(rows.numbers[at], reason)
         mask = pa.array(good)
         keys, times_ms = keys.filter(mask), times_ms[good]
-        values = None if values is None else values.filter(mask)
-        raw = {name: column.filter(mask) for name, column in raw.items()}
+        fields = [field._replace(json=field.json.filter(mask)) for field in fields]
+        numbers = np.asarray(rows.numbers)[good].tolist()
 
     timestamps_ms = times_ms.tolist()
     kafka_keys, json_keys = _encoded_keys(keys)
     pieces = [
         [b'{"key":%b,"time":%d' % pair for pair in zip(json_keys, timestamps_ms, strict=True)]
     ]
-    if values is not None:
-        pieces.append(_members("value", _bytes(values)))
-    pieces += [_members(name, json_values(raw[name])) for name in columns.more]
+    pieces += [_members(field.name, _bytes(field.json)) for field in fields]
     pieces.append([b"}"] * len(timestamps_ms))
     payloads = list(map(b"".join, zip(*pieces, strict=True)))
     bad = len(good) - len(payloads) + len(rows.malformed)
-    negative = 0 if values is None else _negative(values)
-    zoneless = count_zoneless(raw[columns.time])
-    return Records(kafka_keys, payloads, timestamps_ms, bad, first_bad, negative, zoneless=zoneless)
+    found = Records(kafka_keys, payloads, timestamps_ms, bad, first_bad, zoneless=zoneless)
+    if not columns.value:
+        return found
+    values = fields[0].json
+    others = np.flatnonzero(pc.match_substring_regex(values, "^[^-0-9]"))
+    first_other = None
+    if len(others):
+        at = int(others[0])
+        first_other = BadRow(numbers[at], values[at].as_py())
+    return replace(
+        found,
+        negative=_negative(values),
+        non_numbers=len(others),
+        first_non_number=first_other,
+    )
 
 
 def raw_records(lines: Sequence[bytes], key_field: str) -> Records:
@@ -148,14 +190,21 @@ def _encoded_keys(keys: pa.Array) -> tuple[list[bytes], list[bytes]]:
     return as_utf8[codes].tolist(), as_json[codes].tolist()
 
 
+def _usable(keys: pa.Array) -> pa.Array:
+    """Return keys, null where one is empty or beyond MAX_KEY_LENGTH."""
+    length = pc.utf8_length(keys)
+    usable = pc.and_(pc.greater(length, 0), pc.less_equal(length, MAX_KEY_LENGTH))
+    return pc.if_else(usable, keys, None)
+
+
 def _members(name: str, values: Iterable[bytes | None]) -> list[bytes]:
     """A field of each record as it stands in its object; nothing where the value is missing."""
     start = b",%b:" % msgspec.json.encode(name)
     return [b"" if value is None else start + value for value in values]
 
 
-def _bytes(text: pa.Array) -> list[bytes]:
-    values: list[bytes] = text.cast(pa.binary()).to_numpy(zero_copy_only=False).tolist()
+def _bytes(text: pa.Array) -> list[bytes | None]:
+    values: list[bytes | None] = text.cast(pa.binary()).to_numpy(zero_copy_only=False).tolist()
     return values
 
 
@@ -165,46 +214,45 @@ def _negative(numbers: pa.Array) -> int:
     return int(pc.sum(pc.less(signed.cast(pa.float64()), 0)).as_py() or 0)
 
 
-def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:
-    valid: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
+def _valid(column: pa.Array) -> Bools:
+    valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)
     return valid
 
 
-def _key_error(column: str, raw: pa.Scalar, key: pa.Scalar) -> str | None:
-    if key.is_valid:
+def _key_error(column: str, key: Cells, keys: pa.Array, at: int) -> str | None:
+    if keys[at].is_valid:
         return None
-    if not raw.is_valid:
+    if key.missing()[at]:
         return f"{column} (the key) is missing"
-    if pa.types.is_nested(raw.type):
-        return f"{column} (the key) is {_shown(raw)}, which is not one value"
-    if raw.as_py() == "":
+    text = key.text()[at].as_py()
+    if text is None:
+        return f"{column} (the key) is {key.shown(at)}, {key.fault(at)}"
+    if not text:
         return f"{column} (the key) is empty"
     return f"{column} (the key) is longer than {MAX_KEY_LENGTH} characters"
 
 
-def _time_error(column: str, raw: pa.Scalar, time_ms: pa.Scalar) -> str | None:
-    if not raw.is_valid:
+def _time_error(column: str, time: Cells, times: pa.Array, at: int) -> str | None:
+    if time.missing()[at]:
         return f"{column} (the time) is missing"
-    if not time_ms.is_valid:
-        return f"{column} (the time) is {_shown(raw)}, which is not a time"
-    if EARLIEST_TIME_MS <= time_ms.as_py() < LATEST_TIME_MS:
+    time_ms = times[at].as_py()
+    if time_ms is None:
+        return f"{column} (the time) is {time.shown(at)}, which is not a time"
+    if EARLIEST_TIME_MS <= time_ms < LATEST_TIME_MS:
         return None
     return (
-        f"{column} (the time) is {_shown(raw)}, which is {_date(time_ms.as_py())}; events lie "
+        f"{column} (the time) is {time.shown(at)}, which is {_date(time_ms)}; events lie "
         f"from {_date(EARLIEST_TIME_MS)} to {_date(LATEST_TIME_MS)}, exclusive, and integers "
         "count what --time-unit says"
     )
 
 
-def _value_error(column: str, raw: pa.Scalar) -> str:
-    if not raw.is_valid:
-        return f"{column} (the value) is missing"
-    return f"{column} (the value) is {_shown(raw)}, which is not a finite number"
-
-
-def _shown(raw: pa.Scalar) -> str:
-    text = repr(raw.as_py()) if pa.types.is_string(raw.type) else str(raw)
-    return text if len(text) <= 60 else text[:57] + "..."
+def _field_error(fields: Iterable["_Field"], at: int) -> str:
+    field = next(field for field in fields if not field.is_good()[at])
+    what = f"{field.column} (the value)" if field.is_required else field.column
+    if field.cells.column[at].is_valid:
+        return f"{what} is {field.cells.shown(at)}, {field.cells.fault(at)}"
+    return f"{what} is missing"
 
 
 def _date(time_ms: int) -> str:

@@ -66,6 +66,11 @@ class EventFile:
     def path(self) -> Path:
         return Path(self.name)
 
+    @property
+    def text_suffix(self) -> str:
+        """Return the suffix of its format."""
+        return self.path.suffixes[-2 if self.compression else -1] if self.path.suffixes else ""
+
 
 class OpenFile:
     """The decompressed bytes of a file, and how far into the file itself the reading is."""

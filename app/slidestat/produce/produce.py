@@ -13,9 +13,10 @@ from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import require_topic
 from slidestat.options import Compression
+from slidestat.produce.cells import NOT_JSON
 from slidestat.produce.events import Columns, Records, encode, raw_records
 from slidestat.produce.files import STANDARD_INPUT, Format, event_file
-from slidestat.produce.readers import NOT_JSON, Reader, Rows
+from slidestat.produce.readers import Reader, Rows
 
 # Called after each batch with how far the reading is and how many events have been handed over.
 OnProgress = Callable[[Reader, int], None]
@@ -35,8 +36,8 @@ _BY_KEY = -1
 class ProduceReport:
     """The counts of a run. `sent` events were acknowledged, `failed` were not (`first_failure` says
     why), `skipped` rows were no events (`first_skipped` says why). `negative` events have a value
-    below 0, and `zoneless` a time without a zone, which was taken for UTC; of lines sent raw,
-    `unkeyed` went without a key.
+    below 0, `non_numbers` one that is no number (`first_non_number` is the first), and `zoneless` a
+    time without a zone, which was taken for UTC; of lines sent raw, `unkeyed` went without a key.
     """
 
     topic: str
@@ -49,6 +50,8 @@ class ProduceReport:
     negative: int
     unkeyed: int
     zoneless: int
+    non_numbers: int
+    first_non_number: str | None
 
     @property
     def events_per_s(self) -> float:
@@ -72,13 +75,13 @@ def produce_file(
 ) -> ProduceReport:
     """Send the events of a file (`-`: standard input), at most `limit`, at most `rate` a second.
 
-    With `raw`, each line of a JSON lines file is sent as it is, nothing checked, the time
-    of sending for a timestamp, and `columns.key` for a Kafka key where it can be found; if it
-    `must_have_key`, nothing is sent of a file whose first lines all lack it. Events of the keys in
-    `spread` go to all partitions in turn, for a topology that publishes them: each of them may be
-    more than one worker can take. Raises SlidestatError for a file that cannot be read, a missing
-    topic, or, unless `skip_bad`, a row that is no event. Memory is bounded whatever the file's
-    length.
+    With `raw`, each line of a JSON lines file that is not blank is sent as it is, nothing checked,
+    the time of sending for a timestamp, and `columns.key` for a Kafka key where it can be found; if
+    it `must_have_key`, nothing is sent of a file whose first lines all lack it. Events of the keys
+    in `spread` go to all partitions in turn, for a topology that publishes them: each of them may
+    be more than one worker can take. Raises SlidestatError for a file that cannot be read or has no
+    event, a missing topic, or, unless `skip_bad`, a row that is no event. Memory is bounded
+    whatever the file's length.
     """
     source = event_file(file)
     columns = columns or Columns()
@@ -87,9 +90,10 @@ def produce_file(
             f"{source.name} is {source.format}: only JSON lines can be sent raw.",
             "Leave --raw out, or give a .jsonl file.",
         )
-    if raw and columns.more:
+    if raw and (columns.more or columns.texts):
         raise SlidestatError(
-            "Lines that are sent raw have all their fields already.", "Leave --with or --raw out."
+            "Lines that are sent raw have all their fields already.",
+            "Leave --with and --text or --raw out.",
         )
     partitions = require_topic(bootstrap, topic)
     reader = Reader(source)
@@ -97,11 +101,12 @@ def produce_file(
     if raw and must_have_key:
         batches = _if_any_has_key(batches, source.name, columns.key)
     sender = _Sender(bootstrap, topic, compression, rate, partitions, spread)
-    skipped, first_skipped, negative, unkeyed, zoneless = 0, None, 0, 0, 0
+    skipped, negative, unkeyed, zoneless, non_numbers = 0, 0, 0, 0, 0
+    first_skipped = first_non_number = None
     try:
         for records in batches:
             if records.first_bad is not None:
-                reason = f"row {records.first_bad.row}: {records.first_bad.reason}"
+                reason = str(records.first_bad)
                 if not skip_bad:
                     sender.flush()
                     raise SlidestatError(
@@ -115,6 +120,9 @@ def produce_file(
             negative += records.negative
             unkeyed += records.unkeyed
             zoneless += records.zoneless
+            non_numbers += records.non_numbers
+            if first_non_number is None and records.first_non_number is not None:
+                first_non_number = str(records.first_non_number)
             if on_progress is not None:
                 on_progress(reader, sender.handed_over)
             if sender.failed:
@@ -133,33 +141,51 @@ def produce_file(
         negative,
         unkeyed,
         zoneless,
+        non_numbers,
+        first_non_number,
     )
 
 
 def _events(reader: Reader, columns: Columns, limit: int | None) -> Iterator[Records]:
     good = bad = 0
+    first_bad = None
     for rows in reader.batches(columns.names):
         wanted = rows if limit is None else _head(rows, limit - good)
         records = encode(wanted, columns)
         good += len(records.values)
         bad += records.bad
+        first_bad = first_bad or records.first_bad
         yield records
         if good == limit:
             return
-    if good + bad == 0 and reader.file.name != STANDARD_INPUT:
+    if bad and not good:
         raise SlidestatError(
-            f"{reader.file.name} has no events.", "Give a file with at least one row of data."
+            f"No row of {reader.file.name} is an event: nothing is sent. {first_bad}.",
+            "Say which columns to take with --key, --time and --value, or what times count with"
+            " --time-unit.",
         )
+    _require_any(reader, good)
 
 
 def _raw(reader: Reader, columns: Columns, limit: int | None) -> Iterator[Records]:
     seen = 0
     for _, lines in reader.lines():
-        wanted = lines if limit is None else lines[: limit - seen]
+        wanted = [line for line in lines if line.strip()]
+        if limit is not None:
+            wanted = wanted[: limit - seen]
         seen += len(wanted)
         yield raw_records(wanted, columns.key)
         if seen == limit:
             return
+    _require_any(reader, seen)
+
+
+def _require_any(reader: Reader, count: int) -> None:
+    """Raise SlidestatError for a file without rows; standard input may have none."""
+    if not count and reader.file.name != STANDARD_INPUT:
+        raise SlidestatError(
+            f"{reader.file.name} has no events.", "Give a file with at least one row of data."
+        )
 
 
 def _if_any_has_key(batches: Iterator[Records], name: str, key: str) -> Iterator[Records]:
@@ -203,7 +229,7 @@ def _head(rows: Rows, count: int) -> Rows:
     last = rows.numbers[count - 1] if count else 0
     return Rows(
         rows.numbers[:count],
-        {name: column[:count] for name, column in rows.columns.items()},
+        {name: cells.head(count) for name, cells in rows.columns.items()},
         [bad for bad in rows.malformed if bad.row <= last],
     )
 

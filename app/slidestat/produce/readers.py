@@ -1,22 +1,26 @@
 """Event files in batches of columns, in bounded memory.
 
-Columns come as they are stored; CSV and JSON lines, where each row is written anew, are read
-without guessing types from the first rows, so that one odd row is that row's fault alone.
+Each row is read alone: no type is guessed from others, so that one odd row is that row's fault.
 """
 
 import codecs
 import lzma
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 from slidestat.errors import SlidestatError
+from slidestat.produce.cells import NOT_JSON, Cells, JsonCells, TypedCells, WrittenCells
 from slidestat.produce.files import ByteStream, EventFile, Format, OpenFile
 
 BATCH_ROWS = 32_768
@@ -26,8 +30,16 @@ _CSV_BLOCK_BYTES = 256 << 10
 # A row longer than this is no event: the file is something else.
 _MAX_ROW_BYTES = 16 << 20
 
-# What msgspec raises for bytes that are not JSON; recursion for nesting without end.
-NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+# One array, or one object over several lines: each of its lines would be a bad one.
+_ONE_ARRAY = re.compile(rb"\s*\[\s*(?:\{|[\r\n])")
+_PRETTY_OBJECT = re.compile(rb"\s*\{\s*[\r\n]")
+# The first bytes of a text in UTF-16, with or without its mark.
+_UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|\0.|.\0", re.DOTALL)
+_NOTHING = pa.array([b"", b"null"], pa.binary())
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
+_SUFFIXES = {",": ".csv", "\t": ".tsv"}
+# What Excel reads, and no other program: which sign is between the cells.
+_EXCEL_HINT = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(?P<sign>[^\r\n])', re.IGNORECASE)
 
 Lines = tuple[int, list[bytes]]
 
@@ -39,6 +51,9 @@ class BadRow:
     row: int
     reason: str
 
+    def __str__(self) -> str:
+        return f"row {self.row}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -48,7 +63,7 @@ class Rows:
     """
 
     numbers: Sequence[int]
-    columns: dict[str, pa.Array]
+    columns: dict[str, Cells]
     malformed: list[BadRow] = field(default_factory=list)
 
 
@@ -77,7 +92,7 @@ class Reader:
         with _damage_told(self.file):
             opened = OpenFile(self.file)
             try:
-                for first, lines in _lines(opened.stream):
+                for first, lines in _lines(self.file, opened.stream):
                     self.done = opened.position()
                     yield first, lines
             finally:
@@ -85,13 +100,17 @@ class Reader:
 
     def _parquet(self, names: list[str]) -> Iterator[Rows]:
         # Without pre-buffering: it would hold the bytes of every row group at once.
-        with pa.parquet.ParquetFile(self.file.path, pre_buffer=False) as parquet:
+        # Of INT96, which has nanoseconds of any year, years that have none in 64 bits would wrap.
+        with pa.parquet.ParquetFile(
+            self.file.path, pre_buffer=False, coerce_int96_timestamp_unit="us"
+        ) as parquet:
             _require_columns(self.file, names, parquet.schema_arrow.names)
+            _require_each_once(self.file, names, parquet.schema_arrow.names)
             self.total = parquet.metadata.num_rows
             for batch in parquet.iter_batches(BATCH_ROWS, columns=names):
                 numbers = range(self.done + 1, self.done + batch.num_rows + 1)
                 self.done += batch.num_rows
-                yield Rows(numbers, {name: batch[name] for name in names})
+                yield Rows(numbers, {name: TypedCells(batch[name]) for name in names})
 
     def _separated(self, names: list[str]) -> Iterator[Rows]:
         malformed: list[BadRow] = []
@@ -101,11 +120,9 @@ class Reader:
             malformed.append(BadRow(row.number, reason))
             return "skip"
 
-        header = self._open_separated(lambda _: "skip", None)
-        try:
-            _require_columns(self.file, names, header.reader.schema.names)
-        finally:
-            header.close()
+        present = self._header()
+        _require_columns(self.file, names, present)
+        _require_each_once(self.file, names, present)
         table = self._open_separated(set_aside, names)
         try:
             row = 2
@@ -113,12 +130,44 @@ class Reader:
                 self.done = table.opened.position()
                 numbers = range(row, row + batch.num_rows)
                 row += batch.num_rows
-                yield Rows(numbers, {name: batch[name] for name in names}, malformed[:])
+                columns: dict[str, Cells] = {name: WrittenCells(batch[name]) for name in names}
+                yield Rows(numbers, columns, malformed[:])
                 malformed.clear()
             if malformed:
-                yield Rows((), {name: pa.nulls(0) for name in names}, malformed)
+                nothing = WrittenCells(pa.array([], pa.binary()))
+                yield Rows((), dict.fromkeys(names, nothing), malformed)
         finally:
             table.close()
+
+    def _header(self) -> list[str]:
+        """Read the names of the columns of a CSV file; raises SlidestatError for another encoding
+        or a hint for Excel.
+        """
+        opened = OpenFile(self.file)
+        try:
+            start = opened.stream.read(_CSV_BLOCK_BYTES)
+        finally:
+            opened.close()
+        _require_utf8(self.file, start)
+        if (hint := _EXCEL_HINT.match(start)) is not None:
+            sign = hint["sign"].decode(errors="replace")
+            new = _new_name(self.file, self.file.text_suffix)
+            advice = f"Take that line away: tail -n +2 {_text_name(self.file)} > {new}"
+            if sign != _separator(self.file):
+                advice = f"{advice}. {_separated_anew(self.file, sign)}"
+            raise SlidestatError(
+                f"{self.file.name} begins with 'sep={sign}', which is for Excel alone.", advice
+            )
+        header = self._open_separated(lambda _: "skip", None)
+        try:
+            names: list[str] = header.reader.schema.names
+        except UnicodeDecodeError as error:
+            raise SlidestatError(
+                f"The header of {self.file.name} is not UTF-8.", _converted(self.file, "CP1252")
+            ) from error
+        finally:
+            header.close()
+        return names
 
     def _open_separated(
         self, invalid_row: Callable[[pa.csv.InvalidRow], str], names: list[str] | None
@@ -131,7 +180,7 @@ class Reader:
                 # One thread, or invalid rows would come without their number.
                 read_options=pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
                 parse_options=pa.csv.ParseOptions(
-                    delimiter="\t" if tabs else ",",
+                    delimiter=_separator(self.file),
                     # Tab-separated text (as IANA registers it) has no quoting.
                     quote_char=False if tabs else '"',
                     newlines_in_values=not tabs,
@@ -151,20 +200,21 @@ class Reader:
         return _Separated(opened, reader)
 
     def _json_lines(self, names: list[str]) -> Iterator[Rows]:
+        attributes = {f"f{i}": name for i, name in enumerate(names)}
         row_type = msgspec.defstruct(
             "Row",
-            [(f"f{i}", Any, None) for i in range(len(names))],
-            rename={f"f{i}": name for i, name in enumerate(names)},
+            [(attribute, msgspec.Raw, msgspec.Raw()) for attribute in attributes],
+            rename=attributes,
         )
         decoder = msgspec.json.Decoder(row_type)
         for first, lines in self.lines():
             rows, numbers, malformed = _decoded(decoder, first, lines)
-            columns = {
-                name: _column([getattr(row, f"f{i}") for row in rows])
-                for i, name in enumerate(names)
+            columns: dict[str, Cells] = {
+                name: JsonCells(_written(list(map(attrgetter(attribute), rows))))
+                for attribute, name in attributes.items()
             }
             if first == 1 and rows:
-                absent = [name for name in names if columns[name].null_count == len(rows)]
+                absent = [name for name in names if columns[name].missing().all()]
                 if absent:
                     _require_columns(self.file, absent, _fields(lines))
             yield Rows(numbers, columns, malformed)
@@ -182,59 +232,77 @@ class _Separated:
             self.opened.close()
 
 
-def _lines(stream: ByteStream) -> Iterator[Lines]:
+def _lines(file: EventFile, stream: ByteStream) -> Iterator[Lines]:
     """Split a stream at line feeds; the last line need not end in one."""
     first, rest = 1, b""
-    while block := stream.read(_BLOCK_BYTES):
+    block = _first_block(file, stream)
+    while block:
         *lines, rest = (rest + block).split(b"\n")
         if lines:
             yield first, lines
             first += len(lines)
         if len(rest) > _MAX_ROW_BYTES:
             raise pa.ArrowInvalid(f"line {first} is longer than {_MAX_ROW_BYTES >> 20} MiB")
+        block = stream.read(_BLOCK_BYTES)
     if rest:
         yield first, [rest]
+
+
+def _first_block(file: EventFile, stream: ByteStream) -> bytes:
+    """Read the first block of JSON lines; raises SlidestatError for another kind of JSON."""
+    block = stream.read(_BLOCK_BYTES)
+    while 0 < len(block) < len(codecs.BOM_UTF8) and (more := stream.read(_BLOCK_BYTES)):
+        block += more
+    _require_utf8(file, block)
+    block = block.removeprefix(codecs.BOM_UTF8)
+    old, new = _text_name(file), _new_name(file, ".jsonl")
+    for is_other, what, program in (
+        (_ONE_ARRAY, "one JSON array", "'.[]'"),
+        (_PRETTY_OBJECT, "JSON over several lines", "."),
+    ):
+        if is_other.match(block):
+            raise SlidestatError(
+                f"{file.name} has {what}, not an object in each line.",
+                f"Write it as JSON lines: jq -c {program} {old} > {new} (by jq 1.7 or newer: older"
+                " ones round large integers)",
+            )
+    return block
 
 
 def _decoded(
     decoder: msgspec.json.Decoder[Any], first: int, lines: list[bytes]
 ) -> tuple[list[Any], Sequence[int], list[BadRow]]:
-    """The objects of some lines, their numbers, and the lines that hold none; blank ones pass."""
-    if first == 1:
-        lines = [lines[0].removeprefix(codecs.BOM_UTF8), *lines[1:]]
-    try:
-        rows = decoder.decode_lines(b"\n".join(lines))
-        if len(rows) == len(lines):
-            return rows, range(first, first + len(lines)), []
-    except NOT_JSON:
-        pass  # The loop below finds the lines at fault.
-    rows, numbers, malformed = [], [], []
-    for number, line in enumerate(lines, first):
-        if not line.strip():
-            continue
+    """Decode lines: their objects, the numbers of these, and the lines that hold none; blank ones
+    pass.
+    """
+    rows: list[Any] = []
+    others: list[int] = []
+    malformed: list[BadRow] = []
+    remaining = iter(lines)
+    while True:
         try:
-            rows.append(decoder.decode(line))
-            numbers.append(number)
+            # What comes before a bad line stays in the list, and reading goes on behind it.
+            rows.extend(map(decoder.decode, remaining))
+            break
         except NOT_JSON as error:
-            malformed.append(BadRow(number, f"is not a JSON object ({error})"))
+            at = len(rows) + len(others)
+            others.append(first + at)
+            if lines[at].strip():
+                malformed.append(BadRow(first + at, f"is not a JSON object ({error})"))
+    numbers: Sequence[int] = range(first, first + len(lines))
+    if others:
+        numbers = sorted({*numbers}.difference(others))
     return rows, numbers, malformed
 
 
-def _column(values: list[Any]) -> pa.Array:
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        # Values of several types, or integers beyond 64 bits: each by its own text.
-        return pa.array([_text(value) for value in values], pa.string())
-
-
-def _text(value: object) -> str | None:
-    if value is None or isinstance(value, dict | list):
-        return None
-    if isinstance(value, float):
-        text: str = pa.scalar(value).cast(pa.string()).as_py()
-        return text
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _written(cells: Sequence[msgspec.Raw]) -> pa.Array:
+    """Return cells as they are written; null for those that are null or not there."""
+    if not cells:
+        return pa.array([], pa.binary())
+    # Joined and split, for neither makes an object of Python for each; no line has a line feed.
+    joined = b"\n".join(cells)
+    texts = pa.array(joined.split(b"\n"), pa.binary())
+    return pc.if_else(pc.is_in(texts, _NOTHING), None, texts)
 
 
 def _fields(lines: list[bytes]) -> list[str]:
@@ -249,12 +317,69 @@ def _fields(lines: list[bytes]) -> list[str]:
 
 def _require_columns(file: EventFile, names: Sequence[str], present: Sequence[str]) -> None:
     missing = [name for name in names if name not in present]
-    if missing:
+    if not missing:
+        return
+    signs = [sign for sign in _SEPARATORS if sign in present[0]] if len(present) == 1 else []
+    if signs and file.format in (Format.CSV, Format.TSV):
         raise SlidestatError(
-            f"{file.name} has no column {', '.join(map(repr, missing))}; "
-            f"it has {', '.join(map(repr, present))}.",
-            "Say which columns to take with --key, --time, --value and --with.",
+            f"{file.name} has {_SEPARATORS[signs[0]]} between its cells, and not "
+            f"{_SEPARATORS[_separator(file)]}: its header is {present[0]!r}.",
+            _separated_anew(file, signs[0]),
         )
+    raise SlidestatError(
+        f"{file.name} has no column {', '.join(map(repr, missing))}; "
+        f"it has {', '.join(map(repr, present))}.",
+        "Say which columns to take with --key, --time, --value, --with and --text.",
+    )
+
+
+def _require_each_once(file: EventFile, names: Sequence[str], present: Sequence[str]) -> None:
+    twice = next((name for name in names if present.count(name) > 1), None)
+    if twice is not None:
+        raise SlidestatError(
+            f"{file.name} has the column {twice!r} twice, and both may hold it.",
+            "Give one of them another name in the file.",
+        )
+
+
+def _require_utf8(file: EventFile, start: bytes) -> None:
+    """Raise SlidestatError for the first bytes of UTF-16."""
+    if _UTF_16.match(start):
+        raise SlidestatError(
+            f"{file.name} is UTF-16, not UTF-8, as Excel's Unicode text is.",
+            _converted(file, "UTF-16"),
+        )
+
+
+def _converted(file: EventFile, encoding: str) -> str:
+    return (
+        f"Convert it from the encoding that it has, such as {encoding}: "
+        f"iconv -f {encoding} -t UTF-8 {_text_name(file)} > {_new_name(file, file.text_suffix)}"
+    )
+
+
+def _separated_anew(file: EventFile, sign: str) -> str:
+    """Return the advice for a file with this sign between its cells."""
+    if sign in _SUFFIXES:
+        return f"Name it {_SUFFIXES[sign]}."
+    return (
+        "Write it with commas, and its numbers with points: "
+        f"mlr --csv --ifs '{sign}' --ofs comma cat {_text_name(file)} > {_new_name(file, '.csv')}"
+    )
+
+
+def _text_name(file: EventFile) -> str:
+    """Return the name of a file once it is decompressed."""
+    return str(file.path.with_suffix("")) if file.compression else file.name
+
+
+def _new_name(file: EventFile, suffix: str) -> str:
+    """Return a name for a corrected file, never its own: a shell would empty it first."""
+    return f"{Path(_text_name(file)).with_suffix('')}-new{suffix}"
+
+
+def _separator(file: EventFile) -> str:
+    return "\t" if file.format is Format.TSV else ","
 
 
 @contextmanager

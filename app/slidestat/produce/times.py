@@ -21,7 +21,7 @@ _MICROSECOND = timedelta(microseconds=1)
 # Far beyond any date; within it, products by 1000 stay within int64 and floats are exact.
 _LIMIT = 2**53
 
-_INTEGER = r"^[+-]?\d{1,18}$"
+_INTEGER = r"^[+-]?\d{1,19}$"
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _DATE = r"^\d{4}-|^\d{8}[Tt ]"
 _ZONED = r"\d[Tt ]\d\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
@@ -112,8 +112,8 @@ def _of_fractions(floats: pa.Array, unit: TimeUnit) -> pa.Array:
 
 def _text_ms(text: pa.Array, unit: TimeUnit) -> pa.Array:
     try:
-        if _all_match(text, _INTEGER):
-            return _scaled(pc.utf8_ltrim(text, "+").cast(pa.int64()), unit)
+        if _all_match(text, _NUMBER):
+            return _numbers_ms(pc.utf8_ltrim(text, "+"), unit)
         zoned = pc.match_substring_regex(text, _ZONED)
         if pc.all(zoned).as_py():
             return _scaled(
@@ -126,6 +126,16 @@ def _text_ms(text: pa.Array, unit: TimeUnit) -> pa.Array:
     return pa.array([_one_text_ms(value, unit) for value in text.to_pylist()], pa.int64())
 
 
+def _numbers_ms(text: pa.Array, unit: TimeUnit) -> pa.Array:
+    """Convert texts of numbers to milliseconds; whole ones are never made doubles."""
+    is_whole = pc.match_substring_regex(text, _INTEGER)
+    whole = _scaled(pc.if_else(is_whole, text, None).cast(pa.int64()), unit)
+    if pc.all(is_whole).as_py():
+        return whole
+    floats = pc.if_else(is_whole, None, text).cast(pa.float64())
+    return pc.if_else(is_whole, whole, _of_fractions(floats, unit))
+
+
 def _all_match(text: pa.Array, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(text, pattern)).as_py())
 
@@ -134,7 +144,7 @@ def _one_text_ms(text: str | None, unit: TimeUnit) -> int | None:
     if text is None:
         return None
     if text.isascii():
-        if re.match(_INTEGER, text):
+        if re.match(_INTEGER, text) and abs(int(text)) < 2**63:
             ms: int | None = _scaled(pa.array([int(text)]), unit)[0].as_py()
             return ms
         if re.match(_NUMBER, text):

@@ -57,6 +57,12 @@ def _lines(report: ProduceReport) -> list[str]:
             f"{_counted(report.negative, 'value')} below 0: a topology with a sum of them sets such"
             " events aside, on its topic of dead letters"
         )
+    if report.non_numbers:
+        lines.append(
+            f"{_counted(report.non_numbers, 'value')} no number, the first in"
+            f" {report.first_non_number}: a topology with a statistic of numbers sets such events"
+            " aside, on its topic of dead letters"
+        )
     if report.zoneless:
         lines.append(f"{_counted(report.zoneless, 'time')} without a time zone: taken for UTC")
     if report.unkeyed:

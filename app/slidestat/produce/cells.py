@@ -1,0 +1,457 @@
+"""Cells of a file's columns as events carry them: a text, a time, a JSON value.
+
+    type of the file     a cell's type is                      its value is sent as
+    Parquet              its column's                          that type has it in JSON
+    JSON lines           as JSON writes it                     it is written, digit by digit
+    CSV, TSV             none                                  a number if it writes one, or a text
+
+A cell is read alone: its own bytes and its column's type decide what is sent, never its neighbours.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from math import isfinite
+from uuid import UUID
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slidestat.options import TimeUnit
+from slidestat.produce.times import count_zoneless, epoch_ms
+
+Bools = npt.NDArray[np.bool_]
+
+# What msgspec raises for bytes that are not JSON; recursion for nesting without end.
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+# With a plus, or no digit on one side of the point; one more zero in front makes it a code.
+_LOOSE_NUMBER = re.compile(
+    r"(?:\+|(?P<minus>-))?(?P<whole>0|[1-9]\d*)?(?:\.(?P<fraction>\d*))?(?P<power>[eE][+-]?\d+)?",
+    re.ASCII,
+)
+# A JSON number that needs no second look: all of its like are within a double.
+_PLAIN_NUMBER = r"^-?(?:0|[1-9]\d{0,17})(?:\.\d+)?$"
+_WHOLE_NUMBER = r"^(?:0|-?[1-9]\d*)$"
+# Escapes, objects, lists and powers are looked at once more, as are long numbers.
+_ODD_JSON = r"[\\\[{]|^[-0-9.]+[eE]"
+_LONG = 300
+# From here on Arrow writes doubles with a power, and narrower floats with zeros for digits that
+# they do not need; whole ones of 64 bits are written as integers.
+_FIRST_POWER, _FIRST_ROUNDED, _FIRST_BEYOND = 1e10, 2.0**24, 2.0**63
+_NOT_UTF8 = "which is not UTF-8: convert the file, as by iconv -f CP1252 -t UTF-8"
+_NO_DATE = "<value out of range"
+
+
+class Cells(ABC):
+    """Cells of one column. What they return is null for a cell that is missing, and for one that
+    cannot be sent: `fault` has the reason.
+    """
+
+    def __init__(self, column: pa.Array) -> None:
+        self.column = column
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def head(self, count: int) -> "Cells":
+        """Return the first `count` cells."""
+        return type(self)(self.column[:count])
+
+    def missing(self) -> Bools:
+        """Return which cells hold nothing."""
+        found: Bools = self.column.is_null().to_numpy(zero_copy_only=False)
+        return found
+
+    @abstractmethod
+    def text(self) -> pa.Array:
+        """Return the text of each cell that is one value."""
+
+    @abstractmethod
+    def json(self) -> pa.Array:
+        """Return each cell in JSON."""
+
+    def number(self) -> pa.Array:
+        """Return each cell in JSON, where it is declared to hold numbers."""
+        return self.json()
+
+    def quoted(self) -> pa.Array:
+        """Return the text of each cell in JSON."""
+        return _quoted(self.text())
+
+    def times_ms(self, unit: TimeUnit) -> pa.Array:
+        """Return the times of cells in milliseconds, int64; null for what is no time."""
+        return epoch_ms(self._times(), unit)
+
+    def count_zoneless(self, rows: Bools) -> int:
+        """Count the times of these rows that have no zone."""
+        return count_zoneless(self._times().filter(pa.array(rows)))
+
+    def shown(self, at: int) -> str:
+        """Return a cell for people."""
+        text = self._shown(at)
+        return text if len(text) <= 60 else text[:57] + "..."
+
+    @abstractmethod
+    def fault(self, at: int) -> str:
+        """Return why a cell that is there cannot be sent, after the word "which"."""
+
+    @abstractmethod
+    def _times(self) -> pa.Array:
+        """Return a column that `epoch_ms` reads."""
+
+    def _shown(self, at: int) -> str:
+        return repr(self.column[at].as_py())
+
+
+class TypedCells(Cells):
+    """Cells of a column of Arrow, with a type for all."""
+
+    def __init__(self, column: pa.Array) -> None:
+        super().__init__(_plain(column))
+
+    def missing(self) -> Bools:
+        if not pa.types.is_floating(self.column.type):
+            return super().missing()
+        # NaN is how a column of numbers writes that one is missing.
+        found: Bools = np.isnan(_doubles(self.column))
+        return found
+
+    def text(self) -> pa.Array:
+        return _typed_text(self.column)
+
+    def json(self) -> pa.Array:
+        return _typed_json(self.column)
+
+    def fault(self, at: int) -> str:
+        kind = self.column.type
+        if pa.types.is_floating(kind):
+            return "which is not a finite number"
+        if pa.types.is_temporal(kind):
+            return "which is beyond the years of a calendar"
+        if pa.types.is_nested(kind):
+            if _typed_json(self.column[at : at + 1])[0].is_valid:
+                return "which is not one value"
+            return "which has bytes that are not UTF-8, or a number that is not finite"
+        return "which is not UTF-8"
+
+    def _times(self) -> pa.Array:
+        return _utf8(self.column) if _is_textual(self.column.type) else self.column
+
+    def _shown(self, at: int) -> str:
+        if _is_textual(self.column.type):
+            return repr(_utf8(self.column[at : at + 1])[0].as_py() or _bytes_at(self.column, at))
+        return str(self.column[at])
+
+
+class WrittenCells(Cells):
+    """Cells of CSV, bytes without a type."""
+
+    def __init__(self, column: pa.Array) -> None:
+        super().__init__(column)
+        self._text = _utf8(column)
+
+    def text(self) -> pa.Array:
+        return self._text
+
+    def json(self) -> pa.Array:
+        """Return what writes a number in JSON as that number, with its own digits; all else as a
+        text: CSV has no other way to write either.
+        """
+        return _by_value(self._text, _number_or_text)
+
+    def number(self) -> pa.Array:
+        """Return what writes a number as that number, with its own digits; all else, and what has
+        zeros in front, as a text.
+        """
+        is_plain = pc.match_substring_regex(self._text, _PLAIN_NUMBER)
+        if pc.all(is_plain, min_count=0).as_py():
+            return self._text
+        others = pc.fill_null(pc.invert(is_plain), False)
+        return pc.replace_with_mask(
+            self._text, others, _by_value(self._text.filter(others), _loose_number_or_text)
+        )
+
+    def fault(self, at: int) -> str:  # noqa: ARG002  # It is the only one.
+        return _NOT_UTF8
+
+    def _times(self) -> pa.Array:
+        return self._text
+
+    def _shown(self, at: int) -> str:
+        text = self._text[at].as_py()
+        return repr(self.column[at].as_py() if text is None else text)
+
+
+class JsonCells(Cells):
+    """Cells of JSON, bytes as they are written; a null is missing."""
+
+    def __init__(self, column: pa.Array) -> None:
+        super().__init__(column)
+        json = _utf8(column)
+        is_odd = pc.or_(
+            pc.match_substring_regex(json, _ODD_JSON), pc.greater(pc.binary_length(json), _LONG)
+        )
+        if pc.any(is_odd).as_py():
+            is_odd = pc.fill_null(is_odd, False)
+            json = pc.replace_with_mask(json, is_odd, _by_value(json.filter(is_odd), _if_json))
+        self._json = json
+
+    def json(self) -> pa.Array:
+        return self._json
+
+    def text(self) -> pa.Array:
+        text = self._of_strings()
+        is_whole = pc.match_substring_regex(self._json, _WHOLE_NUMBER)
+        text = pc.if_else(is_whole, self._json, text)
+        others = pc.fill_null(pc.and_not(pc.is_null(text), is_whole), False)
+        others = pc.and_(others, self._json.is_valid())
+        if not pc.any(others).as_py():
+            return text
+        return pc.replace_with_mask(text, others, _by_value(self._json.filter(others), _one_value))
+
+    def fault(self, at: int) -> str:
+        if self._json[at].is_valid:
+            return "which is not one value"
+        if _utf8(self.column[at : at + 1])[0].is_valid:
+            return "which is no number of a double, or no JSON"
+        return _NOT_UTF8
+
+    def _times(self) -> pa.Array:
+        is_number = pc.match_substring_regex(self._json, "^[-0-9]")
+        return pc.if_else(is_number, self._json, self._of_strings())
+
+    def _of_strings(self) -> pa.Array:
+        """Return the texts in quotes."""
+        is_string = pc.starts_with(self._json, '"')
+        quoted = pc.if_else(is_string, self._json, None)
+        inner = pc.utf8_slice_codeunits(quoted, 1, -1)
+        escaped = pc.fill_null(pc.match_substring(quoted, "\\"), False)
+        if not pc.any(escaped).as_py():
+            return inner
+        return pc.replace_with_mask(
+            inner, escaped, _by_value(quoted.filter(escaped), msgspec.json.Decoder(str).decode)
+        )
+
+    def _shown(self, at: int) -> str:
+        if self._of_strings()[at].is_valid:
+            return repr(self._of_strings()[at].as_py())
+        json = self._json[at].as_py()
+        return repr(self.column[at].as_py()) if json is None else json
+
+
+def _number_or_text(cell: str) -> str:
+    if _JSON_NUMBER.fullmatch(cell) and isfinite(float(cell)):
+        return cell
+    return _in_quotes(cell)
+
+
+def _loose_number_or_text(cell: str) -> str:
+    found = _LOOSE_NUMBER.fullmatch(cell.strip())
+    if found is None or not (found["whole"] or found["fraction"]):
+        return _in_quotes(cell)
+    fraction = f".{found['fraction']}" if found["fraction"] else ""
+    number = f"{found['minus'] or ''}{found['whole'] or 0}{fraction}{found['power'] or ''}"
+    return number if isfinite(float(number)) else _in_quotes(cell)
+
+
+def _if_json(cell: str) -> str | None:
+    try:
+        msgspec.json.decode(cell)
+    except NOT_JSON:
+        return None
+    return cell
+
+
+def _one_value(cell: str) -> str | None:
+    """Return the text of a number, so that one number has one text, or of a truth value."""
+    if cell in ("true", "false"):
+        return cell
+    if cell[0] in "[{":
+        return None
+    double, exact = float(cell), Decimal(cell)
+    if abs(double) < _FIRST_BEYOND and exact == int(exact):
+        return str(int(exact))
+    if exact != Decimal(repr(double)):
+        return cell
+    text: str = _typed_text(pa.array([double]))[0].as_py()
+    return text
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Return a column without a dictionary, and of a type of Arrow's own."""
+    kind = column.type
+    if isinstance(kind, pa.UuidType):
+        texts = [None if x is None else str(UUID(bytes=x)) for x in column.storage.to_pylist()]
+        return pa.array(texts, pa.string())
+    if isinstance(kind, pa.Bool8Type):
+        return column.storage.cast(pa.bool_())
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(column.storage)
+    return _plain(column.cast(kind.value_type)) if pa.types.is_dictionary(kind) else column
+
+
+def _is_textual(kind: pa.DataType) -> bool:
+    return any(
+        test(kind)
+        for test in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_string_view,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_binary_view,
+            pa.types.is_fixed_size_binary,
+        )
+    )
+
+
+def _utf8(column: pa.Array) -> pa.Array:
+    """Return texts, null where bytes are not UTF-8, which Parquet does not check either."""
+    try:
+        return column.cast(pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array(map(_decoded, column.cast(pa.binary()).to_pylist()), pa.string())
+
+
+def _decoded(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _bytes_at(column: pa.Array, at: int) -> bytes:
+    found: bytes = column[at : at + 1].cast(pa.binary())[0].as_py()
+    return found
+
+
+def _typed_text(column: pa.Array) -> pa.Array:
+    """Return the text of each cell of a type that is one value."""
+    kind = column.type
+    if pa.types.is_nested(kind) or pa.types.is_null(kind):
+        return pa.nulls(len(column), pa.string())
+    if _is_textual(kind):
+        return _utf8(column)
+    if pa.types.is_floating(kind):
+        return _float_text(column)
+    if pa.types.is_decimal(kind):
+        text = column.cast(pa.string())
+        return _by_value(text, lambda cell: f"{Decimal(cell):f}" if "E" in cell else cell)
+    if pa.types.is_duration(kind):
+        return column.cast(pa.int64()).cast(pa.string())
+    text = column.cast(pa.string())
+    if pa.types.is_temporal(kind):
+        return pc.if_else(pc.starts_with(text, _NO_DATE), None, text)
+    return text
+
+
+def _typed_json(column: pa.Array) -> pa.Array:
+    """Return each cell of a type in JSON; null where it is missing, or not UTF-8."""
+    column = _plain(column)
+    kind = column.type
+    if pa.types.is_map(kind):
+        return _maps(column)
+    if pa.types.is_struct(kind):
+        return _structs(column)
+    if pa.types.is_nested(kind):
+        return _lists(column)
+    text = _typed_text(column)
+    moment = pa.types.is_temporal(kind) and not pa.types.is_duration(kind)
+    return _quoted(text) if moment or _is_textual(kind) else text
+
+
+def _lists(column: pa.Array) -> pa.Array:
+    return _gathered(column, _elements(column.flatten()), "[", "]")
+
+
+def _maps(column: pa.Array) -> pa.Array:
+    """Return each map as an object."""
+    kind = column.type
+    entry = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
+    lists = column.cast(pa.list_(entry))
+    keys, values = lists.flatten().flatten()
+    members = [
+        None if key is None or value is None else f"{key}:{value}"
+        for key, value in zip(
+            _quoted(_typed_text(_plain(keys))).to_pylist(), _elements(values), strict=True
+        )
+    ]
+    return _gathered(lists, members, "{", "}")
+
+
+def _structs(column: pa.Array) -> pa.Array:
+    names = [_in_quotes(field.name) for field in column.type]
+    rows = zip(*map(_elements, column.flatten()), strict=True) if names else [()] * len(column)
+    found = [
+        None
+        if not valid or None in row
+        else "{" + ",".join(map(":".join, zip(names, row, strict=True))) + "}"
+        for valid, row in zip(column.is_valid().to_pylist(), rows, strict=True)
+    ]
+    return pa.array(found, pa.string())
+
+
+def _elements(column: pa.Array) -> list[str | None]:
+    """Return cells in JSON, null for those that are missing; None for those that cannot be sent."""
+    cells = TypedCells(column)
+    json = pc.if_else(pa.array(cells.missing()), "null", cells.json())
+    found: list[str | None] = json.to_pylist()
+    return found
+
+
+def _gathered(column: pa.Array, parts: Sequence[str | None], left: str, right: str) -> pa.Array:
+    """Return the parts of each list as one text."""
+    found: list[str | None] = []
+    start = 0
+    for length in pc.list_value_length(column).to_pylist():
+        row = parts[start : start + (length or 0)]
+        start += length or 0
+        whole = length is not None and None not in row
+        found.append(f"{left}{','.join(row)}{right}" if whole else None)  # type: ignore[arg-type]  # No None.
+    return pa.array(found, pa.string())
+
+
+def _float_text(column: pa.Array) -> pa.Array:
+    """Return the shortest text that reads back as the same number; of a whole one of 64 bits that
+    of the integer, so that one number has one text whatever its column's type.
+    """
+    doubles = _doubles(column)
+    text = pc.if_else(pa.array(np.isfinite(doubles)), column.cast(pa.string()), None)
+    size = np.abs(doubles)
+    first = _FIRST_POWER if column.type == pa.float64() else _FIRST_ROUNDED
+    # Minus zero is zero.
+    rewritten = ((size >= first) & (size < _FIRST_BEYOND)) | ((doubles == 0) & np.signbit(doubles))
+    if not rewritten.any():
+        return text
+    texts = [
+        str(int(x)) if x.is_integer() else msgspec.json.encode(x).decode()
+        for x in doubles[rewritten].tolist()
+    ]
+    return pc.replace_with_mask(text, pa.array(rewritten), pa.array(texts, pa.string()))
+
+
+def _doubles(column: pa.Array) -> npt.NDArray[np.float64]:
+    """Return doubles of floats of any width, NaN for null."""
+    found: npt.NDArray[np.float64] = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _quoted(text: pa.Array) -> pa.Array:
+    return _by_value(text, _in_quotes)
+
+
+def _in_quotes(text: str) -> str:
+    return msgspec.json.encode(text).decode()
+
+
+def _by_value(text: pa.Array, change: Callable[[str], str | None]) -> pa.Array:
+    """Return texts changed, each value once."""
+    index = text.dictionary_encode()
+    changed = pa.array(map(change, index.dictionary.to_pylist()), pa.string())
+    return changed.take(index.indices)
