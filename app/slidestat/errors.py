@@ -5,6 +5,9 @@ from difflib import get_close_matches
 
 from slidestat.redaction import redacted
 
+# Shorter names lie in too many others.
+_SHORTEST = 3
+
 
 class SlidestatError(Exception):
     """An error that a user can correct.
@@ -31,21 +34,28 @@ class EndedError(SlidestatError):
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
-    """The name that is most like another; also one with something before or behind it, or in
-    other letters of upper and lower case.
+    """Return the known name that is most likely meant; None where none is like it.
+
+    First one that ends in the name behind an underscore or a dot, as a statistic's own name comes
+    before what its figures are (requests_p99); then one spelled nearly so, in whatever case; then
+    one that has the name in it, or lies in it.
     """
-    plain = {other.casefold(): other for other in known}
+    names = list(known)
+    if not name:
+        return None
+    plain = {other.casefold(): other for other in reversed(names)}
     asked = name.casefold()
-    near = get_close_matches(asked, plain, n=1)
-    longer = sorted((other for other in plain if asked in other or other in asked), key=len)
-    return next((plain[other] for other in (*near, *longer)), None)
+    ends = [other for other in plain if other.endswith((f"_{asked}", f".{asked}"))]
+    spelled = get_close_matches(asked, plain, n=1)
+    within = [other for other in plain if min(len(asked), len(other)) >= _SHORTEST]
+    within = [other for other in within if asked in other or other in asked]
+    found = (*sorted(ends, key=len), *spelled, *sorted(within, key=len))
+    return next((plain[other] for other in found), None)
 
 
 def unknown(error: str, name: str, known: Iterable[str]) -> SlidestatError:
-    """The error for a name that is none of `known`, with the nearest of them as advice."""
+    """Return the error for a name that is none of `known`, with the nearest of them as advice."""
     known = list(known)
-    # A statistic's own name comes before what its figures are: requests_p99.
-    ends = [one for one in known if name and one.endswith(f"_{name}")]
-    near = ends[:1] or get_close_matches(name, known, n=1)
-    guess = f"Did you mean {near[0]}? " if near else ""
+    near = near_name(name, known)
+    guess = f"Did you mean {near}? " if near is not None else ""
     return SlidestatError(error, f"{guess}There are {', '.join(known)}.")

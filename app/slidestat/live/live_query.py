@@ -8,7 +8,6 @@ takes no events in and leaves no trace.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +30,7 @@ from slidestat.engine.states.state_layout import StateLayout, starts_by_label
 from slidestat.engine.states.stored_keys import PartitionStore, StoredKeys
 from slidestat.engine.ticks.kernel_calls import unusable_state
 from slidestat.engine.view import KeyView, PartitionView
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, near_name
 from slidestat.live.key_alerts import key_alerts
 from slidestat.live.rank_table import RankTable
 from slidestat.schemas.emission import LostRecords
@@ -269,8 +268,8 @@ def _known(names: Sequence[str], labels: Sequence[str]) -> Sequence[str]:
     """The labels asked for, each once, all if none is named."""
     for name in names:
         if name not in labels:
-            near, quantile = get_close_matches(name, labels, 1), asked_quantile(name)
-            advice = f"Did you mean {near[0]!r}? " if near else ""
+            near, quantile = near_name(name, labels), asked_quantile(name)
+            advice = f"Did you mean {near!r}? " if near is not None else ""
             if quantile is not None:
                 advice = f"Ask for the quantile {quantile.share:f}. "
             raise SlidestatError(

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, near_name
 from slidestat.live.live_query import LiveQuery
 from slidestat.live.live_topology import Question
 from slidestat.referee.live_referee import RefereeQuery
@@ -171,8 +170,8 @@ def _single(parameters: Mapping[str, list[str]], name: str) -> str | None:
 def _instead(name: str, known: Sequence[str]) -> str:
     if not known:
         return "Leave it out: there are none here."
-    near = get_close_matches(name, known, 1)
-    return f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
+    near = near_name(name, known)
+    return f"Did you mean {near}?" if near is not None else f"There are {', '.join(known)}."
 
 
 def _number(name: str, text: str, advice: str) -> float:
