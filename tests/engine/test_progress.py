@@ -8,6 +8,7 @@ from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.faust import progress
 from slidestat.faust.progress import Progress
 from slidestat.log import LogForm, logging_to_stderr
+from slidestat.schemas.dead_letter import Reason
 
 
 @pytest.mark.asyncio
@@ -44,7 +45,7 @@ def said_of(capsys: pytest.CaptureFixture[str], *flushed: Counters) -> str:
 
 
 def test_a_worker_that_can_count_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where each record was refused, it is said once how to learn why; where one counted, never."""
+    """Where each record was refused, it is said once what comes of it; where one counted, never."""
     with logging_to_stderr(LogForm.TEXT):
         for counted in (0, 1):
             said = said_of(
@@ -52,7 +53,28 @@ def test_a_worker_that_can_count_nothing(capsys: pytest.CaptureFixture[str]) -> 
                 *(Counters(read=read, counted=counted, dead=read - counted) for read in (10, 20)),
             )
             assert said.count("records read") == 2
-            assert said.count("slidestat dlq count") == (counted == 0)
+            assert said.count("no record could be counted") == (counted == 0)
+
+
+def test_reasons_are_told_with_their_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    """All since the start, whenever there are more, with a command that shows them; late ones are
+    no dead letters.
+    """
+    told = Progress("t", "slidestat dlq show t.toml")
+    with logging_to_stderr(LogForm.TEXT):
+        for reasons in (
+            [Reason.NOT_JSON, *[Reason.BAD_TIME] * 1_000, Reason.LATE],
+            [],
+            [Reason.LATE],
+        ):
+            told.refused(reasons)
+            told.read(10)
+            told._told_at = float("-inf")
+            told.flushed(Counters(read=1_000, counted=1), 0)
+    said = capsys.readouterr().err
+    line = "t: dead letters since the start: 1,000 bad-time, 1 not-json"
+    assert said.count(f"{line}; `slidestat dlq show t.toml` shows them\n") == 1
+    assert said.count("dead letters since") == 1
 
 
 def test_many_late_records(capsys: pytest.CaptureFixture[str]) -> None:

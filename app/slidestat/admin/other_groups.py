@@ -101,6 +101,15 @@ def last_checkpoints(bootstrap: str, topic: str, partitions: int) -> dict[int, b
     """The last checkpoint of each partition of a changelog, as stored; none of one whose worker was
     killed in the middle of its last flush.
     """
+    return {
+        partition: last.value() or b""
+        for partition, last in last_records(bootstrap, topic, partitions).items()
+        if last.key() == CHECKPOINT_KEY
+    }
+
+
+def last_records(bootstrap: str, topic: str, partitions: int) -> dict[int, Message]:
+    """The last record of each partition of a changelog that has one, fences aside."""
     with reading(bootstrap, topic) as consumer:
         bounds = {number: offset_bounds(consumer, topic, number) for number in range(partitions)}
         ends: dict[int, Message] = {}
@@ -119,8 +128,4 @@ def last_checkpoints(bootstrap: str, topic: str, partitions: int) -> dict[int, b
                 if number not in ends and start > bounds[number][0]
             }
             looked_at *= 8
-        return {
-            partition: end.value() or b""
-            for partition, end in ends.items()
-            if end.key() == CHECKPOINT_KEY
-        }
+        return ends

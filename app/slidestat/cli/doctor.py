@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from slidestat.cli.options import NAME_OR_FILE, Bootstrap
+from slidestat.cli.options import NAME_OR_FILE, Bootstrap, Registry
 from slidestat.options import DEFAULT_BOOTSTRAP
 
 
@@ -12,10 +12,13 @@ def doctor(
     topology: Annotated[
         str | None,
         typer.Argument(
-            metavar=f"[{NAME_OR_FILE}]", help="Check also what its workers need to be allowed."
+            metavar=f"[{NAME_OR_FILE}]",
+            help="Check also what its workers need to be allowed, and whether records of its source"
+            " have the fields that it reads.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Check Python, codecs, compiled kernels, disk, Java, the brokers and what they allow.
@@ -30,7 +33,7 @@ def doctor(
 
     declared = None if topology is None else load_declaration(topology)
     bad = False
-    for finding in examine(bootstrap, declared):
+    for finding in examine(bootstrap, declared, registry):
         bad = bad or finding.verdict is Verdict.BAD
         print(msgspec.json.encode(finding).decode() if as_json else line_of(finding), flush=True)
     if bad:

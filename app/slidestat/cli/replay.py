@@ -86,6 +86,8 @@ def replay(
     print(f"The state is empty, {keys:,} keys are forgotten; the replay begins.", flush=True)
     if plan.records:
         with logging_to_stderr():
-            start_worker([plan.topology], bootstrap, data_dir, registry, extent=plan.extent)
+            start_worker(
+                [plan.topology], bootstrap, data_dir, registry, extent=plan.extent, anyway=True
+            )
     for line in result_lines(plan, topology):
         print(line)

@@ -91,6 +91,14 @@ def run(
             "more is dropped.",
         ),
     ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Start though no record of the source has a field that is declared, and go on "
+            "though all are refused.",
+        ),
+    ] = False,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     **flags: Given,
@@ -108,7 +116,7 @@ def run(
             "There is no topology to run.",
             "Name one, give a file, or declare it with --source, --name, --span and --every.",
         )
-    from slidestat.cli.start_worker import start_worker
+    from slidestat.cli.start_worker import letter_command, start_worker
     from slidestat.declare.forms.files import load_declaration
     from slidestat.declare.forms.flags import flag_of, topology_of_flags
     from slidestat.declare.lengths import duration_ms
@@ -143,5 +151,10 @@ def run(
             log=log,
             allow_loss=allow_loss,
             change_statistics=change_statistics,
+            anyway=anyway,
+            letter_commands={
+                it.name: letter_command(typed, bootstrap)
+                for it, typed in zip(declared, topologies or (), strict=False)
+            },
             checkpoint_interval_s=duration_ms(checkpoint_interval, "--checkpoint-interval") / 1000,
         )

@@ -1,8 +1,11 @@
 """Start a worker: check what it needs, make what is missing, and run it."""
 
-from collections.abc import Sequence
+import os
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from slidestat.admin.first_start import is_first_start
 from slidestat.admin.other_groups import OtherGroups
 from slidestat.admin.size_limits import check_sizes
 from slidestat.admin.worker_topics import prepare_topics
@@ -23,7 +26,7 @@ from slidestat.kafka.connection import require_broker
 from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.kafka.read.source_sample import check_source, unread_source
 from slidestat.log import LogForm, log_event
-from slidestat.options import LOOPBACK
+from slidestat.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.repartition.elected_mover import ElectedMover
 from slidestat.repartition.starts import Move
@@ -45,6 +48,8 @@ def start_worker(
     *,
     allow_loss: bool = False,
     change_statistics: bool = False,
+    anyway: bool = False,
+    letter_commands: Mapping[str, str] | None = None,
 ) -> None:
     """Run a worker of `topologies`, which share a group and a source, until SIGINT or SIGTERM.
 
@@ -53,8 +58,10 @@ def start_worker(
     schema registry of what is in Avro; `web_port` None the first port that is free from 6066 on.
     With an `extent` that ends, the worker ends there by itself; with `allow_loss` it goes on
     without records that are gone before they were read, and counts them; with `change_statistics`
-    over states of other statistics, of which what is new begins now. Each changed state becomes
-    durable once in `checkpoint_interval_s` seconds; what is not yet is read again after a crash.
+    over states of other statistics, of which what is new begins now; `anyway` whatever the source's
+    records look like, and though all are refused. Each changed state becomes durable once in
+    `checkpoint_interval_s` seconds; what is not yet is read again after a crash. `letter_commands`
+    show a topology's dead letters, by its name.
     Raises SlidestatError for what the user can correct, such as a source that is not partitioned by
     the key.
     """
@@ -64,6 +71,13 @@ def start_worker(
     codecs = [emission_writer(topology, registry) for topology in topologies]
     schemas = _schemas_of(topologies, registry)
     address = listen(web_host, web_port)
+    first_starts = [
+        topology.name
+        for topology in topologies
+        if isinstance(topology, Topology)
+        and not anyway
+        and is_first_start(bootstrap, topology, _schemas_of(topologies, registry))
+    ]
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)
     # Looks are taken while the worker reads: they have their own schemas.
@@ -121,6 +135,8 @@ def start_worker(
                 rival=OtherGroups(bootstrap, topologies).error,
                 allow_loss=allow_loss,
                 change_statistics=change_statistics,
+                first_starts=first_starts,
+                letter_commands=letter_commands or {},
                 registry=schemas,
                 mover=mover,
             )
@@ -129,6 +145,15 @@ def start_worker(
             finally:
                 if mover is not None:
                     mover.stop()
+
+
+def letter_command(typed: str, bootstrap: str) -> str:
+    """Return the command that shows the dead letters of a topology, as it was typed, to be typed
+    where this command was.
+    """
+    usual = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+    at = [] if bootstrap == usual else ["--bootstrap", bootstrap]
+    return shlex.join(["slidestat", "dlq", "show", typed, *at])
 
 
 def _mover(

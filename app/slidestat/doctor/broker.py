@@ -6,13 +6,15 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.doctor.permissions import cluster_permission, creation_permission, worker_permissions
-from slidestat.doctor.source_records import unread_records
+from slidestat.doctor.source_records import declared_names, unread_records
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.settings import broker_security
 
 
-def brokers(bootstrap: str, topology: Topology | Referee | None) -> Iterator[Finding]:
+def brokers(
+    bootstrap: str, topology: Topology | Referee | None, registry: str
+) -> Iterator[Finding]:
     """The connection, then what is allowed, to a worker of `topology` if there is one."""
     try:
         security = broker_security()
@@ -37,3 +39,5 @@ def brokers(bootstrap: str, topology: Topology | Referee | None) -> Iterator[Fin
     else:
         yield from worker_permissions(bootstrap, topology)
         yield from unread_records(bootstrap, topology, cluster)
+        if isinstance(topology, Topology):
+            yield from declared_names(bootstrap, topology, cluster, registry)

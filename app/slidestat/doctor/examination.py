@@ -6,11 +6,17 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.doctor import machine
 from slidestat.doctor.broker import brokers
+from slidestat.doctor.environment import unread_variables
 from slidestat.doctor.finding import Finding, Verdict
+from slidestat.doctor.lengths import unlikely_lengths
 
 
-def examine(bootstrap: str, topology: Topology | Referee | None = None) -> Iterator[Finding]:
-    """Each check's findings, as they come; the broker's last, as it may take its time."""
+def examine(
+    bootstrap: str, topology: Topology | Referee | None = None, registry: str = ""
+) -> Iterator[Finding]:
+    """Each check's findings, as they come; the broker's last, as it may take its time.
+    `registry` is the address of the schema registry of what is in Avro.
+    """
     if (system := machine.supported()) is not None:
         yield system
     yield machine.python()
@@ -18,7 +24,10 @@ def examine(bootstrap: str, topology: Topology | Referee | None = None) -> Itera
     yield machine.kernels()
     yield from machine.disk()
     yield from machine.java()
-    yield from brokers(bootstrap, topology)
+    yield from unread_variables()
+    if isinstance(topology, Topology):
+        yield from unlikely_lengths(topology)
+    yield from brokers(bootstrap, topology, registry)
 
 
 def line_of(finding: Finding) -> str:

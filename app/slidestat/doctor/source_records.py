@@ -1,4 +1,6 @@
-"""Whether the source still has what a topology's workers have yet to read."""
+"""Whether the source still has what a topology's workers have yet to read, and whether its records
+have the names that are declared.
+"""
 
 from collections.abc import Iterator
 
@@ -7,11 +9,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     ClusterMetadata,
 )
 
+from slidestat.admin.first_start import look_at_source, stored_before
 from slidestat.admin.other_groups import last_checkpoints
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint
+from slidestat.engine.extras import module_of_extra
 from slidestat.errors import SlidestatError
 from slidestat.faust.source.lost_records import LostRange, refusal
 from slidestat.faust.source.topic_watch import require_same_source
@@ -41,6 +45,40 @@ def unread_records(
             yield Finding(_CHECK, Verdict.GOOD, f"{source} has all that is yet to be read")
     except SlidestatError as error:
         yield Finding(_CHECK, Verdict.BAD, error.message, error.advice)
+
+
+def declared_names(
+    bootstrap: str, topology: Topology, cluster: ClusterMetadata, registry: str
+) -> Iterator[Finding]:
+    """Whether records of the source have the fields that are declared; once a record was taken in,
+    nothing that is missing in a sample is bad.
+    """
+    if topology.source not in cluster.topics:
+        return
+    check = "source fields"
+    try:
+        schemas = None
+        if topology.takes_registry:
+            needed = module_of_extra("slidestat.kafka.schema_registry", "A schema registry", "avro")
+            schemas = needed.SchemaRegistry(registry)
+        before = stored_before(bootstrap, topology, cluster)
+        judgement = look_at_source(bootstrap, topology, cluster, schemas)
+    except SlidestatError as error:
+        yield Finding(check, Verdict.MISSING, error.message, error.advice)
+        return
+    if judgement is None:
+        found = f"{topology.source} has no record that could be looked at"
+        yield Finding(check, Verdict.MISSING, found)
+        return
+    if (slip := judgement.error()) is not None:
+        verdict = Verdict.MISSING if before is None else Verdict.BAD
+        yield Finding(check, verdict, slip.message, slip.advice)
+        return
+    found = f"{judgement.records:,} records of {topology.source} were looked at"
+    for note in judgement.notes:
+        yield Finding(check, Verdict.MISSING, f"{found}: {note}")
+    if not judgement.notes:
+        yield Finding(check, Verdict.GOOD, f"{found}: they have what is declared")
 
 
 def _require_all(

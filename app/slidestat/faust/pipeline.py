@@ -26,6 +26,7 @@ from slidestat.engine.records import RecordBatch
 from slidestat.faust.flushes import to_its_end
 from slidestat.faust.partitions.batch_steps import BatchSteps
 from slidestat.faust.partitions.durable_states import DurableStates
+from slidestat.faust.partitions.first_records import FirstRecords
 from slidestat.faust.partitions.held_partitions import HeldPartitions
 from slidestat.faust.partitions.look_ahead import AheadTopics, look_ahead
 from slidestat.faust.partitions.output_topics import OutputTopics
@@ -66,12 +67,14 @@ class Pipeline:
         provisional: ExpiringProducer | None = None,
         folder: Path | None = None,
         mover: ElectedMover | None = None,
+        is_first_start: bool = False,
     ) -> None:
         """With `allow_loss`, records that are gone before they were read are counted, and stop
         nothing; with `change_statistics`, stored states may be of other statistics. `schemas` are
         those of the source's records, if they take any. What is emitted ahead goes to
         `provisional`, which a topology with an `idle` takes. Events that memory is not to hold wait
-        in `folder`; `mover` moves the source's records, if this worker is elected to.
+        in `folder`; `mover` moves the source's records, if this worker is elected to. At a first
+        start, the worker stops where all of the first records are refused.
         """
         self._topology = topology
         self._mover = mover
@@ -96,7 +99,8 @@ class Pipeline:
             folder,
             change_statistics=change_statistics,
         )
-        self._steps = BatchSteps(self._held, self._outputs, offsets, self.observed, progress)
+        first = FirstRecords(topology, is_watched=is_first_start)
+        self._steps = BatchSteps(self._held, self._outputs, offsets, self.observed, progress, first)
         self._order = ReadOrder(
             topology, self._held, offsets, self._steps.emit_kept, allow_loss=allow_loss
         )

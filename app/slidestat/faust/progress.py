@@ -2,14 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 from msgspec.structs import asdict
 
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
 from slidestat.log import log_event
+from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import EARLIEST_TIME_MS
+from slidestat.text.refusal_text import reasons_text
 
 _EVERY_S = 5.0
 # One in so many is more than what comes late by chance.
@@ -20,8 +23,13 @@ _RESTORE_EVERY_S = 2.0
 class Progress:
     """The progress of one topology."""
 
-    def __init__(self, topology: str) -> None:
+    def __init__(self, topology: str, letter_command: str = "") -> None:
+        """`letter_command` shows the topology's dead letters."""
         self._topology = topology
+        self._letter_command = letter_command
+        # Since the process began, and those that were told.
+        self._refused: Counter[Reason] = Counter()
+        self._told_refused = 0
         self._read = 0
         self._told_read = 0
         self._started = time.monotonic()
@@ -38,6 +46,10 @@ class Progress:
     def read(self, records: int) -> None:
         """Records were taken in."""
         self._read += records
+
+    def refused(self, reasons: Iterable[Reason]) -> None:
+        """Records were set aside, each for a reason; late ones are no dead letters."""
+        self._refused.update(reason for reason in reasons if reason is not Reason.LATE)
 
     def flushed(self, counters: Counters, max_time: int) -> None:
         """State is durable up to here; said every few seconds, the last of it too."""
@@ -72,12 +84,19 @@ class Progress:
             newest_event_ms=None if max_time == NO_TIME else max_time,
             **asdict(counters),
         )
-        if counters.dead and counters.counted == 0:
+        if self._refused.total() > self._told_refused:
+            self._told_refused = self._refused.total()
+            shown = f"; `{self._letter_command}` shows them" if self._letter_command else ""
+            self._say(
+                "dead letters",
+                f"dead letters since the start: {reasons_text(self._refused)}{shown}",
+                reasons={reason.value: count for reason, count in self._refused.items()},
+            )
+        if counters.dead and not (counters.counted or counters.late):
             self._say_once(
                 "nothing counted",
-                "no record could be counted so far; `slidestat dlq count` with the file of the"
-                " topology says why. What is corrected in it makes it another topology: give it a"
-                " new name, too",
+                "no record could be counted so far. Once the declaration is corrected, start again:"
+                " all is read again under the same name",
             )
         if counters.late * _MANY_LATE > counters.read:
             self._say_once(

@@ -6,13 +6,17 @@ Runs, not single records: in a run the disorder of neighbours shows, and between
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from confluent_kafka import KafkaException, Message, TopicPartition
+
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_topic
 from slidestat.kafka.read.offset_bounds import offset_bounds
 from slidestat.kafka.read.reading import reading
-from slidestat.kafka.read.scan import scan_ranges
+from slidestat.kafka.read.scan import open_scanner, scan_ranges
 
 _RUNS = 20
+_MOST_PARTITIONS = 32
+_PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class SampledRecord:
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
+    offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,13 +64,8 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
             bounds[partition] = (low, high)
             total += high - low
         found = tuple(
-            SampledRecord(
-                message.partition() or 0,
-                _bytes(message.key()),
-                _bytes(message.value()),
-                message.timestamp()[1],
-            )
-            for runs in _runs(bounds, -(-records // partitions))
+            _sampled(message)
+            for runs in _runs(bounds, -(-records // partitions), _RUNS)
             for message in scan_ranges(consumer, topic, runs)
         )
     if not found:
@@ -77,11 +77,35 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
     return Sample(topic, partitions, total, found)
 
 
+def sample_ends(bootstrap: str, topic: str, partitions: int, records: int) -> list[SampledRecord]:
+    """Return the first records of a topic's partitions, and the newest: `records` of them, or a few
+    more, in some tens of milliseconds. At the most 32 partitions are looked at.
+
+    Reads without joining a group. What a broker does not give in a second is not waited for, and
+    none of its errors is raised: whoever reads the topic next has them.
+    """
+    found: list[SampledRecord] = []
+    every = -(-partitions // _MOST_PARTITIONS)
+    consumer = open_scanner(bootstrap)
+    try:
+        bounds = {}
+        for partition in range(0, partitions, every):
+            place = TopicPartition(topic, partition)
+            bounds[partition] = consumer.get_watermark_offsets(place, timeout=_PATIENCE_S)
+        for runs in _runs(bounds, -(-records // len(bounds)), 2):
+            found += map(_sampled, scan_ranges(consumer, topic, runs, silence_s=_PATIENCE_S))
+    except KafkaException:
+        pass
+    finally:
+        consumer.close()
+    return found
+
+
 def _runs(
-    bounds: Mapping[int, tuple[int, int]], of_each: int
+    bounds: Mapping[int, tuple[int, int]], of_each: int, most: int
 ) -> Iterator[dict[int, tuple[int, int]]]:
-    """Offsets to read, by partition, one run of each after the other."""
-    runs = max(1, min(_RUNS, of_each))
+    """Offsets to read, by partition, one run of each after the other, `most` of them."""
+    runs = max(1, min(most, of_each))
     for place in range(runs):
         found = {}
         for partition, (low, high) in bounds.items():
@@ -93,6 +117,16 @@ def _runs(
             start = low + (place + (runs == 1)) * (high - low - length) // max(1, runs - 1)
             found[partition] = (start, start + length)
         yield found
+
+
+def _sampled(message: Message) -> SampledRecord:
+    return SampledRecord(
+        message.partition() or 0,
+        _bytes(message.key()),
+        _bytes(message.value()),
+        message.timestamp()[1],
+        message.offset() or 0,
+    )
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:

@@ -183,6 +183,17 @@ def decode_emitted(stored: bytes | None, checkpoint: Checkpoint) -> Checkpoint:
     return emitted or checkpoint
 
 
+def stored_counters(stored: bytes) -> Counters | None:
+    """Return what became of the records up to where a partition has emitted, by its stored
+    checkpoint, whatever its states mean; None if it cannot be read.
+    """
+    try:
+        found = _whole_decoder.decode(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return (found.emitted or found.checkpoint).counters
+
+
 def stored_meaning(stored: bytes) -> dict[str, str]:
     """Return the meaning of states that a stored checkpoint names; empty if it cannot be read."""
     try:
@@ -277,4 +288,7 @@ def _advice_on(field: str, before: str, now: str) -> str:
             " one, may go on with --change-statistics: statistics that are new begin now, and say"
             " since when they are counted."
         )
-    return f"{rename}, or change it back."
+    return (
+        f"{rename}, or change it back. To count a topology anew under its name, stop its"
+        " workers and run `slidestat replay` with it."
+    )

@@ -7,6 +7,7 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
+from slidestat.faust.partitions.first_records import FirstRecords
 from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
 from slidestat.faust.partitions.output_topics import OutputTopics
 from slidestat.faust.progress import Progress
@@ -28,12 +29,14 @@ class BatchSteps:
         offsets: SourceOffsets,
         observed: Observed,
         progress: Progress,
+        first_records: FirstRecords,
     ) -> None:
         self._held = held
         self._outputs = outputs
         self._offsets = offsets
         self._observed = observed
         self._progress = progress
+        self._first_records = first_records
         # When the first tick came that a partition keeps back.
         self._kept_since: dict[int, float] = {}
 
@@ -60,6 +63,7 @@ class BatchSteps:
         self._observed.processed(batch, letters, taken, len(batch) - new_records, started)
         self._held.arrived[partition] = time.monotonic()
         self._progress.read(len(batch))
+        self._progress.refused(letter.reason for letter in letters)
         return True
 
     async def emit_all_kept(self) -> None:
@@ -104,6 +108,9 @@ class BatchSteps:
                     is_confirmed = True
                     if processors is not self._held.processors:
                         return False
+                if isinstance(processor, PartitionProcessor):
+                    counters = processor.reached.counters
+                    self._first_records.look(partition, effects.dead_letters, counters)
                 letters += (*effects.dead_letters, *effects.late)
                 self._outputs.send(effects, partition, started)
                 await self._outputs.room()

@@ -73,7 +73,7 @@ class WorkerParts:
                 table,
                 self.transactions.get(topology.name, self.outputs),
                 offsets,
-                Progress(topology.name),
+                Progress(topology.name, settings.letter_commands.get(topology.name, "")),
                 codec,
                 settings.extent.silent_until,
                 settings.partitions,
@@ -85,6 +85,7 @@ class WorkerParts:
                 provisional=self._provisional,
                 folder=settings.data_dir,
                 mover=self._mover_of(topology),
+                is_first_start=topology.name in settings.first_starts,
             )
             for topology, table, codec in zip(settings.topologies, self.tables, codecs, strict=True)
         ]

@@ -1,7 +1,7 @@
 """Settings of a worker process."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -52,6 +52,9 @@ class WorkerSettings:
     change_statistics: stored states may be of other statistics; else they stop it.
     registry: has the schemas of the source's records, if they take any.
     mover: moves the records of a source that is not partitioned by the key.
+    first_starts: the names of the topologies that never took in a record, and stop the worker where
+    all of their first records are refused.
+    letter_commands: the command that shows a topology's dead letters, by its name.
     """
 
     topologies: Sequence[Topology | Referee]
@@ -70,6 +73,8 @@ class WorkerSettings:
     change_statistics: bool = False
     registry: Registry | None = None
     mover: ElectedMover | None = None
+    first_starts: Collection[str] = ()
+    letter_commands: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
