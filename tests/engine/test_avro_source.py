@@ -226,6 +226,31 @@ def test_a_decimal_is_the_number_with_its_digits() -> None:
         assert columns.numbers[0].tolist() == [float(number) for number in numbers]
 
 
+def test_a_decimal_of_more_digits_than_its_precision_keeps_them() -> None:
+    for kind in ({"type": "bytes"}, {"type": "fixed", "name": "F", "size": 3}):
+        decimal = {"logicalType": "decimal", "precision": 4, "scale": 2}
+        content = (1234567).to_bytes(3, "big")
+        written = content if kind["type"] == "fixed" else b"\x06" + content
+        assert AvroSchema(json.dumps(kind | decimal)).json(written) == b"12345.67"
+
+
+def test_an_invalid_decimal_is_the_bytes_that_it_is_in() -> None:
+    """As Avro asks of readers."""
+    invalid: list[dict[str, Any]] = [
+        {},
+        {"precision": 0},
+        {"precision": -1},
+        {"precision": "4"},
+        {"precision": 4, "scale": 5},
+        {"precision": 4, "scale": -1},
+    ]
+    for more in invalid:
+        schema = {"type": "bytes", "logicalType": "decimal", **more}
+        assert AvroSchema(json.dumps(schema)).json(b"\x02\x01") == b'"AQ=="'
+    schema = {"type": "fixed", "name": "F", "size": 1, "logicalType": "decimal", "precision": 3}
+    assert AvroSchema(json.dumps(schema)).json(b"\x01") == b'"AQ=="'
+
+
 def test_other_meanings_leave_a_value_what_it_is() -> None:
     """A text is a text, whatever it should be; a date is its days."""
     for kind, meaning, content, text in (

@@ -12,13 +12,15 @@ Needs the packages of the extra `avro`: imported only where Avro is asked for.
 """
 
 from collections.abc import Mapping, Sequence
-from decimal import DecimalException
+from decimal import Decimal, DecimalException
 from io import BytesIO
 from typing import Any
 
 import msgspec
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException
+from fastavro.write import LOGICAL_WRITERS
 
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.time_format import TimeFormat
@@ -41,6 +43,11 @@ _GARBAGE = (DecimalException, EOFError, LookupError, OverflowError, TypeError, V
 # Where what a value means is kept, out of fastavro's sight: it would make dates of timestamps, and
 # refuse texts that are not the UUIDs that they are called.
 _MEANING = "slidestat.logicalType"
+# A decimal under a name of ours: fastavro's own is rounded to the digits that its schema says, and
+# an invalid one, which Avro has readers ignore, is an error.
+_DECIMAL = "slidestat.decimal"
+# Of the longest one: 600 digits; more are no amount of anything, and take long to write.
+_DECIMAL_BYTES = 256
 _INSIDE = ("type", "items", "values", "fields")
 _A_SECOND = {"timestamp-millis": 1_000, "timestamp-micros": 10**6, "timestamp-nanos": 10**9}
 
@@ -191,6 +198,33 @@ def _with_meanings_aside(schema: Any) -> Any:
         name: _with_meanings_aside(part) if name in _INSIDE else part
         for name, part in schema.items()
     }
-    if found.get("logicalType", "decimal") != "decimal":
-        found[_MEANING] = found.pop("logicalType")
+    meaning = found.pop("logicalType", None)
+    if meaning == "decimal" and _is_decimal(found):
+        found["logicalType"] = _DECIMAL
+    elif meaning is not None:
+        found[_MEANING] = meaning
     return found
+
+
+def _is_decimal(schema: Mapping[str, Any]) -> bool:
+    """Whether what a schema says of a decimal is as Avro asks for it."""
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
+        return False
+    if schema.get("type") == "fixed":
+        size = schema.get("size")
+        return type(size) is int and 0 < precision <= len(str(2 ** max(0, 8 * size - 1) - 1)) - 1
+    return precision > 0 and schema.get("type") == "bytes"
+
+
+def _decimal(value: bytes, schema: Any, _reader: object = None) -> Decimal:
+    """Read a decimal with all of its digits, whatever its precision is said to be."""
+    if len(value) > _DECIMAL_BYTES:
+        raise ValueError(f"it has a decimal of {len(value)} bytes")
+    number = Decimal(int.from_bytes(value, "big", signed=True)).as_tuple()
+    return Decimal((number.sign, number.digits, -schema.get("scale", 0)))
+
+
+for _kind in ("bytes", "fixed"):
+    LOGICAL_READERS[f"{_kind}-{_DECIMAL}"] = _decimal
+    LOGICAL_WRITERS[f"{_kind}-{_DECIMAL}"] = LOGICAL_WRITERS[f"{_kind}-decimal"]
