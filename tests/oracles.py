@@ -81,5 +81,5 @@ def live(buckets: list[Bucket], oldest: int) -> list[Bucket]:
 
 
 def decimal(value: float) -> Fraction:
-    """The number that a double is written as, exactly."""
-    return Fraction(repr(float(value)))
+    """The number that a double, or a whole number, is written as, exactly."""
+    return Fraction(value if isinstance(value, int) else repr(float(value)))

@@ -36,9 +36,9 @@ from slidestat.declare.statistics import (
 )
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
-from tests.engine.meant import CONDITIONS
+from tests.engine.meant import CONDITIONS, LARGE_CONDITIONS
 from tests.engine.model import Record
-from tests.engine.streams import KEYS, TIMES, VALUES, records
+from tests.engine.streams import KEYS, LARGE_VALUES, TIMES, VALUES, records
 
 # The formats of times; numbers of a sequence have lengths of their own.
 CLOCKS = sorted(name for name, times in TIME_FORMATS.items() if not times.is_sequence)
@@ -146,7 +146,31 @@ PARTS = (
     Sample(size=40, where=CONDITIONS[1], name="some"),
 )
 
+_WIDE = (
+    Count(),
+    Minimum(epsilon=0),
+    Maximum(epsilon=0),
+    Minimum(epsilon=0.3, name="rough_minimum"),
+    Maximum(epsilon=0.3, name="rough_maximum"),
+    RankQuantiles(epsilon=0.4, quantiles=(0, 0.25, 0.5, 1)),
+    Distinct(epsilon=0.2, delta=1e-6),
+    LeanDistinct(epsilon=0.2, delta=1e-6),
+    TopItems(epsilon=0.3, limit=4),
+    Items(items=("9007199254740993", "9007199254740992", "never"), epsilon=0.3),
+    Sample(size=5, seed=3),
+    AgeOfLast(where=LARGE_CONDITIONS[0], name="age"),
+    *(Count(where=where, name=f"count-{i}") for i, where in enumerate(LARGE_CONDITIONS)),
+    *(Maximum(where=where, name=f"of-{i}") for i, where in enumerate(LARGE_CONDITIONS)),
+)
+_WIDE_EDGES = (-(2.0**53), 0.5, 2.0**53, 2.0**53 + 4, 2.0**60, 2.0**63)
+
 TOPOLOGIES = {
+    "of any size": topology(statistics=_WIDE),
+    "of any size between edges, late": topology(
+        lateness="150ms",
+        statistics=(*_WIDE, Histogram(edges=_WIDE_EDGES), Above(thresholds=_WIDE_EDGES)),
+        where=LARGE_CONDITIONS[-2],
+    ),
     "parts": topology(statistics=PARTS),
     "parts of last events, late": topology(
         span="12 events", windows=("3 events", "12 events"), lateness="300ms", statistics=PARTS
@@ -277,10 +301,12 @@ class Case:
 @st.composite
 def cases(draw: st.DrawFn, max_size: int = 250, topologies: Collection[str] = TOPOLOGIES) -> Case:
     """Any topology, or any of some, with any kinds of keys, values, times and disorder."""
-    chosen = TOPOLOGIES[draw(st.sampled_from(sorted(topologies)))]
+    name = draw(st.sampled_from(sorted(topologies)))
+    chosen = TOPOLOGIES[name]
+    values = LARGE_VALUES if name.startswith("of any size") else VALUES
     stream = {
         "keys": draw(st.sampled_from(sorted(KEYS))),
-        "values": draw(st.sampled_from(sorted(VALUES))),
+        "values": draw(st.sampled_from(sorted(values))),
         "times": draw(st.sampled_from(sorted(TIMES))),
     }
     size = draw(st.integers(1, max_size))

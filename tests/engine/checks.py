@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, inf, nextafter, ulp
 
 import msgspec
 
@@ -12,13 +12,15 @@ from slidestat.declare.statistics import AgeOfLast, Sample, Statistic, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission, Figure, emission_key
 from slidestat.schemas.query import KeyAnswer
+from slidestat.synopses.core.rounding import down
 from tests.engine.exact import (
+    EXACT,
     Values,
     between,
-    double,
     exact,
     in_order,
     root,
+    taken,
     total,
     variance,
 )
@@ -79,7 +81,7 @@ def check_figures(
     for statistic, label in zip(topology.statistics, topology.labels, strict=True):
         for n in topology.window_lengths if statistic.has_windows else [ALL]:
             place = (label, *((None, n or None) if of_events else (n or None, None)))
-            taken = _taken(statistic, values[n])
+            inside = _taken(statistic, values[n])
             if isinstance(statistic, AgeOfLast):
                 figure = figures.popleft()
                 assert _place(figure) == place
@@ -92,21 +94,21 @@ def check_figures(
                 while figures and _place(figures[0]) == place:
                     listed.append(figures.popleft())
                 if isinstance(statistic, Sample):
-                    _check_sample(statistic, listed, taken)
+                    _check_sample(statistic, listed, inside)
                 else:
-                    _check_top(statistic, listed, taken)
+                    _check_top(statistic, listed, inside)
                 continue
-            for right in exact(statistic, taken, n):
+            for right in exact(statistic, inside, n):
                 figure = figures.popleft()
                 assert _place(figure) == place
-                check_figure(statistic, figure, right, taken)
+                check_figure(statistic, figure, right, inside)
     assert not figures
 
 
 def _taken(statistic: Statistic, values: Sequence[Fraction | None]) -> Values:
     """The values that a statistic takes in: what is of times alone takes all events."""
     if statistic.where:
-        values = [v for v in values if meant(statistic.where, None if v is None else double(v))]
+        values = [v for v in values if meant(statistic.where, None if v is None else taken(v))]
     if not statistic.columns(("value",)):
         return [value or Fraction() for value in values]
     return [value for value in values if value is not None]
@@ -151,9 +153,18 @@ def _check_sample(statistic: Sample, listed: Sequence[Figure], values: Values) -
     assert len(listed) == min(statistic.size, len(values))
     numbers = [int(figure.item or "") for figure in listed]
     assert numbers == sorted(set(numbers))
-    assert all(figure.lower == figure.estimate == figure.upper for figure in listed)
-    drawn = Counter(Fraction(figure.estimate) for figure in listed)
-    assert not drawn - Counter(map(double, values))
+    for figure in listed:
+        is_exact = figure.lower == figure.estimate == figure.upper
+        assert is_exact or figure.lower < figure.estimate < figure.upper, figure
+        assert is_exact == (abs(figure.estimate) < EXACT), figure
+    drawn = Counter(figure.estimate for figure in listed)
+    # Where edges from 2^53 on are asked for, whole numbers are rounded down.
+    for rounded in (float, down):
+        if not drawn - Counter(
+            rounded(value) if EXACT <= abs(value) < 2**100 else float(value) for value in values
+        ):
+            return
+    raise AssertionError(listed)
 
 
 def _check_by_value(figure: Figure, ordered: Sequence[float]) -> None:
@@ -198,10 +209,15 @@ def check_figure(
             _check_by_value(figure, ordered)
             return
         rank = max(1, ceil(Fraction(repr(figure.quantile)) * len(ordered)))
-        below, above = bisect_left(ordered, estimate), bisect_right(ordered, estimate)
+        # From 2^53 on the double next to it may be told.
+        near = (-inf, inf) if abs(estimate) >= EXACT else (figure.estimate,) * 2
+        first, last = (nextafter(figure.estimate, towards) for towards in near)
+        below, above = bisect_left(ordered, first), bisect_right(ordered, last)
         off = max(0, below + 1 - rank, rank - above)
         assert off <= Fraction(figure.share_error) * len(ordered), figure
         return
+    if statistic.kind in ("minimum", "maximum") and abs(right) >= EXACT:
+        slack = Fraction(ulp(right))
     inside = between(figure, values)
     deviation = root(variance(inside)) if figure.deviation_error else Fraction()
     magnitude = total(map(abs, inside)) if figure.magnitude_error else Fraction()

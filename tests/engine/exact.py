@@ -22,6 +22,8 @@ from slidestat.schemas.emission import Figure
 Values = Sequence[Fraction]
 
 _PRECISE = Context(prec=80)
+# From there on a whole number may be no double.
+EXACT = 2**53
 
 
 def root(number: Fraction) -> Fraction:
@@ -30,9 +32,12 @@ def root(number: Fraction) -> Fraction:
     return Fraction(_PRECISE.sqrt(quotient))
 
 
-def double(value: Fraction) -> Fraction:
-    """The double that a decimal is read as: what extremes and quantiles are picked from."""
-    return Fraction(float(value))
+def taken(value: Fraction) -> Fraction:
+    """The number that extremes and quantiles take a decimal for: a whole one below 2^100 as it is,
+    others as their doubles.
+    """
+    is_whole = value.denominator == 1 and abs(value) < 2**100
+    return value if is_whole else Fraction(float(value))
 
 
 def total(values: Iterable[Fraction]) -> Fraction:
@@ -50,10 +55,12 @@ def variance(values: Values) -> Fraction:
     return Fraction(squares - sum(wholes) ** 2, (len(wholes) * common) ** 2)
 
 
-def in_order(values: Values) -> list[float]:
-    """The doubles that decimals are read as, which compare exactly with each other and with
-    fractions, and are sorted much faster than these.
+def in_order(values: Values) -> list[float] | list[Fraction]:
+    """The numbers that decimals are taken for; doubles where they are such, which compare exactly
+    with each other and with fractions, and are sorted much faster than these.
     """
+    if any(abs(value) >= EXACT for value in values):
+        return sorted(map(taken, values))
     return sorted(map(float, values))
 
 
@@ -61,8 +68,8 @@ _OF_SOME: dict[str, Callable[[Values], Fraction]] = {
     "mean": lambda values: total(values) / len(values),
     "variance": variance,
     "deviation": lambda values: root(variance(values)),
-    "minimum": lambda values: Fraction(min(map(float, values))),
-    "maximum": lambda values: Fraction(max(map(float, values))),
+    "minimum": lambda values: Fraction(in_order(values)[0]),
+    "maximum": lambda values: Fraction(in_order(values)[-1]),
 }
 
 _OF_ANY: dict[str, Callable[[Values], Fraction]] = {
@@ -82,9 +89,13 @@ def between(figure: Figure | Series, values: Values) -> Values:
     return [
         value
         for value in values
-        if (figure.at_least is None or float(value) >= figure.at_least)
-        and (figure.below is None or float(value) < figure.below)
+        if (figure.at_least is None or _comparable(value) >= figure.at_least)
+        and (figure.below is None or _comparable(value) < figure.below)
     ]
+
+
+def _comparable(value: Fraction) -> float | Fraction:
+    return float(value) if abs(value) < EXACT else taken(value)
 
 
 def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | None]:

@@ -15,6 +15,21 @@ _MEANT: dict[str, Callable[[Value], bool]] = {
     ),
 }
 CONDITIONS = tuple(_MEANT)
+_MEANT |= {
+    "value = 9007199254740993": lambda value: value == 2**53 + 1,
+    "value in (3, 9007199254740993, -9007199254740995.0)": lambda value: (
+        value in (3, 2**53 + 1, -(2**53) - 3)
+    ),
+    "value > 9007199254740994": lambda value: value is not None and value > 2**53 + 2,
+    "coalesce(value, 9007199254740993) - 1 <= 9007199254740993": lambda value: (
+        value is None or (value <= 2**53 + 2)
+    ),
+    "case when value < 0 then -value else value end < 18446744073709551615": lambda value: (
+        value is not None and abs(value) < 2**64 - 1
+    ),
+}
+# Of which whole numbers beyond doubles are asked.
+LARGE_CONDITIONS = tuple(where for where in _MEANT if where not in CONDITIONS)
 
 
 def meant(where: str, value: Value) -> bool:

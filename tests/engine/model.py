@@ -74,14 +74,15 @@ def read(record: bytes | None, topology: Topology) -> Event | None:
         key, time, value = fields["key"], fields["time"], fields.get("value")
     except (ValueError, KeyError, TypeError):
         return None
-    key = str(key) if type(key) is int and -(2**63) <= key < 2**63 else key
+    key = str(key) if type(key) is int else key
     if type(key) is not str or type(time) is not int:
         return None
     if not 1 <= len(key) <= MAX_KEY_LENGTH or not EARLIEST_TIME_MS <= time < LATEST_TIME_MS:
         return None
     if value is None:
         return Event(key, time, None) if len(readers(topology)) < len(topology.labels) else None
-    good = type(value) in (int, float) and value >= 0
+    limits = [column.limits for column in topology.columns.numbers if column.limits]
+    good = type(value) in (int, float) and all(value >= limit.least for limit in limits)
     return Event(key, time, decimal(value)) if good else None
 
 

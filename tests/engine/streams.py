@@ -29,6 +29,18 @@ VALUES: dict[str, Callable[[Random], float]] = {
     "now and then huge": lambda random: 1.7e10 if random.random() < 0.02 else 0.001,
 }
 
+# For topologies that take values of any size.
+LARGE_VALUES: dict[str, Callable[[Random], float]] = {
+    "neighbours of 2^53": lambda random: 2**53 + random.randrange(-2, 7),
+    "neighbours below zero": lambda random: -(2**53) - random.randrange(-2, 7),
+    "around powers of two": lambda random: (
+        random.choice((-1, 1))
+        * (2 ** random.choice((53, 54, 60, 63, 64, 70)) + random.randrange(-3, 4))
+    ),
+    "doubles of any size": lambda random: random.choice((-1, 1)) * random.lognormvariate(36, 20),
+    "beyond 2^100": lambda random: random.choice((-1, 1)) * random.randrange(2**103),
+}
+
 TIMES: dict[str, Callable[[Random, int], list[int]]] = {
     "in order": lambda random, size: _walk(random, size, [0, 1, 3, 10]),
     "sparse": lambda random, size: _walk(random, size, [70, 200, 1_500]),
@@ -113,7 +125,8 @@ def records(
     found = []
     offset = random.randrange(1_000) if holes else 0
     for time in TIMES[times](random, size):
-        body = encode(KEYS[keys](random), START_MS + time, VALUES[values](random))
+        value_of = VALUES.get(values) or LARGE_VALUES[values]
+        body = encode(KEYS[keys](random), START_MS + time, value_of(random))
         if lacking and random.random() < lacking:
             body = without_value(random, body)
         value: bytes | None = body

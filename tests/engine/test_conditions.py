@@ -78,7 +78,7 @@ def test_conditions_are_those_of_sql(
 @given(values(3), ROWS)
 def test_values_are_those_that_an_audit_finds(node: Node, rows: Rows) -> None:
     """Numbers and texts, row by row in plain Python, to the last bit; errors in the same rows."""
-    column, errors = Evaluation(len(rows), columns(rows)).column(node)
+    column, errors, _ = Evaluation(len(rows), columns(rows)).column(node)
     found = column.to_pylist()
     wrong = [False] * len(rows) if errors is None else errors.tolist()
     by_row: list[object] = []

@@ -44,11 +44,14 @@ class Limits:
 class Column:
     """A field that is read: as a number within limits, or, without them, as an item.
 
-    An item is a text, or what a number or a truth value is as JSON text.
+    An item is a text, or what a number or a truth value is as JSON text. Of a number that
+    `rounds_down`, a whole one that no double is becomes the double before it: so it is compared
+    with doubles as it was.
     """
 
     path: FieldPath
     limits: Limits | None
+    rounds_down: bool = False
 
     @property
     def is_number(self) -> bool:
@@ -71,14 +74,17 @@ class Columns:
         """The columns that serve all of `wanted`: limits of one path hold for all who read it."""
         numbers: dict[FieldPath, Limits] = {}
         items: dict[FieldPath, Column] = {}
+        round_down: set[FieldPath] = set()
         for column in wanted:
             if column.limits is None:
                 items[column.path] = column
             else:
                 known = numbers.get(column.path, column.limits)
                 numbers[column.path] = known.within(column.limits)
+            if column.rounds_down:
+                round_down.add(column.path)
         return cls(
-            tuple(Column(path, limits) for path, limits in numbers.items()),
+            tuple(Column(path, limits, path in round_down) for path, limits in numbers.items()),
             tuple(items.values()),
             tuple(dict.fromkeys(conditions)),
         )

@@ -1,8 +1,8 @@
 """The nodes of an expression: literals, fields, and calls of operators.
 
-Texts are compared and joined, numbers are doubles, as in the events; there is NULL in all sorts,
-and truth has three values. `text_of` writes an expression, the same one always the same way:
-declarations are compared by it.
+Texts are compared and joined, numbers are doubles, and whole numbers beyond those; there is NULL in
+all sorts, and truth has three values. `text_of` writes an expression, the same one always the same
+way: declarations are compared by it.
 """
 
 from collections.abc import Iterator
@@ -24,9 +24,11 @@ class Sort(Enum):
 
 @dataclass(frozen=True)
 class Literal:
-    """A number, a text, a truth value, or None for NULL."""
+    """A number, a text, a truth value, or None for NULL; an int is a whole number that no double
+    is.
+    """
 
-    value: float | str | bool | None
+    value: float | int | str | bool | None
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,10 @@ rlike rollback select session_user show straight_join struct table tablesample t
 union using vacuum when where with xor
 """
 _RESERVED = frozenset(_RESERVED_WORDS.split())
+# Whole numbers below it are exact in conditions and in what is computed: each is a double and a
+# rest that is a double, too.
+WHOLE_BITS = 100
+WHOLE_LIMIT = 2**WHOLE_BITS
 TESTS = ("is null", "is true", "is false")
 
 
@@ -123,13 +129,15 @@ def _inner(node: Node) -> str:
     return text if plain and not text.startswith("-") else f"({text})"
 
 
-def _literal(value: float | str | bool | None) -> str:
+def _literal(value: float | int | str | bool | None) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, int):
+        return str(value)
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 

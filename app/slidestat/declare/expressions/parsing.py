@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, Node
+from slidestat.declare.expressions.nodes import (
+    WHOLE_BITS,
+    WHOLE_LIMIT,
+    Call,
+    FieldValue,
+    Literal,
+    Node,
+)
 from slidestat.declare.fields import field_path
 from slidestat.errors import SlidestatError
 
@@ -227,12 +235,22 @@ class _Reader:
         number = float(tree.this)
         if abs(number) == float("inf"):
             raise self._unknown(tree)
-        return Literal(number)
+        exact = Decimal(tree.this)
+        if exact >= WHOLE_LIMIT:
+            if not tree.this.isdigit() or exact == Decimal(number):
+                return Literal(number)
+            raise SlidestatError(
+                f"{self._what} is {self._text!r}: {tree.this} is a whole number that no double is,"
+                " beyond those that are compared exactly.",
+                f"Write a whole number below 2^{WHOLE_BITS}, or a double: {number!r}.",
+            )
+        is_whole = exact == exact.to_integral_value() != Decimal(number)
+        return Literal(int(exact) if is_whole else number)
 
     @staticmethod
     def _negated(node: Node) -> Node:
-        if isinstance(node, Literal) and type(node.value) is float:
-            return Literal(-node.value)
+        if isinstance(node, Literal) and type(node.value) in (float, int):
+            return Literal(-node.value)  # type: ignore[operator]  # It is a number.
         return Call("negate", (node,))
 
     def _names(self, tree: exp.Expression) -> list[str]:

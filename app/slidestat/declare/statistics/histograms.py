@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from slidestat.declare.columns import Column
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
     Float64s,
@@ -19,6 +20,7 @@ from slidestat.declare.statistics.base import (
     check_epsilon,
 )
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.rounding import EXACT
 
 if TYPE_CHECKING:
     from slidestat.declare.runners import Runner
@@ -40,6 +42,11 @@ class _Counts(ValueStatistic):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_epsilon(self.kind, self.epsilon, 0.0001, 1)
+
+    def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
+        """Only edges from 2^53 on lie where whole numbers may be no doubles."""
+        rounds_down = any(abs(edge) >= EXACT for edge in self._edges)
+        return (Column(self.path(value_field), self.limits, rounds_down),)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         from slidestat.declare.runners.histograms import HistogramRunner

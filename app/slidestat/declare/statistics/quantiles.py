@@ -20,6 +20,7 @@ from slidestat.declare.statistics.base import (
     check_epsilon,
 )
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.rounding import with_rounded
 
 if TYPE_CHECKING:
     from slidestat.declare.runners import Runner
@@ -74,7 +75,7 @@ class QuantileStatistic(ValueStatistic):
 
     def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
         places = np.searchsorted(answers["quantiles"], self.quantiles)
-        return answers["quantile"][..., places]
+        return with_rounded(answers["quantile"][..., places])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import ListStatistic, Promise
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.rounding import EXACT, with_rounded
 
 if TYPE_CHECKING:
     from slidestat.declare.runners import Listed, Runner
@@ -64,4 +67,9 @@ class Sample(ListStatistic):
         return Promise()
 
     def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:
-        return listed
+        return [
+            found._replace(numbers=tuple(with_rounded(np.array(found.numbers)).tolist()))
+            if abs(found.numbers[0]) >= EXACT
+            else found
+            for found in listed
+        ]

@@ -17,6 +17,7 @@ from slidestat.declare.statistics.base import (
     plain,
 )
 from slidestat.synopses.core.parameters import SumParameters
+from slidestat.synopses.core.rounding import with_rounded
 
 if TYPE_CHECKING:
     from slidestat.declare.runners import Runner
@@ -91,7 +92,7 @@ class _Extreme(ValueStatistic):
         return Promise(relative_error=self._parameters(span).relative_error)
 
     def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
-        return plain(answers[self.kind])
+        return plain(with_rounded(answers[self.kind]))
 
     def _parameters(self, span: int) -> ExtremeParameters:
         from slidestat.synopses.extremes.extreme import ExtremeParameters

@@ -9,6 +9,7 @@ zero gives NULL, here as in DuckDB.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from slidestat.declare.expressions.nodes import COMPARISONS, Call, FieldValue, Literal, Node
 from slidestat.declare.fields import FieldPath
+from slidestat.synopses.core.rounding import down, up
 
 Bools = npt.NDArray[np.bool_]
 Float64s = npt.NDArray[np.float64]
@@ -112,8 +114,11 @@ class Intervals:
             case FieldValue(path):
                 return self._figures[path]
             case Literal(value):
-                number = np.nan if value is None else float(value)
-                return Numbers.of(np.full((self._rows, 3), number))
+                if value is None:
+                    return Numbers.of(np.full((self._rows, 3), np.nan))
+                # It may be a whole number that no double is.
+                number = float(value), down(Fraction(value)), up(Fraction(value))
+                return Numbers.of(np.tile(np.array(number), (self._rows, 1)))
             case Call("negate", (value,)):
                 return _negated(self.numbers(value))
             case Call("+", (left, right)):

@@ -1,6 +1,7 @@
 """The fields of events that are computed from others: keys, numbers and items as columns."""
 
 from collections.abc import Mapping
+from math import isnan
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,15 +15,16 @@ from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.evaluation import Computed, Evaluation, error_of
+from slidestat.engine.decoding.number_items import number_text
 from slidestat.engine.events import texts
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH
 
 Float64s = npt.NDArray[np.float64]
 
-# Whole doubles below it are the whole numbers that they look like.
-_EXACT = 2**53
-
+# In place of the text of a number that was rounded beyond 2^53.
+_ROUNDED = "\0"
+_NOT_WHOLE = "it is rounded: computed numbers are exact below 2^53, whole ones below 2^100"
 
 Errors = dict[int, tuple[Reason, str]]
 
@@ -59,12 +61,13 @@ class ComputedFields:
 
     def of(self, rows: int, columns: Mapping[tuple[FieldPath, Sort], Computed]) -> ComputedColumns:
         """Compute them for n events, `rows`, from the `columns` of what is read of them."""
-        values: dict[FieldPath, pa.Array] = {}
+        values: dict[FieldPath, Computed] = {}
         errors: dict[FieldPath, Errors] = {}
         for path, field in self._computed.items():
             known = field.expression
             of_it = {path: columns[path, sort] for path, sort in known.fields}
-            values[path], wrong = Evaluation(rows, of_it).column(known.node)
+            values[path] = Evaluation(rows, of_it).column(known.node)
+            wrong = values[path].errors
             places = [] if wrong is None else np.flatnonzero(wrong).tolist()
             errors[path] = {
                 place: (Reason.NOT_COMPUTABLE, _told(field, error_of(place, known, of_it)))
@@ -77,7 +80,7 @@ class ComputedFields:
             keys = keys.dictionary_encode()
         return ComputedColumns(
             keys,
-            {path: _numbers_of(values[path]) for path in self._numbers},
+            {path: _numbers_of(values[path].values) for path in self._numbers},
             {
                 path: texts(_items_of(self._computed[path], values[path], errors[path]))
                 for path in self._items
@@ -91,17 +94,20 @@ def _numbers_of(values: pa.Array) -> Float64s:
     return found
 
 
-def _items_of(field: ComputedField, values: pa.Array, errors: Errors) -> list[str | None]:
-    """The items; one that is too long is an error from then on."""
+def _items_of(field: ComputedField, values: Computed, errors: Errors) -> list[str | None]:
+    """The items; one that is too long, or rounded, is an error from then on."""
     found = _texts(values)
     for place, text in enumerate(found):
-        if text is not None and len(text) > MAX_ITEM_LENGTH:
+        if field.sort is Sort.NUMBER and text == _ROUNDED:
+            errors[place] = Reason.BAD_ITEM, _told(field, _NOT_WHOLE)
+            found[place] = None
+        elif text is not None and len(text) > MAX_ITEM_LENGTH:
             detail = f"it has {len(text)} characters, more than {MAX_ITEM_LENGTH}"
             errors[place] = Reason.BAD_ITEM, _told(field, detail)
     return found
 
 
-def _keys_of(field: ComputedField, values: pa.Array, errors: Errors) -> list[str]:
+def _keys_of(field: ComputedField, values: Computed, errors: Errors) -> list[str]:
     """The keys; what is none is an error from then on."""
     found = _texts(values)
     for place, text in enumerate(found):
@@ -114,6 +120,8 @@ def _keys_of(field: ComputedField, values: pa.Array, errors: Errors) -> list[str
 def _key_error(text: str | None, sort: Sort) -> str:
     if text is None:
         return "it is NULL"
+    if sort is Sort.NUMBER and text == _ROUNDED:
+        return _NOT_WHOLE
     if sort is Sort.NUMBER and not text.removeprefix("-").isdigit():
         return f"{text} is no whole number of at most 2^53"
     if not 1 <= len(text) <= MAX_KEY_LENGTH:
@@ -121,17 +129,27 @@ def _key_error(text: str | None, sort: Sort) -> str:
     return ""
 
 
-def _texts(values: pa.Array) -> list[str | None]:
-    """Texts as they are, numbers and truth values as in JSON, whole numbers as such."""
-    listed: list[Any] = values.to_pylist()
-    if pa.types.is_floating(values.type):
-        listed = [
-            int(x) if x is not None and x.is_integer() and abs(x) < _EXACT else x for x in listed
+def _texts(values: Computed) -> list[str | None]:
+    """Texts as they are, numbers and truth values as in JSON, whole numbers as such; `_ROUNDED` for
+    a number that may be another one.
+    """
+    listed: list[Any] = values.values.to_pylist()
+    if pa.types.is_floating(values.values.type):
+        rests = np.full(len(listed), 0.0 if values.rests is None else values.rests).tolist()
+        return [
+            None if number is None else _number_text(number, rest)
+            for number, rest in zip(listed, rests, strict=True)
         ]
     return [
         value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
         for value in listed
     ]
+
+
+def _number_text(number: float, rest: float) -> str:
+    if isnan(rest):
+        return _ROUNDED
+    return number_text(int(number) + int(rest) if rest else number)
 
 
 def _told(field: ComputedField, detail: str) -> str:

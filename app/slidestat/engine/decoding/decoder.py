@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import field_text
@@ -74,11 +75,13 @@ class EventDecoder:
         self._lacking = LackedFields(topology)
         self._passes_tombstones_over = topology.passes_tombstones_over
         self._chosen_computed = topology.chosen_computed
-        # Limits of what is computed are checked here; of chosen columns after the choice.
-        self._computed_numbers = [
+        # Limits of what is computed are checked here, and those of all doubles, beyond which whole
+        # numbers are; of chosen columns after the choice.
+        self._checked_numbers = [
             place
             for place, column in enumerate(topology.columns.numbers)
-            if column.path in topology.computed_fields and place not in topology.chosen_columns
+            if (column.path in topology.computed_fields or (column.limits or Limits()).are_any)
+            and place not in topology.chosen_columns
         ]
 
     def of(self, topology: Topology) -> "EventDecoder":
@@ -136,6 +139,9 @@ class EventDecoder:
     ) -> pa.Array:
         """The events' keys; `errors` gets those of the records' own."""
         if read.keys is not None:
+            for place in _too_long(read.keys):
+                detail = f"{self._key_name}: it has more than {MAX_KEY_LENGTH} digits"
+                errors[place] = Refusal(int(read.rows[place]), Reason.BAD_KEY, detail)
             return read.keys
         if not self._has_keys:
             return pa.repeat(pa.scalar("", pa.large_string()), len(read.rows))
@@ -165,7 +171,7 @@ class EventDecoder:
             for place, (reason, detail) in sorted(errors.items()):
                 if taken[place]:
                     yield place, reason, detail
-        for number in self._computed_numbers:
+        for number in self._checked_numbers:
             yield from self._beyond(number, columns.numbers[number])
 
     def _chosen(
@@ -214,6 +220,15 @@ class EventDecoder:
             negative = sign == ">=" and limits.least == 0
             reason = Reason.NEGATIVE_VALUE if negative else Reason.VALUE_TOO_LARGE
             yield place, reason, f"{field_text(column.path)}: Expected `float` {sign} {limit}"
+
+
+def _too_long(keys: pa.Array) -> list[int]:
+    """The places of keys that are too long, as whole numbers may be."""
+    is_long = pc.greater(pc.utf8_length(keys.dictionary), MAX_KEY_LENGTH)
+    if not pc.any(is_long).as_py():
+        return []
+    found: list[int] = np.flatnonzero(is_long.take(keys.indices)).tolist()
+    return found
 
 
 def _key_text(key: bytes | None, *, may_be_framed: bool) -> tuple[str, str]:

@@ -1,5 +1,9 @@
 """Expressions, computed over columns of events by Arrow, with SQL's NULL.
 
+Numbers are doubles. A whole number from 2^53 on may be none: then it is a double and a rest, which
+is a double, too, for all below 2^100 (`WHOLE_LIMIT`). Comparisons take both, and what is computed
+of such numbers is computed of fractions, row by row. Where there is none, nothing of that is done.
+
 What cannot be computed is an error: a division by zero, a number beyond those of doubles, a field
 of another sort than it is read as. Only an error that decides the outcome is one: `false and ERROR`
 is false, as `true or ERROR` is true, and of a case the branch that is taken counts. NULL is nothing
@@ -7,7 +11,8 @@ wrong.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -18,14 +23,17 @@ import pyarrow.compute as pc
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.nodes import (
     COMPARISONS,
+    WHOLE_LIMIT,
     Call,
     FieldValue,
     Literal,
     Node,
 )
 from slidestat.declare.fields import FieldPath, field_text
+from slidestat.synopses.core.rounding import EXACT
 
 Bools = npt.NDArray[np.bool_]
+Float64s = npt.NDArray[np.float64]
 
 _COMPARE = {
     "=": pc.equal,
@@ -38,13 +46,31 @@ _COMPARE = {
 _COMPUTE = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
 
 
+def _remainder(left: Fraction, right: Fraction) -> Fraction:
+    """Return the remainder with the sign of the dividend, as that of doubles has it."""
+    rest = abs(left) % abs(right)
+    return rest if left >= 0 else -rest
+
+
+_OF_FRACTIONS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": lambda left, right: left / right,
+    "%": _remainder,
+}
+
+
 class Computed(NamedTuple):
     """A column of `values`, null where there are none, or one value for all rows; and the rows
-    without one because of an error, None if there are no such.
+    without one because of an error, None if there are no such. `rests` float64[rows], or one for
+    all rows, is what numbers are more than `values`; NaN of one from 2^53 on that is rounded, and
+    None where all are 0.
     """
 
     values: pa.Array | pa.Scalar
     errors: Bools | None = None
+    rests: Float64s | float | None = None
 
 
 class Evaluation:
@@ -56,24 +82,25 @@ class Evaluation:
 
     def holds(self, condition: Node) -> tuple[Bools, Bools | None]:
         """bool[rows]: where a condition is true, and where it cannot be told."""
-        values, errors = self.of(condition)
-        return self._is(values, True), errors
+        found = self.of(condition)
+        return self._is(found.values, True), found.errors
 
-    def column(self, node: Node) -> tuple[pa.Array, Bools | None]:
-        """Return the value of an expression in each row, null where it has none, and where that
-        is because it cannot be computed.
-        """
-        values, errors = self.of(node)
-        column = self._spread(values)
-        if errors is not None and errors.any():
-            column = _null_where(errors, column)
-        return column, errors
+    def column(self, node: Node) -> Computed:
+        """Return the value of an expression in each row, null where it has none."""
+        found = self.of(node)
+        column = self._spread(found.values)
+        if found.errors is not None and found.errors.any():
+            column = _null_where(found.errors, column)
+        rests = None if found.rests is None else self._rests(found)
+        return Computed(column, found.errors, rests)
 
     def of(self, node: Node) -> Computed:
         """The values of a part."""
         match node:
             case FieldValue(path):
                 return self._columns[path]
+            case Literal(int() as value) if type(value) is int:
+                return Computed(pa.scalar(float(value)), None, rest_of(value))
             case Literal(value):
                 return Computed(pa.scalar(value))
             case Call("and" | "or" as operator, operands):
@@ -102,24 +129,26 @@ class Evaluation:
 
     def _plain(self, operator: str, operands: Sequence[Node]) -> Computed:
         """Of an operator that has a value where its operands have."""
-        values, errors = self._all(operands)
+        found = list(map(self.of, operands))
+        values, errors = [one.values for one in found], _either(*(one.errors for one in found))
         match operator:
             case "not":
                 return Computed(pc.invert(values[0].cast(pa.bool_())), errors)
             case "negate":
-                return Computed(pc.negate(values[0].cast(pa.float64())), errors)
+                rests = None if found[0].rests is None else -found[0].rests
+                return Computed(pc.negate(values[0].cast(pa.float64())), errors, rests)
             case "lower" | "upper":
                 return Computed(_recased(values[0], operator), errors)
             case "||":
                 return Computed(pc.binary_join_element_wise(*map(_text, values), _text("")), errors)
         if operator in COMPARISONS:
-            return Computed(_COMPARE[operator](*_alike(values)), errors)
+            left, right = _alike(values)
+            if all(one.rests is None for one in found):
+                return Computed(_COMPARE[operator](left, right), errors)
+            return Computed(_compared(operator, left, right, *map(self._rests, found)), errors)
         left, right = _alike(values, pa.float64())
-        return self._arithmetic(operator, left, right, errors)
-
-    def _all(self, operands: Sequence[Node]) -> tuple[list[pa.Array | pa.Scalar], Bools | None]:
-        found = [self.of(operand) for operand in operands]
-        return [one.values for one in found], _either(*(one.errors for one in found))
+        result = self._arithmetic(operator, left, right, errors)
+        return self._with_rests(operator, result, (left, right), found)
 
     def _arithmetic(
         self,
@@ -143,10 +172,51 @@ class Evaluation:
             return Computed(result, errors)
         return Computed(_null_where(wrong, result), _either(errors, wrong))
 
+    def _with_rests(
+        self,
+        operator: str,
+        result: Computed,
+        operands: tuple[pa.Array | pa.Scalar, pa.Array | pa.Scalar],
+        found: Sequence[Computed],
+    ) -> Computed:
+        """Return a result of arithmetic as it is of the numbers themselves, where they are no
+        doubles, or the result may be none.
+        """
+        values = self._doubles(result.values)
+        concerned = np.abs(values) >= EXACT
+        for one in found:
+            if one.rests is not None:
+                concerned |= self._rests(one) != 0  # NaN, too.
+        concerned &= np.isfinite(values)
+        if not concerned.any():
+            return result
+        values, rests = values.copy(), np.zeros(self._rows)
+        lefts, rights = map(self._doubles, operands)
+        left_rests, right_rests = map(self._rests, found)
+        compute = _OF_FRACTIONS[operator]
+        for row in np.flatnonzero(concerned).tolist():
+            left = _number(lefts[row], left_rests[row])
+            right = _number(rights[row], right_rests[row])
+            if left is None or right is None or (right == 0 and operator in "/%"):
+                rests[row] = np.nan
+                continue
+            number = compute(left, right)
+            values[row], rests[row] = float(number), rest_of(number)
+        rests[np.isnan(rests) & (np.abs(values) < EXACT)] = 0
+        nothing = pa.array(self._nulls(result.values))
+        changed = pc.if_else(nothing, pa.scalar(None, pa.float64()), pa.array(values))
+        return Computed(changed, result.errors, rests)
+
+    def _rests(self, computed: Computed) -> Float64s:
+        """float64[rows]: the rests of numbers."""
+        rests = 0.0 if computed.rests is None else computed.rests
+        return np.full(self._rows, rests) if isinstance(rests, float) else rests
+
     def _connected(self, operator: str, operands: Sequence[Node]) -> Computed:
         connect = pc.and_kleene if operator == "and" else pc.or_kleene
-        values, errors = self._all(operands)
-        first, *others = (value.cast(pa.bool_()) for value in values)
+        found = list(map(self.of, operands))
+        errors = _either(*(one.errors for one in found))
+        first, *others = (one.values.cast(pa.bool_()) for one in found)
         for other in others:
             first = connect(first, other)
         if errors is not None:
@@ -161,6 +231,8 @@ class Evaluation:
         open_rows = np.ones(self._rows, bool)
         errors = np.zeros(self._rows, bool)
         result = self._spread(values[-1])
+        has_rests = any(branch.rests is not None for branch in branches)
+        rests = self._rests(branches[-1]) if has_rests else None
         for condition, branch, value in zip(conditions, branches, values, strict=False):
             if condition.errors is not None:
                 errors |= open_rows & condition.errors
@@ -169,28 +241,35 @@ class Evaluation:
             if branch.errors is not None:
                 errors |= taken & branch.errors
             result = pc.if_else(pa.array(taken), value, result)
+            if rests is not None:
+                rests = np.where(taken, self._rests(branch), rests)
             open_rows &= ~taken
         if branches[-1].errors is not None:
             errors |= open_rows & branches[-1].errors
-        return self._without(result, errors)
+        return self._without(result, errors)._replace(rests=rests)
 
     def _coalesce(self, operands: Sequence[Node]) -> Computed:
         found = [self.of(operand) for operand in operands]
         values = _alike([one.values for one in found], untyped=pa.null())
         open_rows, errors = np.ones(self._rows, bool), np.zeros(self._rows, bool)
+        has_rests = any(one.rests is not None for one in found)
+        rests = np.zeros(self._rows) if has_rests else None
         for one in found:
             if one.errors is not None:
                 errors |= open_rows & one.errors
                 open_rows &= ~one.errors
+            if rests is not None:
+                rests = np.where(open_rows, self._rests(one), rests)
             open_rows &= self._nulls(one.values)
-        return self._without(self._spread(pc.coalesce(*values)), errors)
+        return self._without(self._spread(pc.coalesce(*values)), errors)._replace(rests=rests)
 
     def _in(self, value: Node, listed: Sequence[Node]) -> Computed:
         literals = [one.value for one in listed if isinstance(one, Literal)]
         if len(literals) == len(listed) and None not in literals:
             found = self.of(value)
             (values,) = _alike([self._spread(found.values)])
-            if not pa.types.is_null(found.values.type):
+            has_rests = found.rests is not None or int in map(type, literals)
+            if not has_rests and not pa.types.is_null(found.values.type):
                 among = pc.is_in(values, pa.array(literals, values.type))
                 return Computed(_null_where(self._nulls(values), among), found.errors)
         return self._connected("or", [Call("=", (value, one)) for one in listed])
@@ -223,6 +302,40 @@ class Evaluation:
     def _doubles(self, values: pa.Array | pa.Scalar) -> npt.NDArray[np.float64]:
         found: npt.NDArray[np.float64] = self._spread(values).to_numpy(zero_copy_only=False)
         return found
+
+
+def rest_of(number: int | Fraction) -> float:
+    """Return what a number is more than the double nearest to it, 0 below 2^53; NaN of one that is
+    not whole, or beyond what has a rest.
+    """
+    nearest = float(number)
+    if abs(nearest) < EXACT or number == nearest:
+        return 0.0
+    if number.denominator != 1 or abs(number) >= WHOLE_LIMIT:
+        return float("nan")
+    return float(int(number) - int(nearest))
+
+
+def _number(value: float, rest: float) -> Fraction | None:
+    """Return the number that a double and its rest are; None if they are not known to be one."""
+    if np.isnan(rest) or not abs(value) < WHOLE_LIMIT:
+        return None
+    return Fraction(value) + Fraction(rest)
+
+
+def _compared(
+    operator: str,
+    left: pa.Array | pa.Scalar,
+    right: pa.Array | pa.Scalar,
+    left_rests: Float64s,
+    right_rests: Float64s,
+) -> pa.Array:
+    """Compare numbers that are doubles and rests: of equal doubles the rests are compared. (The
+    nearest doubles are in the order of the numbers.)
+    """
+    of_rests = (pa.array(np.nan_to_num(rests)) for rests in (left_rests, right_rests))
+    rests_hold = _COMPARE[operator](*of_rests)
+    return pc.if_else(pc.equal(left, right), rests_hold, _COMPARE[operator](left, right))
 
 
 def doubles(values: npt.NDArray[np.float64]) -> pa.Array:

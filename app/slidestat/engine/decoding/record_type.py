@@ -15,10 +15,7 @@ from slidestat.schemas.event import MAX_KEY_LENGTH
 
 _Tree = dict[str, Any]
 
-KEY = (
-    Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH)]
-    | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-)
+KEY = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH)] | int
 _ITEM = Annotated[str, Meta(max_length=MAX_ITEM_LENGTH)] | int | float | bool
 
 
@@ -27,6 +24,8 @@ def _number(limits: Limits, *, also_item: bool) -> object:
     if not also_item:
         return Annotated[float, meta]
     # A whole number stays one, so that as an item it is the text that it is in JSON.
+    if limits.are_any:
+        return int | Annotated[float, meta]
     whole = Meta(ge=max(-(2**63), int(limits.least)), le=min(2**63 - 1, int(limits.most)))
     return Annotated[int, whole] | Annotated[float, meta]
 

@@ -15,7 +15,7 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.conditions import Conditions, Judged
 from slidestat.engine.decoding.record_type import reader, struct_of
-from slidestat.engine.decoding.struct_values import StructValues, column_of
+from slidestat.engine.decoding.struct_values import StructValues, WrittenNumbers, column_of
 
 Float64s = npt.NDArray[np.float64]
 
@@ -34,11 +34,13 @@ class StructConditions:
     def __bool__(self) -> bool:
         return bool(self._conditions)
 
-    def of(self, events: Sequence[Any], numbers: Mapping[FieldPath, Float64s]) -> Judged:
+    def of(
+        self, events: Sequence[Any], numbers: Mapping[FieldPath, Float64s], written: WrittenNumbers
+    ) -> Judged:
         """Judge events, as the reader's type has them, by the conditions; `numbers` are those that
         are read already.
         """
-        return self._conditions.judged(len(events), self._values.of(events, numbers))
+        return self._conditions.judged(len(events), self._values.of(events, numbers, written))
 
     def of_record(self, record: bytes) -> Judged | None:
         """Judge one record; return None if it cannot be read even so far."""
@@ -46,8 +48,9 @@ class StructConditions:
             event = self._decode(record)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return None
+        written = WrittenNumbers([record], np.zeros(1, np.int64))
         columns = {
-            (path, sort): column_of(sort, [self._read_alone[path](event)])
+            (path, sort): column_of(sort, [self._read_alone[path](event)], written.of(path))
             for path, sort in self._conditions.fields
         }
         return self._conditions.judged(1, columns)

@@ -5,7 +5,9 @@ brings its own explanation. This is what every other reader is held to.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from sys import float_info
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,12 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.declare.columns import Column
+from slidestat.declare.expressions.nodes import WHOLE_LIMIT
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.computed_columns import ComputedFields
 from slidestat.engine.decoding.conditions import Judged
 from slidestat.engine.decoding.event_columns import Refusal
 from slidestat.engine.decoding.field_columns import FieldColumns
+from slidestat.engine.decoding.number_items import number_text
 from slidestat.engine.decoding.record_type import (
     attributes,
     blank,
@@ -29,9 +33,15 @@ from slidestat.engine.decoding.record_type import (
     record_type,
 )
 from slidestat.engine.decoding.struct_conditions import StructConditions
-from slidestat.engine.decoding.struct_values import StructValues
+from slidestat.engine.decoding.struct_values import (
+    StructValues,
+    Wholes,
+    WrittenNumbers,
+    numbers_of,
+)
 from slidestat.engine.events import texts
 from slidestat.schemas.dead_letter import Reason
+from slidestat.synopses.core.rounding import EXACT, down
 
 # The path that msgspec ends a message with: Expected `int`, got `str` - at `$.time`
 _PATH = re.compile(r" - at `\$\.?(?P<field>.*)`$")
@@ -85,12 +95,18 @@ class StructReader:
                 events.insert(place, event)
                 known[place] = judged
         numbers = {
-            path: _doubles(read, events) for path, read in self._numbers.items() if read is not None
+            path: numbers_of(read, events)
+            for path, read in self._numbers.items()
+            if read is not None
         }
+        written = WrittenNumbers(records, rows)
         judged_all: Judged | None = None
         if self._conditions:
-            judged_all = _with_known(self._conditions.of(events, numbers), known)
-        computed = self._computed.of(len(events), self._values.of(events, numbers))
+            judged_all = _with_known(self._conditions.of(events, numbers, written), known)
+        computed = self._computed.of(len(events), self._values.of(events, numbers, written))
+        for column in self._number_columns:
+            if column.path in numbers:
+                _round_whole(column, numbers[column.path], written.of(column.path))
         numbers |= computed.numbers
         keys = computed.keys
         if self._key is not None:
@@ -103,7 +119,9 @@ class StructReader:
             else self._times.to_ms(map(self._time, events), len(events)),
             numbers=tuple(numbers[path] for path in self._numbers),
             items=tuple(
-                computed.items[path] if read is None else _texts(list(map(read, events)))
+                computed.items[path]
+                if read is None
+                else _texts(list(map(read, events)), written.of(path))
                 for path, read in self._items.items()
             ),
             judged=judged_all,
@@ -229,21 +247,30 @@ def _name(column: Column) -> str:
     return field_text(column.path)
 
 
-def _doubles(number: Callable[[Any], Any], events: list[Any]) -> npt.NDArray[np.float64]:
-    """Numbers of events; NaN, which none of them is, where an event has none."""
-    try:
-        return np.fromiter(map(number, events), np.float64, len(events))
-    except TypeError:
-        return np.array(list(map(number, events)), np.float64)
+def _round_whole(column: Column, numbers: npt.NDArray[np.float64], wholes: Wholes) -> None:
+    """Round whole numbers that no double is down, where the column asks for it; and let those that
+    are beyond all doubles, though their nearest one is the largest, be infinite.
+    """
+    least = EXACT if column.rounds_down else float_info.max
+    large = np.flatnonzero(np.abs(numbers) >= least).tolist()
+    for place, number in zip(large, wholes(large) if large else (), strict=True):
+        if number is not None and abs(number) > float_info.max:
+            numbers[place] = np.copysign(np.inf, numbers[place])
+        elif number is not None and column.rounds_down and abs(number) < WHOLE_LIMIT:
+            numbers[place] = down(Fraction(number))
 
 
-def _texts(items: list[Any]) -> pa.Array:
-    """Items as texts, but for None: what is no text is written as in JSON."""
+def _texts(items: list[Any], wholes: Wholes) -> pa.Array:
+    """Items as texts, but for None: numbers as their own, truth values as in JSON."""
     if all(type(item) is str for item in items):
         return texts(items)
-    return texts(
-        [
-            item if item is None or isinstance(item, str) else msgspec.json.encode(item).decode()
-            for item in items
-        ]
-    )
+    found = [item if item is None or type(item) is str else _text(item) for item in items]
+    large = [i for i, item in enumerate(items) if type(item) is float and abs(item) >= EXACT]
+    for place, number in zip(large, wholes(large), strict=True):
+        if number is not None:
+            found[place] = number_text(number)
+    return texts(found)
+
+
+def _text(item: float | bool) -> str:
+    return number_text(item) if type(item) is not bool else "true" if item else "false"

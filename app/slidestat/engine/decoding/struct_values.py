@@ -5,6 +5,7 @@ what is of another sort is an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -12,13 +13,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slidestat.declare.expressions.nodes import Sort
+from slidestat.declare.expressions.nodes import WHOLE_LIMIT, Sort
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.evaluation import Computed, doubles
-from slidestat.engine.decoding.record_type import expression_paths, reader
+from slidestat.engine.decoding.evaluation import Computed, doubles, rest_of
+from slidestat.engine.decoding.record_type import expression_paths, reader, struct_of
+from slidestat.synopses.core.rounding import EXACT
 
 Float64s = npt.NDArray[np.float64]
+
+Wholes = Callable[[Sequence[int]], list[int | None]]
+"""Reads a field of the events at some places once more: the whole number that it is, below 2^100 or
+written with all of its digits; None for what is none.
+"""
 
 _TYPES: dict[Sort, frozenset[type]] = {
     Sort.NUMBER: frozenset((int, float)),
@@ -26,7 +33,28 @@ _TYPES: dict[Sort, frozenset[type]] = {
     Sort.TRUTH: frozenset((bool,)),
 }
 _LARGEST = int(np.finfo(np.float64).max)
-_ARROW = {Sort.NUMBER: pa.float64(), Sort.TEXT: pa.large_string(), Sort.TRUTH: pa.bool_()}
+_ARROW = {Sort.TEXT: pa.large_string(), Sort.TRUTH: pa.bool_()}
+
+
+class WrittenNumbers:
+    """Reads whole numbers of `records`, whose events are at `rows`, as they were written: the types
+    of a reader make doubles.
+    """
+
+    def __init__(self, records: Sequence[bytes | None], rows: npt.NDArray[np.int64]) -> None:
+        self._records = records
+        self._rows = rows
+
+    def of(self, path: FieldPath) -> Wholes:
+        """Return what reads those at a path."""
+
+        def wholes(places: Sequence[int]) -> list[int | None]:
+            struct = struct_of({path: Any}, [path])
+            decode = msgspec.json.Decoder(struct, float_hook=Decimal).decode
+            read = reader(struct, path)
+            return [_whole(read(decode(self._records[self._rows[p]] or b""))) for p in places]
+
+        return wholes
 
 
 class StructValues:
@@ -50,28 +78,55 @@ class StructValues:
         }
 
     def of(
-        self, events: Sequence[Any], numbers: Mapping[FieldPath, Float64s]
+        self, events: Sequence[Any], numbers: Mapping[FieldPath, Float64s], written: WrittenNumbers
     ) -> dict[tuple[FieldPath, Sort], Computed]:
-        """A column of each field; `numbers` are those that are read already."""
+        """A column of each field; `numbers` are those that are read already, and as `written`."""
         columns: dict[tuple[FieldPath, Sort], Computed] = {}
         for path, sort in self._fields:
-            if sort is Sort.NUMBER and path in numbers:
-                columns[path, sort] = Computed(doubles(numbers[path]))
+            if sort is Sort.NUMBER and (path in numbers or path in self._certain):
+                found = numbers.get(path)
+                if found is None:
+                    found = numbers_of(self._read[path], events)
+                columns[path, sort] = _of_doubles(found, written.of(path))
             elif path not in self._certain or sort is Sort.ANY:
-                columns[path, sort] = column_of(sort, list(map(self._read[path], events)))
+                values = list(map(self._read[path], events))
+                columns[path, sort] = column_of(sort, values, written.of(path))
             else:
-                columns[path, sort] = Computed(_certain(sort, self._read[path], events))
+                values = list(map(self._read[path], events))
+                columns[path, sort] = Computed(pa.array(values, _ARROW[sort]))
         return columns
 
 
-def column_of(sort: Sort, values: list[Any]) -> Computed:
+def numbers_of(read: Callable[[Any], Any], events: Sequence[Any]) -> Float64s:
+    """The numbers of a field of events; NaN, which none of them is, where an event has none, and an
+    infinity for those beyond all doubles.
+    """
+    try:
+        return np.fromiter(map(read, events), np.float64, len(events))
+    except TypeError:  # None is no number.
+        pass
+    except OverflowError:
+        return np.array([_bounded(read(event)) for event in events], np.float64)
+    try:
+        return np.array(list(map(read, events)), np.float64)
+    except OverflowError:
+        return np.array([_bounded(read(event)) for event in events], np.float64)
+
+
+def _bounded(number: float | None) -> float | None:
+    if number is None or abs(number) <= _LARGEST:
+        return number
+    return np.inf if number > 0 else -np.inf
+
+
+def column_of(sort: Sort, values: list[Any], wholes: Wholes) -> Computed:
     """Values of anything as a column of a sort; those of another are errors."""
     if sort is Sort.ANY:
         return Computed(pa.array([None if value is None else True for value in values]))
     kinds = set(map(type, values)) - {type(None)}
     if kinds <= _TYPES[sort]:
         try:
-            return Computed(_typed(values, sort))
+            return _typed(values, sort, wholes)
         except OverflowError:  # A whole number of hundreds of digits.
             pass
     good = [_is_of(value, sort) for value in values]
@@ -79,26 +134,36 @@ def column_of(sort: Sort, values: list[Any]) -> Computed:
     errors = np.array(
         [value is not None and not is_good for value, is_good in zip(values, good, strict=True)]
     )
-    return Computed(_typed(taken, sort), errors)
+    return _typed(taken, sort, wholes)._replace(errors=errors)
 
 
-def _certain(sort: Sort, read: Callable[[Any], Any], events: Sequence[Any]) -> pa.Array:
-    """A field that is None or of a sort."""
-    if sort is Sort.NUMBER:
-        try:
-            return doubles(np.fromiter(map(read, events), np.float64, len(events)))
-        except TypeError:  # None is no number.
-            pass
-    return _typed(list(map(read, events)), sort)
-
-
-def _typed(values: list[Any], sort: Sort) -> pa.Array:
+def _typed(values: list[Any], sort: Sort, wholes: Wholes) -> Computed:
     if sort is not Sort.NUMBER:
-        return pa.array(values, _ARROW[sort])
-    return doubles(np.array(values, np.float64))
+        return Computed(pa.array(values, _ARROW[sort]))
+    return _of_doubles(np.array(values, np.float64), wholes)
+
+
+def _of_doubles(numbers: Float64s, wholes: Wholes) -> Computed:
+    """A column of numbers, NaN where there is none, with what whole ones are more."""
+    large = np.flatnonzero(np.abs(numbers) >= EXACT)
+    if not len(large):
+        return Computed(doubles(numbers))
+    rests = np.zeros(len(numbers))
+    for place, number in zip(large.tolist(), wholes(large.tolist()), strict=True):
+        if number is not None:
+            rests[place] = rest_of(number)
+    return Computed(doubles(numbers), None, rests if rests.any() else None)
 
 
 def _is_of(value: object, sort: Sort) -> bool:
     if type(value) not in _TYPES[sort]:
         return False
     return not isinstance(value, int) or isinstance(value, bool) or abs(value) <= _LARGEST
+
+
+def _whole(number: object) -> int | None:
+    """The whole number that a number of JSON is, as `Wholes` has it."""
+    if isinstance(number, Decimal):
+        is_exact = -WHOLE_LIMIT < number < WHOLE_LIMIT and number == number.to_integral_value()
+        return int(number) if is_exact else None
+    return number if type(number) is int else None

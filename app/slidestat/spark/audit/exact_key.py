@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, inf, nextafter
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from slidestat.schemas.emission import Figure
 from slidestat.spark.audit.columns.bygone import Bygone, Totals
-from slidestat.spark.audit.columns.column import Column, Int64s
+from slidestat.spark.audit.columns.column import EXACT, Column, Int64s
 from slidestat.spark.audit.columns.growing import GrowingArray
 from slidestat.spark.audit.declaration import ColumnName, Declaration, DeclaredStatistic
 
@@ -237,8 +237,7 @@ class ExactKey:
                 return 0 if code is None else int(self.tallies(statistic.column, window)[code])
             case "sample":
                 # What is told is a value, as it was: whether it was there.
-                is_there = column.doubles[values] == figure.estimate
-                return figure.estimate if is_there.any() else None
+                return _drawn(column, values, figure.estimate or 0.0)
             case "distinct" | "lean_distinct":
                 return int(np.count_nonzero(self.tallies(statistic.column, window)))
             case "norm":
@@ -254,21 +253,26 @@ class ExactKey:
             case "deviation":
                 return root(column.variance(values))
             case "minimum":
-                return float(column.doubles[values].min())
+                least = float(column.doubles[values].min())
+                return least if abs(least) < EXACT else column.in_order(values, 0)
             case "maximum":
-                return float(column.doubles[values].max())
+                most = float(column.doubles[values].max())
+                return most if abs(most) < EXACT else column.in_order(values, n - 1)
             case "quantile" | "rank_quantile":
                 rank = rank_of(figure.quantile or 0.0, n)
-                return float(self._by_rank(statistic.column, window)[rank - 1])
+                double = float(self._by_rank(statistic.column, window)[rank - 1])
+                return double if abs(double) < EXACT else column.in_order(values, rank - 1)
         raise NotImplementedError(statistic.kind)  # An audit asks for KINDS alone.
 
     def rank_error(self, name: ColumnName, quantile: float, estimate: float, window: slice) -> int:
-        """By how many places a quantile's estimate is off; 0 if it stands at its own rank."""
+        """By how many places a quantile's estimate is off; 0 if it stands at its own rank, as it
+        may with the double next to it from 2^53 on.
+        """
         values = self._by_rank(name, window)
         rank = rank_of(quantile, len(values))
-        below, not_above = (
-            int(np.searchsorted(values, estimate, side)) for side in ("left", "right")
-        )
+        least, most = _near(estimate)
+        below = int(np.searchsorted(values, least, "left"))
+        not_above = int(np.searchsorted(values, most, "right"))
         return max(0, below + 1 - rank, rank - not_above)
 
     def quantiles_near(
@@ -348,9 +352,46 @@ class ExactKey:
         column = self._columns[name]
         return column.doubles[column.within(window)]
 
+    def as_drawn(self, name: ColumnName, window: slice) -> tuple[list[float], list[float]]:
+        """A window's values as doubles: the nearest ones, and none above its value from 2^53 on."""
+        column = self._columns[name]
+        values = column.within(window)
+        doubles = column.doubles[values]
+        below = doubles.copy()
+        for place in np.flatnonzero(np.abs(doubles) >= EXACT).tolist():
+            if column.value(values.start + place) < Fraction(float(doubles[place])):
+                below[place] = nextafter(doubles[place], -inf)
+        return doubles.tolist(), below.tolist()
+
     @staticmethod
     def _between(column: Column, figure: Figure, window: slice) -> int:
-        return int(np.count_nonzero(_is_of(figure, column.doubles[column.within(window)])))
+        values = column.within(window)
+        inside = _is_of(figure, column.doubles[values])
+        for edge, holds in ((figure.at_least, True), (figure.below, False)):
+            if edge is None or abs(edge) < EXACT:
+                continue
+            # Of those whose double is the edge some may lie below it.
+            for place in np.flatnonzero(column.doubles[values] == edge).tolist():
+                inside[place] = (column.value(values.start + place) >= edge) is holds
+        return int(np.count_nonzero(inside))
+
+
+def _near(estimate: float) -> tuple[float, float]:
+    """The least and the largest double that may be told in place of each other."""
+    if abs(estimate) < EXACT:
+        return estimate, estimate
+    return nextafter(estimate, -inf), nextafter(estimate, inf)
+
+
+def _drawn(column: Column, values: slice, estimate: float) -> Fraction | None:
+    """The number of those whose double, or one next to it from 2^53 on, was drawn; None if there is
+    none.
+    """
+    doubles = column.doubles[values]
+    least, most = _near(estimate)
+    there = np.flatnonzero((least <= doubles) & (doubles <= most)) + values.start
+    found = (column.value(place) for place in there.tolist())
+    return min(found, key=lambda value: abs(value - Fraction(estimate)), default=None)
 
 
 def _is_of(figure: Figure, values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:

@@ -1,11 +1,13 @@
 """One figure beside the exact one: does it hold, and how much of its promise did it use?"""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from slidestat.schemas.emission import Figure
+from slidestat.spark.audit.columns.column import EXACT
 from slidestat.spark.audit.columns.ratio import (
     Ratio,
     absolute,
@@ -24,6 +26,9 @@ BY_CHANCE = (_OUTSIDE, _OFF)
 """What a statistic that chance enters may do now and then."""
 
 _MOST_TIMES = 1e100
+# Values of these kinds may be whole numbers from 2^53 on.
+_OF_VALUES = frozenset(("minimum", "maximum", "sample"))
+_EXACT = ratio(EXACT)
 # The 80 digits of a root, and the doubles that a norm is recomputed in.
 _ROUNDING = {"deviation": Fraction(1, 10**70), "norm": Fraction(1, 10**9)}
 
@@ -118,6 +123,9 @@ def _allowed(
     if statistic.kind != "quantile" and figure.quantile is not None:
         return times(figure.share_error, ratio(events))
     allowed = ratio(figure.absolute_error)
+    if statistic.kind in _OF_VALUES and is_at_most(_EXACT, absolute(of)):
+        # An estimate is a double, and the value that it is of may be none.
+        allowed = plus(allowed, ratio(math.ulp(of[0] / of[1])))
     if figure.relative_error:
         allowed = plus(allowed, times(figure.relative_error, absolute(of)))
     if statistic.kind == "quantile":
@@ -145,8 +153,10 @@ def violation_of_sample(
     if len({figure.item for figure in figures}) < wanted:
         return "an event drawn twice"
     drawn = Counter(figure.estimate for figure in figures)
-    there = Counter(key.doubles(statistic.column, window).tolist())
-    return "a value drawn more often than it came" if drawn - there else ""
+    # Whole numbers from 2^53 on may have been rounded down.
+    if all(drawn - Counter(there) for there in key.as_drawn(statistic.column, window)):
+        return "a value drawn more often than it came"
+    return ""
 
 
 def _main_term(figure: Figure) -> tuple[str, float]:

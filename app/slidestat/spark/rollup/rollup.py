@@ -13,7 +13,6 @@ in between, or their records are gone (a compacted topic keeps the newest alone)
 """
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +31,7 @@ from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.sql.column_functions import column_function
 from slidestat.spark.sql.foreign import Foreign, is_sealed
 from slidestat.spark.sql.functions import register_functions
+from slidestat.spark.sql.readers import FIGURE, figure_of
 from slidestat.synopses.core import wire
 from slidestat.synopses.summaries.window_distinct import WindowDistinct
 from slidestat.synopses.summaries.window_extremes import WindowExtreme
@@ -39,7 +39,7 @@ from slidestat.synopses.summaries.window_items import WindowItems
 from slidestat.synopses.summaries.window_lean_distinct import WindowLeanDistinct
 from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
 from slidestat.synopses.summaries.window_spreads import WindowSpread
-from slidestat.synopses.summaries.window_summary import KINDS, read_summary
+from slidestat.synopses.summaries.window_summary import KINDS, AnySummary, read_summary
 from slidestat.synopses.summaries.window_value_quantiles import WindowValueQuantiles
 from slidestat.text.durations import human_duration
 
@@ -211,25 +211,29 @@ def _figures(data: bytes, quantiles: Sequence[float], share: float) -> list[dict
                 "variance": summary.variance(),
                 "deviation": summary.deviation(),
             }
-            return [_row(name, answer) for name, answer in moments.items()]
+            return [_row(name, summary, answer) for name, answer in moments.items()]
         case WindowQuantiles() | WindowValueQuantiles():
-            return [_row("quantile", summary.quantile(p), quantile=p) for p in quantiles]
+            return [_row("quantile", summary, summary.quantile(p), quantile=p) for p in quantiles]
         case WindowItems():
             return [
-                _row("item", found, item=str(found.item) if found.text is None else found.text)
+                _row(
+                    "item",
+                    summary,
+                    found,
+                    item=str(found.item) if found.text is None else found.text,
+                )
                 for found in summary.items(share)
             ]
         case WindowExtreme():
-            return [_row("extreme", summary.answer())]
+            return [_row("extreme", summary, summary.answer())]
         case WindowDistinct() | WindowLeanDistinct():
-            return [_row("distinct", summary.answer())]
+            return [_row("distinct", summary, summary.answer())]
         case _:
-            return [_row("total", summary.answer())]
+            return [_row("total", summary, summary.answer())]
 
 
-def _row(figure: str, answer: Any, **of: Any) -> dict[str, Any]:
-    numbers = {name: float(getattr(answer, name)) for name in ("estimate", "lower", "upper")}
-    known = {name: None if math.isnan(value) else value for name, value in numbers.items()}
+def _row(figure: str, summary: AnySummary, answer: Any, **of: Any) -> dict[str, Any]:
+    known = dict(zip(FIGURE, figure_of(summary, answer), strict=True))
     return {"figure": figure, "quantile": None, "item": None, **of, **known}
 
 

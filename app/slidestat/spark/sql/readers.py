@@ -24,9 +24,12 @@ import pandas as pd
 from slidestat.errors import SlidestatError
 from slidestat.spark.sql.foreign import Foreign, is_sealed
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.rounding import with_rounded
 from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.summaries.window_extremes import WindowExtreme
 from slidestat.synopses.summaries.window_form import SUMMARY
 from slidestat.synopses.summaries.window_items import WindowItems
+from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
 from slidestat.synopses.summaries.window_summary import (
     AnySummary,
     merge_summaries,
@@ -57,7 +60,7 @@ class Reader:
     ) -> pd.DataFrame:
         """Estimate, lower and upper of each row; nulls where there is none."""
         rows = [
-            (None, None, None) if found is None else _figure(_asked(answer, found))
+            (None, None, None) if found is None else figure_of(found, _asked(answer, found))
             for found in self._read(data, n, at)
         ]
         return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
@@ -69,7 +72,7 @@ class Reader:
         rows = [
             (None, None, None)
             if found is None or pd.isna(share)
-            else _figure(_asked(_quantile(float(share)), found))
+            else figure_of(found, _asked(_quantile(float(share)), found))
             for found, share in zip(self._read(data, n, at), p, strict=True)
         ]
         return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
@@ -172,7 +175,7 @@ def _asked(answer: Callable[[Any], Any], summary: AnySummary) -> Any:
 
 def _rank(summary: AnySummary, value: float) -> tuple[float | None, ...]:
     rank = _asked(lambda one: one.rank(value), summary)
-    return *_figure(rank.at_most), *_figure(rank.share_at_most)
+    return *_numbers(rank.at_most), *_numbers(rank.share_at_most)
 
 
 def _count(summary: AnySummary, item: str) -> tuple[float, float, float]:
@@ -195,7 +198,15 @@ def _count(summary: AnySummary, item: str) -> tuple[float, float, float]:
     return (lower + upper) / 2, float(lower), float(upper)
 
 
-def _figure(answer: Any) -> tuple[float | None, ...]:
+def figure_of(summary: AnySummary, answer: Any) -> tuple[float | None, ...]:
+    """Return estimate, lower and upper of an answer of a summary, None for those of nothing."""
+    numbers = _numbers(answer)
+    if isinstance(summary, WindowExtreme | WindowQuantiles) and None not in numbers:
+        return tuple(with_rounded(np.array(numbers, np.float64)).tolist())
+    return numbers
+
+
+def _numbers(answer: Any) -> tuple[float | None, ...]:
     numbers = (float(answer.estimate), float(answer.lower), float(answer.upper))
     return tuple(None if math.isnan(number) else number for number in numbers)
 

@@ -1,7 +1,21 @@
-"""Exact fractions as doubles that are surely not above, or not below, them."""
+"""Bounds as doubles that are surely not above, or not below, what is exact.
+
+A value is the double nearest to it. Whole numbers below 2^53 are doubles; of those from there on a
+double d is all whose nearest it is: they lie between the doubles next to d. Rounding keeps order,
+so a bound of doubles, moved to the next double outwards, is a bound of what was rounded.
+"""
 
 import math
 from fractions import Fraction
+from sys import float_info
+
+import numpy as np
+import numpy.typing as npt
+
+Float64s = npt.NDArray[np.float64]
+
+EXACT = 2.0**53
+"""Whole numbers below it, of either sign, are doubles."""
 
 
 def down(exact: Fraction) -> float:
@@ -14,3 +28,21 @@ def up(exact: Fraction) -> float:
     """Return the smallest double that is not below `exact`."""
     nearest = float(exact)
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def with_rounded(figures: Float64s) -> Float64s:
+    """Return float64[3, ...], estimates, lowers and uppers of values that were rounded to doubles,
+    with bounds that hold for the values as they were; all below 2^53 stays as it is.
+    """
+    estimates, lowers, uppers = figures
+    if not (np.abs(lowers) >= EXACT).any() and not (np.abs(uppers) >= EXACT).any():
+        return figures  # NaN is nothing of that sort.
+    below = np.maximum(np.nextafter(lowers, -np.inf), -float_info.max)
+    above = np.minimum(np.nextafter(uppers, np.inf), float_info.max)
+    return np.stack(
+        (
+            estimates,
+            np.where(np.abs(lowers) >= EXACT, below, lowers),
+            np.where(np.abs(uppers) >= EXACT, above, uppers),
+        )
+    )

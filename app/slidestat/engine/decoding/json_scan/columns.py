@@ -33,9 +33,9 @@ def read_doubles(
         is_read, mantissa, exponent = decimal(buffer, starts[row], ends[row])
         is_known, value = nearest(mantissa, exponent)
         out[row] = value
-        # Limits of whole numbers may be whole: compared with them, they must not be rounded.
-        is_whole = sorts[row] != WHOLE or -EXACT < mantissa < EXACT
-        if not (is_read and is_known and is_whole) or value < least or value > most:
+        # Whole numbers from there on may be no doubles: what that means is for others.
+        is_exact = -EXACT < value < EXACT
+        if not (is_read and is_known and is_exact) or value < least or value > most:
             is_plain[row] = False
 
 

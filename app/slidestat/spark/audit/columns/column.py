@@ -16,6 +16,8 @@ Bools = npt.NDArray[np.bool_]
 
 # Fewer items than that are kept by name, whether they are in a window or not.
 _FEW_ITEMS = 1_024
+# Whole numbers from there on may be no doubles.
+EXACT, _MOST_WHOLE = 2.0**53, 2.0**100
 
 
 class Column:
@@ -108,6 +110,27 @@ class Column:
     def tallies(self, values: slice) -> Int64s:
         """How often each item came, by its number."""
         return np.bincount(self.codes[values], minlength=len(self._code_of))
+
+    def value(self, place: int) -> Fraction:
+        """Return what a statistic takes a number for: a whole one below 2^100 for itself, others
+        for their double.
+        """
+        double = float(self.doubles[place])
+        if not EXACT <= abs(double) < _MOST_WHOLE:
+            return Fraction(double)
+        exact = self._numbers.at(place)
+        return exact if exact.denominator == 1 else Fraction(double)
+
+    def in_order(self, values: slice, rank: int) -> Fraction:
+        """The number of a rank, from 0, among some."""
+        doubles = self.doubles[values]
+        order = np.argsort(doubles, kind="stable")
+        double = doubles[order[rank]]
+        if abs(double) < EXACT:
+            return Fraction(float(double))
+        first = int(np.searchsorted(doubles, double, sorter=order))
+        same = np.flatnonzero(doubles == double) + values.start
+        return sorted(map(self.value, same.tolist()))[rank - first]
 
     def total(self, values: slice) -> Fraction:
         """The exact sum."""

@@ -5,6 +5,7 @@ bytes each; beyond that they are Python's whole numbers.
 """
 
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,10 @@ class ExactNumbers:
         some._places = self._places
         some._units = GrowingArray(self._units.values[places])
         return some
+
+    def at(self, place: int) -> Fraction:
+        """The number at a place."""
+        return Fraction(int(self._units.values[place]), self.scale)
 
     def total(self, places: slice | npt.NDArray[np.int64]) -> int:
         """The sum of some numbers, in units."""

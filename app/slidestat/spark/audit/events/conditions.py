@@ -1,29 +1,45 @@
 """Conditions and computed fields of a declaration, for one event at a time, in plain Python.
 
 An audit shares no code with the workers: sqlglot's tree of the declared text is gone through as it
-is, with None for NULL, and numbers are doubles as SQL computes with them.
+is, with None for NULL, and numbers are doubles as SQL computes with them;
+whole ones from 2^53 on that are no doubles are ints.
 """
 
 import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp, parse_one
 
-Value = float | str | bool | None
+Value = float | int | str | bool | None
 # A part of sqlglot's.
 Tree = Any
+# From there on doubles may stand for other numbers; and below here whole ones are computed exactly.
+_EXACT, MOST_WHOLE = 2**53, 2**100
 
 
-_COMPUTE: dict[type, Callable[[float, float], float]] = {
+class Rounded(float):
+    """A double from 2^53 on that something was rounded to."""
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    if isinstance(left, float):
+        return math.fmod(left, right)
+    rest = abs(left) % abs(right)
+    return rest if left >= 0 else -rest
+
+
+_COMPUTE: dict[type, Callable[[Any, Any], Any]] = {
     exp.Add: operator.add,
     exp.Sub: operator.sub,
     exp.Mul: operator.mul,
     exp.Div: operator.truediv,
-    exp.Mod: math.fmod,
+    exp.Mod: _remainder,
 }
 _COMPARE: dict[type, Callable[[Any, Any], bool]] = {
     exp.EQ: operator.eq,
@@ -69,7 +85,7 @@ def _value(tree: Tree, fields: Mapping[str, Any]) -> Value:
         case exp.Boolean():
             return bool(tree.this)
         case exp.Literal():
-            return str(tree.this) if tree.is_string else float(tree.this)
+            return str(tree.this) if tree.is_string else number(Decimal(tree.this))
         case exp.Column() | exp.Dot():
             return _field(tree, fields)
         case exp.And() | exp.Or():
@@ -112,8 +128,8 @@ def _strict(tree: Tree, fields: Mapping[str, Any]) -> Value:
             change = str.lower if isinstance(tree, exp.Lower) else str.upper
             return None if text is None else change(text)
         case exp.Neg():
-            number = _number(tree.this, fields)
-            return None if number is None else -number
+            value = _number(tree.this, fields)
+            return None if value is None else type(value)(-value)
         case exp.DPipe():
             texts = [_text(one, fields) for one in (tree.this, tree.expression)]
             return None if None in texts else "".join(map(str, texts))
@@ -126,9 +142,13 @@ def _compared(how: type, pair: tuple[Tree, Tree], fields: Mapping[str, Any]) -> 
     left, right = (_value(one, fields) for one in pair)
     if left is None or right is None:
         return None
-    if type(left) is not type(right):
+    if _kind(left) is not _kind(right):
         raise NotComputableError
     return _COMPARE[how](left, right)
+
+
+def _kind(value: Value) -> type:
+    return type(value) if isinstance(value, str | bool) else float
 
 
 def _field(tree: Tree, fields: Mapping[str, Any]) -> Value:
@@ -138,9 +158,22 @@ def _field(tree: Tree, fields: Mapping[str, Any]) -> Value:
     if isinstance(found, dict | list):
         raise NotComputableError
     try:
-        return float(found)
+        return number(found)
     except OverflowError as error:
         raise NotComputableError from error
+
+
+def number(written: int | Decimal | float) -> float:
+    """Return the double nearest to a number; one that is whole, below 2^100 and no double, as it
+    is.
+    """
+    nearest = float(written)
+    is_decimal = not isinstance(written, int)
+    if abs(nearest) < _EXACT or written == nearest or (is_decimal and abs(nearest) >= MOST_WHOLE):
+        return nearest
+    if written != int(written):
+        return nearest
+    return int(written) if -MOST_WHOLE < written < MOST_WHOLE else Rounded(nearest)
 
 
 def _at(tree: Tree, fields: Mapping[str, Any]) -> Any:
@@ -166,7 +199,10 @@ def _present(tree: Tree, fields: Mapping[str, Any]) -> Any:
 
 
 def _number(tree: Tree, fields: Mapping[str, Any]) -> float | None:
-    return _of(float, _value(tree, fields))  # type: ignore[return-value]
+    value = _value(tree, fields)
+    if value is None or isinstance(value, str | bool):
+        return _of(float, value)  # type: ignore[return-value]
+    return value
 
 
 def _text(tree: Tree, fields: Mapping[str, Any]) -> str | None:
@@ -217,12 +253,19 @@ def _arithmetic(tree: Tree, fields: Mapping[str, Any]) -> float | None:
     if left is None or right is None:
         return None
     try:
-        result = float(_COMPUTE[type(tree)](left, right))
+        result = float(_COMPUTE[type(tree)](float(left), float(right)))
     except (ZeroDivisionError, ValueError) as error:
         raise NotComputableError from error
     if not math.isfinite(result):
         raise NotComputableError
-    return result
+    if int not in (type(left), type(right)) and abs(result) < _EXACT:
+        return result
+    if not any(isinstance(one, Rounded) or abs(float(one)) >= MOST_WHOLE for one in (left, right)):
+        exact = _COMPUTE[type(tree)](Fraction(left), Fraction(right))
+        result = float(exact)
+        if exact.denominator == 1:
+            return number(int(exact))
+    return result if abs(result) < _EXACT else Rounded(result)
 
 
 def _like(tree: Tree, escape: str | None, fields: Mapping[str, Any]) -> bool | None:

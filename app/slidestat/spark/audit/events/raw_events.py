@@ -10,7 +10,13 @@ from typing import NamedTuple
 import msgspec
 
 from slidestat.spark.audit.declaration import Declaration, Path
-from slidestat.spark.audit.events.conditions import NotComputableError, computed, holds
+from slidestat.spark.audit.events.conditions import (
+    MOST_WHOLE,
+    NotComputableError,
+    Rounded,
+    computed,
+    holds,
+)
 
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 # Whole doubles below it are the whole numbers that they look like.
@@ -135,8 +141,8 @@ def _of(declaration: Declaration, fields: object, path: Path) -> object:
         value = computed(expression, fields)
     except NotComputableError as error:
         raise UnreadableError from error
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
-    if isinstance(value, float):
+    if isinstance(value, float) and not isinstance(value, Rounded):
+        is_whole = value.is_integer() and abs(value) < _EXACT
         return int(value) if is_whole else Decimal(repr(value))
     return value
 
@@ -231,11 +237,22 @@ def _text(value: object, as_item: bool) -> str | None:
         case bool() if as_item:
             return "true" if value else "false"
         case int() if type(value) is int and (as_item or _is_double(value)):
-            return str(value)
+            return _item(value) if as_item else str(value)
+        case Rounded() if not as_item:
+            return repr(float(value))
         case Decimal() if _is_double(value):
-            # An item is called by the shortest text of its double.
-            return msgspec.json.encode(float(value)).decode() if as_item else str(value)
+            return _item(value) if as_item else str(value)
     raise UnreadableError
+
+
+def _item(value: int | Decimal) -> str:
+    """Return what a number is called as an item: a whole one by its digits, others, and those from
+    2^100 on that were not written as whole ones, by the shortest text of their double.
+    """
+    is_short = -MOST_WHOLE < value < MOST_WHOLE
+    if isinstance(value, int) or (is_short and value == value.to_integral_value()):
+        return str(int(value))
+    return msgspec.json.encode(float(value)).decode()
 
 
 def _is_double(number: int | Decimal) -> bool:

@@ -65,11 +65,14 @@ class PlainParquet:
     @classmethod
     def of(cls, topology: Topology, names: NamedColumns, rows: DataFrame) -> "PlainParquet | None":
         """Make the reader of Spark's `rows`; None for a topology of which none is plain: it
-        computes fields, or reads its key or its time as something else, too.
+        computes fields, reads its key or its time as something else, too, or asks for whole numbers
+        that no double is.
         """
         wanted = topology.columns
         paths = [column.path for column in (*wanted.numbers, *wanted.items)]
-        if topology.expression_fields or any(path not in names.fields for path in paths):
+        rounds_down = any(column.rounds_down for column in wanted.numbers)
+        is_computed = topology.expression_fields or rounds_down
+        if is_computed or any(path not in names.fields for path in paths):
             return None
         found = [names.fields[path] for path in paths]
         numbers, items = found[: len(wanted.numbers)], found[len(wanted.numbers) :]

@@ -1,0 +1,172 @@
+"""Whole numbers that no double is, as values, in conditions, as keys and as items: as written, by
+both readers, however they are written.
+"""
+
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, strategies as st
+
+from slidestat import Count, Histogram, Maximum, RankQuantiles, TopItems, Topology, TopologyDriver
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.scan_reader import ScanReader
+from slidestat.errors import SlidestatError
+from slidestat.schemas.dead_letter import Reason
+from slidestat.spark.audit.events.conditions import holds, number
+from tests.engine.cases import laws
+
+START = 1_600_000_000_000
+E = 2**53
+
+
+@pytest.fixture(autouse=True, scope="module", params=["kernels", "msgspec"])
+def _reader(request: pytest.FixtureRequest) -> Iterator[None]:
+    """All that is tested here holds for both readers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScanReader, "FEWEST", 0 if request.param == "kernels" else 2**62)
+        yield
+
+
+def _near(power: int) -> st.SearchStrategy[int]:
+    return st.integers(-4, 4).map(lambda off: 2**power + off)
+
+
+WHOLE = st.one_of(*map(_near, (52, 53, 54, 62, 63, 64, 70, 99)), st.integers(-5, 5)).flatmap(
+    lambda n: st.sampled_from([n, -n])
+)
+"""Whole numbers around the ends of doubles and of words of 64 bits."""
+
+WRITTEN: list[Callable[[int], str]] = [str, lambda n: f"{n}.0", lambda n: f"{n}.00e0"]
+"""The ways in which a whole number may be written."""
+
+CONDITIONS: dict[str, Callable[[int], bool]] = {
+    f"n = {E + 1}": lambda n: n == E + 1,
+    f"n <> {E + 1}.0": lambda n: n != E + 1,
+    f"n in (3, {E + 1}, {-E - 3})": lambda n: n in (3, E + 1, -E - 3),
+    f"n > {2**63}": lambda n: n > 2**63,
+    f"n >= {2**64 - 1}": lambda n: n >= 2**64 - 1,
+    f"n between {-E - 1} and {E + 1}": lambda n: -E - 1 <= n <= E + 1,
+    f"-n < {E + 3}": lambda n: -n < E + 3,
+    "n % 10 = 3": lambda n: abs(n) % 10 == 3 and n > 0,
+    f"n + 1 = {E + 2}": lambda n: n + 1 == E + 2,
+    f"n * 3 - 1 > {3 * E + 2}": lambda n: n * 3 - 1 > 3 * E + 2,
+    f"case when n > 0 then n else 0 end < {2**63 - 1}": lambda n: n < 2**63 - 1,
+    f"coalesce(n, 0) <= {-E - 1}": lambda n: n <= -E - 1,
+    "n / 2 > 0.75": lambda n: n > 1,
+}
+
+
+def _topology(**more: object) -> Topology:
+    declared = {"name": "t", "source": "s", "span": "1h", "every": "1m"}
+    return Topology(**{**declared, "statistics": (Count(),), **more})  # type: ignore[arg-type]
+
+
+def _event(text: str, field: str = "n", key: str = '"a"', at: int = 0) -> bytes:
+    return f'{{"key":{key},"time":{START + at},"{field}":{text}}}'.encode()
+
+
+@laws
+@given(st.sampled_from(sorted(CONDITIONS)), st.lists(WHOLE, min_size=1), st.data())
+def test_conditions_are_exact(where: str, numbers: list[int], data: st.DataObject) -> None:
+    """In columns, and as an audit has it row by row."""
+    texts = [data.draw(st.sampled_from(WRITTEN))(n) for n in numbers]
+    topology = _topology(statistics=(Count(name="c", where=where),))
+    columns = EventDecoder(topology).decode([_event(text) for text in texts])
+    written = topology.columns.conditions[0].text
+    assert not columns.refusals
+    assert columns.conditions[0].tolist() == [CONDITIONS[where](n) for n in numbers]
+    for text, n in zip(texts, numbers, strict=True):
+        assert holds(written, {"n": number(Decimal(text))}) is CONDITIONS[where](n)
+
+
+@laws
+@given(st.lists(WHOLE, min_size=1, max_size=20), st.data())
+def test_equal_numbers_are_one_item(numbers: list[int], data: st.DataObject) -> None:
+    """Read as they are, and computed."""
+    texts = [data.draw(st.sampled_from(WRITTEN))(n) for n in numbers]
+    for computed, path in (((), "n"), (("n + 0 as m",), "m")):
+        topology = _topology(statistics=(TopItems(field=path),), computed=computed)
+        columns = EventDecoder(topology).decode([_event(text) for text in texts])
+        items = dict(zip(columns.rows.tolist(), columns.items[0].to_pylist(), strict=True))
+        assert all(text == str(numbers[row]) for row, text in items.items())
+        # What is computed beyond 2^100 may be rounded.
+        assert all(row in items or abs(n) >= 2**99 for row, n in enumerate(numbers))
+
+
+@pytest.mark.parametrize(
+    ("text", "item"),
+    [
+        *(("0", "0"), ("0.0", "0"), ("-0.0", "0"), ("-0", "0"), ("0e5", "0")),
+        *(("1", "1"), ("1.0", "1"), ("1e0", "1"), ('"1"', "1"), ('"1.0"', "1.0")),
+        *(("0.10", "0.1"), ("1e-7", "1e-7"), ("true", "true")),
+        *(("1e20", "1" + "0" * 20), ("1e21", "1" + "0" * 21), ("1e31", "1e31")),
+        (f"{E + 1}.0", str(E + 1)),
+        (str(10**21 + 1), str(10**21 + 1)),
+    ],
+)
+def test_what_an_item_is(text: str, item: str) -> None:
+    columns = EventDecoder(_topology(statistics=(TopItems(field="n"),))).decode([_event(text)])
+    assert columns.items[0].to_pylist() == [item]
+
+
+@laws
+@given(WHOLE)
+def test_a_whole_number_is_the_key_of_its_digits(key: int) -> None:
+    columns = EventDecoder(_topology()).decode([_event("1", key=str(key))])
+    assert columns.keys.to_pylist() == [str(key)]
+
+
+def test_what_is_beyond_all_doubles_is_a_letter() -> None:
+    """Also where the double nearest to it is the largest one."""
+    largest = int(1.7976931348623157e308)
+    for statistics in ((Maximum(field="n"),), (Maximum(field="n"), TopItems(field="n"))):
+        decoder = EventDecoder(_topology(statistics=statistics))
+        columns = decoder.decode([_event(str(largest)), _event(str(-largest - 1))])
+        assert columns.rows.tolist() == [0]
+        assert [one.reason for one in columns.refusals] == [Reason.VALUE_TOO_LARGE]
+
+
+def test_a_literal_is_never_rounded_in_silence() -> None:
+    for text in (str(2**100 + 1), str(10**40 + 1)):
+        with pytest.raises(SlidestatError, match="a whole number that no double is"):
+            _topology(where=f"n = {text}")
+    assert _topology(where=f"n = {E + 1}").condition.text == f"n = {E + 1}"  # type: ignore[union-attr]
+
+
+@laws
+@given(st.lists(WHOLE, min_size=1, max_size=12))
+def test_a_computed_key_is_exact(numbers: list[int]) -> None:
+    topology = _topology(computed=("n * 2 + 1 as k",), key_field="k")
+    columns = EventDecoder(topology).decode([_event(str(n)) for n in numbers])
+    wanted = [n * 2 + 1 for n in numbers]
+    known = dict(zip(columns.rows.tolist(), columns.keys.to_pylist(), strict=True))
+    for row, key in enumerate(wanted):
+        # Beyond 2^100 nothing is sure.
+        assert known.get(row, str(key)) == str(key)
+        assert row in known or abs(key) >= 2**99
+
+
+def test_a_quotient_beyond_2_53_is_no_key_and_no_item() -> None:
+    topology = _topology(computed=("n / 3 as k",), key_field="k")
+    found = EventDecoder(topology).decode([_event(str(2**60))]).refusals
+    assert [one.reason for one in found] == [Reason.BAD_KEY]
+    topology = _topology(computed=("n / 3 as k",), statistics=(TopItems(field="k"),))
+    found = EventDecoder(topology).decode([_event(str(2**60))]).refusals
+    assert [one.reason for one in found] == [Reason.BAD_ITEM]
+
+
+def test_bounds_enclose_and_edges_part_neighbours() -> None:
+    """Of a whole partition: ids beside each other, and an edge between them."""
+    statistics = (
+        Maximum(field="n", epsilon=0),
+        RankQuantiles(field="n", quantiles=(0.5,)),
+        Histogram(field="n", edges=(E + 4,)),
+    )
+    driver = TopologyDriver(_topology(statistics=statistics, windows=("1h",)))
+    driver.send_bytes(_event(str(E + 3)), key=b"a")
+    driver.advance_to(START + 120_000)
+    for figure in driver.emissions[0].figures[:2]:
+        assert Fraction(figure.lower or 0) <= E + 3 <= Fraction(figure.upper or 0)
+    assert [figure.estimate for figure in driver.emissions[0].figures[2:]] == [1, 0]
