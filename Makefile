@@ -93,7 +93,7 @@ test: setup ## lint, types and all tests but the longest, on a real broker
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-laws test-others
 
 kernels: setup ## compile all kernels that are not compiled yet; instant when nothing changed
-	@$(BIN)/python -m slidestat.synopses.core.units
+	@$(BIN)/python -m slidestat.synopses.kernels.units
 
 vectors: setup ## write the golden vectors of kernels again, after a change of kernels; half an hour
 	$(BIN)/python -m scripts.vectors

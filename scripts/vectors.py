@@ -3,7 +3,7 @@
 Tests are run, and what they call kernels with is kept in a folder: some calls of each kernel and
 each combination of types. Then plain Python, without the compiler, runs the kept calls of each
 kernel, the smallest first; those that reach lines which no call before them reached become its
-vectors. See slidestat/synopses/core/vectors.py.
+vectors. See slidestat/synopses/kernels/vectors.py.
 
 `python -m scripts.vectors FOLDER` chooses again among the calls that are in a folder.
 """
@@ -47,7 +47,7 @@ def _record(folder: Path) -> None:
     from numba._dispatcher import Dispatcher
     from numba.core.registry import CPUDispatcher
 
-    from slidestat.synopses.core.vectors import Vector, Vectors
+    from slidestat.synopses.kernels.vectors import Vector, Vectors
 
     counts: dict[tuple[str, ...], int] = defaultdict(int)
 
@@ -76,7 +76,7 @@ def _size(value: Any) -> int:
 
 
 def _choose(folder: Path) -> None:
-    from slidestat.synopses.core.vectors import FILE_NAME, Vectors
+    from slidestat.synopses.kernels.vectors import FILE_NAME, Vectors
 
     calls: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for path in sorted(folder.iterdir()):
@@ -99,7 +99,7 @@ def _choose(folder: Path) -> None:
 
 
 def _chosen(function: Any, calls: list[tuple[Any, ...]]) -> Iterator[Any]:
-    from slidestat.synopses.core.vectors import Vector, copied
+    from slidestat.synopses.kernels.vectors import Vector, copied
 
     reached: set[tuple[Any, ...]] = set()
     count: dict[tuple[str, ...], int] = defaultdict(int)
@@ -123,7 +123,7 @@ def _filled(function: Any, arguments: tuple[Any, ...], given: tuple[Any, ...]) -
     """Return what the call gives, without what it left of arrays as the memory had it."""
     import numpy as np
 
-    from slidestat.synopses.core.vectors import copied
+    from slidestat.synopses.kernels.vectors import copied
 
     plain = np.empty
     for byte in (0x00, 0x55, 0xFF):
@@ -147,21 +147,22 @@ def _agreed(one: Any, other: Any) -> Any:
     """Return one value without what differs in another run of the same call."""
     import numpy as np
 
-    from slidestat.synopses.core.vectors import Partial, same
+    from slidestat.synopses.kernels.vectors import Partial, same
 
     if isinstance(one, tuple):
         parts = [_agreed(*pair) for pair in zip(one, other, strict=True)]
         return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
     if isinstance(one, Partial):
         more = _agreed(one.array, other)
-        filled = more.filled if isinstance(more, Partial) else True
-        return Partial(one.array, one.filled & filled)
+        filled = one.filled & (more.filled if isinstance(more, Partial) else True)
+        return Partial(np.where(filled, one.array, 0).astype(one.array.dtype), filled)
     if not isinstance(one, np.ndarray) or same(one, other):
         return one
     if one.shape != other.shape:
         raise ValueError("the size of an array depends on memory that was never written")
     alike = [same(*pair) for pair in zip(one.ravel(), other.ravel(), strict=True)]
-    return Partial(one, np.array(alike).reshape(one.shape))
+    filled = np.array(alike).reshape(one.shape)
+    return Partial(np.where(filled, one, 0).astype(one.dtype), filled)
 
 
 def _run(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, set[tuple[str, int]]]:

@@ -1,4 +1,4 @@
-"""What a count stores beside the least that a deterministic algorithm needs, and what its card says."""
+"""What a count stores, the least that a deterministic algorithm needs, and what its card has."""
 
 import re
 from pathlib import Path

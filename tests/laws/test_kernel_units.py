@@ -13,10 +13,11 @@ import numba
 import numpy as np
 import pytest
 
-from slidestat.synopses.core import compile as compile_, units, vectors
+from slidestat.synopses.core import compile as compile_
 from slidestat.synopses.core.compile import compiled_here
-from slidestat.synopses.core.units import KernelError, Unit, key_of, packages, unit_of
-from slidestat.synopses.core.vectors import Vector, Vectors, copied, kernels_of, same, vectors_of
+from slidestat.synopses.kernels import units, vectors
+from slidestat.synopses.kernels.units import KernelError, Unit, key_of, packages, unit_of
+from slidestat.synopses.kernels.vectors import Vector, Vectors, copied, kernels_of, same, vectors_of
 from tests.laws.plain_python import ROOT, as_plain_python
 
 SOURCES = ROOT / "app"
@@ -132,7 +133,7 @@ def test_a_cache_that_two_processes_filled_gives_each_function_its_own_code(
 SMALL = ["sampling", "quantiles", "moments", "distinct"]
 CHECK = """
 from slidestat.synopses.core.compile import compiled_here
-from slidestat.synopses.core.vectors import kernels_of, vectors_of
+from slidestat.synopses.kernels.vectors import kernels_of, vectors_of
 for package in {packages}:
     package = f"slidestat.synopses.{{package}}"
     for name, kernel in kernels_of(package):

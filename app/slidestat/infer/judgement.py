@@ -31,7 +31,7 @@ from slidestat.errors import SlidestatError
 from slidestat.infer.read_names import AbsentName, SampledEvent, absent_names, names_in
 from slidestat.infer.sampling import SampledRecord
 from slidestat.infer.survey import time_format
-from slidestat.produce.readers import NOT_JSON
+from slidestat.produce.cells import NOT_JSON
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import EARLIEST_TIME_MS
 from slidestat.text.refusal_text import advice_on, reasons_text

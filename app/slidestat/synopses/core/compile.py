@@ -1,4 +1,4 @@
-"""How kernels are compiled: by numba, ahead, as units of machine code (`units.py`).
+"""How kernels are compiled: by numba, ahead, as units of machine code (`kernels/units.py`).
 
 numba's own cache on disk is not used for kernels of this distribution. It keeps function by
 function what any process compiled, and the names in it begin with a counter of that process: what
@@ -31,13 +31,13 @@ from numba.core import types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache, _CacheLocator
 
-from slidestat.synopses.core.units import (
+from slidestat.synopses.kernels.units import (
     KernelError,
     cache_folder,
     is_writable,
     unit_of,
 )
-from slidestat.synopses.core.vectors import vectors_of
+from slidestat.synopses.kernels.vectors import vectors_of
 
 config: Any = numba.config  # its settings are made at run time, which a type checker cannot see
 njit: Any = numba.njit  # the types that come with it lack options
@@ -101,7 +101,7 @@ class SourcesLocator(_CacheLocator):
 
 
 class _UnitCache(NullCache):
-    """What numba asks for the machine code of a kernel, before it compiles one."""
+    """A cache for numba: it asks for machine code of a kernel before it compiles one."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function

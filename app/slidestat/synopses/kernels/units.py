@@ -1,10 +1,10 @@
 """Units of machine code: the kernels of one package, compiled by one process.
 
 numba keeps machine code function by function. What several processes have compiled then meets in
-one that loads it, and two functions may have one name there (see `compile.py`). A unit is made as a
-whole, by a process of its own: its functions are compiled for the signatures of the package's
-vectors, linked into one module, and become one object file. Names in it begin with a number of the
-unit. So no name stands for two things, whoever made which unit.
+one that loads it, and two functions may have one name there (see `core/compile.py`). A unit is made
+as a whole, by a process of its own: its functions are compiled for the signatures of the package's
+vectors, linked into one module, and become one object file. Names in it begin with a number of that
+process. So no name stands for two things, whoever made which unit.
 
 A unit is for one version of Python, numba and llvmlite, for one kind of processor, and for the
 sources that it was made of: its key is a digest of all that. It comes with the package (a wheel
@@ -42,7 +42,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from platformdirs import user_cache_path
 
-from slidestat.synopses.core.vectors import FILE_NAME, kernels_of, vectors_of
+from slidestat.synopses.kernels.vectors import FILE_NAME, kernels_of, vectors_of
 
 # A type checker sees less of them than there is.
 config: Any = numba.config
@@ -57,7 +57,7 @@ SHIPPED = "kernel_units"
 """The folder of this distribution's package that has the units of a wheel."""
 _NAME = f"{__package__}.units"
 _OURS = _NAME.partition(".")[0]
-_CORE = __package__
+_CORE = "slidestat.synopses.core"
 _FORMAT = b"slidestat unit 1\n"
 _OVER_BLOCKS = ("blocks", "frequent", "merge", "quantiles", "summaries")
 _LOCK_S = 600.0

@@ -1,0 +1,1 @@
+"""Machine code of kernels: compiled ahead, as units, and tried by golden vectors."""
