@@ -11,10 +11,13 @@ RUN pip install --no-cache-dir --only-binary :all: --require-hashes -r requireme
 
 COPY LICENSE README.md pyproject.toml ./
 COPY app app
-COPY scripts/long_description.py scripts/
+COPY scripts/long_description.py scripts/wheel_units.py scripts/
 COPY schemas schemas
 COPY topologies topologies
 RUN pip install --no-cache-dir --no-deps .
+# Containers start without compiling: machine code of the kernels lies in the package.
+RUN python -m slidestat.synopses.kernels.units \
+    "$(python -c 'import slidestat; print(slidestat.__path__[0])')/kernel_units"
 
 USER slidestat
 WORKDIR /var/lib/slidestat

@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test kernels vectors test-laws test-others \
+.PHONY: help setup check lint format types test kernels wheel vectors test-laws test-others \
 	test-long test-quick chaos demo bench bench-full figures plots pictures audit schemas \
 	reference golden hooks lock lock-peers clean
 
@@ -94,6 +94,9 @@ test: setup ## lint, types and all tests but the longest, on a real broker
 
 kernels: setup ## compile all kernels that are not compiled yet; instant when nothing changed
 	@$(BIN)/python -m slidestat.synopses.kernels.units
+
+wheel: setup ## the wheel for this Python and this kind of processor, with all kernels compiled, into dist
+	SLIDESTAT_KERNELS=1 $(BIN)/python -m hatchling build -t wheel
 
 vectors: setup ## write the golden vectors of kernels again, after a change of kernels; half an hour
 	$(BIN)/python -m scripts.vectors

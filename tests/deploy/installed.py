@@ -23,10 +23,13 @@ UV = Path(sys.executable).with_name("uv")
 _NOT_OF_A_WHEEL = {"INSTALLER", "REQUESTED", "direct_url.json", "RECORD"}
 
 
-def build_wheel(folder: Path, root: Path = ROOT) -> Path:
-    """Build the wheel of the project at `root` by what is installed here."""
+def build_wheel(folder: Path, root: Path = ROOT, *, kernels: bool = False) -> Path:
+    """Build the wheel of the project at `root` by what is installed here; with machine code of its
+    `kernels`, which `make kernels` has made.
+    """
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=root, check=True, capture_output=True)
+    variables = os.environ | {"SLIDESTAT_KERNELS": str(int(kernels))}
+    subprocess.run(build, cwd=root, env=variables, check=True, capture_output=True)
     (wheel,) = folder.glob("slidestat-*.whl")
     return wheel
 

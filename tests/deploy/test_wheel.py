@@ -16,6 +16,7 @@ import pytest
 
 from slidestat.local.jars import LOCK_FILE, fetched_jars
 from slidestat.spark.session import CONNECTOR_LOCK
+from slidestat.synopses.kernels.units import packages
 from tests.broker.conftest import BODY, make_stage  # noqa: F401 - a fixture
 from tests.broker.workers import Stage, Worker, events, produce, wait_until
 from tests.deploy.installed import PROJECT, ROOT, UV, Environment, build_wheel, dependencies
@@ -82,7 +83,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def install(wheel: Path) -> Iterator[Install]:
+def compiled_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout for this Python, with machine code."""
+    return build_wheel(tmp_path_factory.mktemp("compiled"), kernels=True)
+
+
+@pytest.fixture(scope="module")
+def install(compiled_wheel: Path) -> Iterator[Install]:
     """Install the wheel with an extra, once; what it takes is removed with the last of them: it is
     more than a gigabyte.
     """
@@ -91,7 +98,7 @@ def install(wheel: Path) -> Iterator[Install]:
 
         def installed(extra: str) -> Environment:
             if extra not in made:
-                made[extra] = Environment(folder, wheel, extra, folder / "cache")
+                made[extra] = Environment(folder, compiled_wheel, extra, folder / "cache")
             return made[extra]
 
         yield installed
@@ -114,6 +121,30 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     assert {name for name in names if ".dist-info/" not in name} == package
     assert {"slidestat/py.typed", "slidestat/web/static/index.html"} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_a_compiled_wheel_has_a_unit_of_each_package(wheel: Path, compiled_wheel: Path) -> None:
+    """It is for this Python alone, and has all else that the other one has."""
+    assert wheel.name.endswith("-py3-none-any.whl")
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert f"-{python}-{python}-" in compiled_wheel.name
+    plain, compiled = (set(zipfile.ZipFile(path).namelist()) for path in (wheel, compiled_wheel))
+    units = {name.rpartition("/")[2].rpartition("-")[0] for name in compiled - plain}
+    assert plain <= compiled
+    assert units == set(packages())
+
+
+def test_a_compiled_wheel_compiles_nothing(install: Install) -> None:
+    """A first figure with an empty cache; what the first start of a worker waited minutes for."""
+    code = DRIVER + "\nfrom slidestat.synopses.core.compile import compiled_here"
+    code += "\nfrom slidestat.synopses.kernels.units import cache_folder"
+    code += "\nprint(compiled_here, [one.name for one in cache_folder().glob('*')])"
+    done = install("worker").run("python", "-c", code, repr(({}, {})))
+    assert done.stdout == "[3.0, 0.0] []\n[] []\n"
+    assert (
+        "machine code came with the package"
+        in install("worker").run("slidestat", "doctor", "--bootstrap", "127.0.0.1:1", code=1).stdout
+    )
 
 
 def test_a_source_archive_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:

@@ -393,29 +393,38 @@ def _packages(folder: Traversable, name: str) -> Iterator[str]:
             yield name
 
 
+def _is_in(folder: Path, package: str) -> bool:
+    """Return whether a folder has a package's unit, if need be by a copy of the user's."""
+    path, kept = folder / _file_of(package), cache_folder() / _file_of(package)
+    if not path.exists() and kept.exists():
+        write(path, kept.read_bytes())
+    return path.exists()
+
+
 def build_all(folder: Path) -> None:
     """Make the units that `folder` has not yet, by two processes at once."""
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
-        missing = [one for one in packages() if not (folder / _file_of(one)).exists()]
+    lock = folder / ".lock"
+    with FileLock(lock):
+        missing = [one for one in packages() if not _is_in(folder, one)]
         # What is over blocks calls the same kernels: one process compiles them once.
         over_blocks = [one for one in missing if one.rpartition(".")[2] in _OVER_BLOCKS]
         others = [one for one in missing if one not in over_blocks]
+        parts = [part for part in (over_blocks, others) if part]
         with ThreadPool(2) as pool:
-            pool.map(
-                lambda ones: _build_in_a_process(folder, *ones), filter(None, (over_blocks, others))
-            )
+            pool.map(lambda part: _build_in_a_process(folder, *part), parts)
+    lock.unlink(missing_ok=True)
 
 
 def main() -> None:
-    """Make the units of packages: the arguments are a folder and their names. Without arguments,
-    make all units of this user that are not there.
+    """Make the units of packages: the arguments are a folder and their names. Without names, make
+    all that are missing there; without a folder, in this user's.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    if not sys.argv[1:]:
-        build_all(cache_folder())
+    folder, *names = sys.argv[1:] or [str(cache_folder())]
+    if not names:
+        build_all(Path(folder))
         return
-    folder, *names = sys.argv[1:]
     for package, data in build(names):
         write(Path(folder) / _file_of(package), data)
 
