@@ -31,12 +31,8 @@ from numba.core import types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache, _CacheLocator
 
-from slidestat.synopses.kernels.units import (
-    KernelError,
-    cache_folder,
-    is_writable,
-    unit_of,
-)
+from slidestat.synopses.kernels import units
+from slidestat.synopses.kernels.units import KernelError, cache_folder, is_writable, unit_of
 from slidestat.synopses.kernels.vectors import vectors_of
 
 config: Any = numba.config  # its settings are made at run time, which a type checker cannot see
@@ -120,9 +116,11 @@ class _UnitCache(NullCache):
         return result
 
     def save_overload(self, sig: Any, _data: Any) -> None:
-        """Take note of a kernel that was compiled here."""
+        """Take note of a kernel that was compiled here, and is in no unit."""
+        if units.is_building():
+            return
         compiled_here.append(f"{self._package}.{self._name}{sig}")
-        _log.debug("%s was compiled by this process", compiled_here[-1])
+        _log.info("Compiled by this process, as no unit has it: %s", compiled_here[-1])
 
     def _try(self, machine_code: Callable[..., Any], types_of_arguments: tuple[str, ...]) -> None:
         for vector in vectors_of(self._package)[self._name]:

@@ -100,14 +100,17 @@ def processor() -> tuple[str, str]:
     if config.CPU_NAME is not None:
         return config.CPU_NAME, config.CPU_FEATURES or ""
     machine = llvm.get_process_triple().partition("-")[0]
-    if machine == "x86_64":
+    try:
         found = llvm.get_host_cpu_features()
+    except RuntimeError:  # LLVM does not know them everywhere.
+        return llvm.get_host_cpu_name(), ""
+    if machine == "x86_64":
         for name, features in (("x86-64-v3", _V3), ("x86-64-v2", _V2)):
             if all(found.get(feature) for feature in features):
                 return name, ""
     if machine in ("aarch64", "arm64"):
         return "generic", "+neon"
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    return llvm.get_host_cpu_name(), found.flatten()
 
 
 # The key.
@@ -325,6 +328,11 @@ def _build_in_a_process(folder: Path, *packages: str) -> None:
 
 
 # Making one.
+
+
+def is_building() -> bool:
+    """Return whether this process makes units."""
+    return _is_building
 
 
 def build(packages: Sequence[str]) -> Iterator[tuple[str, bytes]]:
