@@ -1,13 +1,16 @@
 """Machine code of kernels: what a process loads does what the source does, whoever compiled it."""
 
+import importlib.resources
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import CodeType
 
 import numba
 import numpy as np
@@ -130,6 +133,26 @@ def test_a_cache_that_two_processes_filled_gives_each_function_its_own_code(
     assert again != names["sort"], "another process gave a function the same name"
 
 
+@compiled
+def test_an_edited_constant_of_a_module_without_a_package_is_compiled_anew(tmp_path: Path) -> None:
+    """numba's cache looks at neither constants nor callees; the module beside is one's callee."""
+    (tmp_path / "by_hand.py").write_text(
+        "from slidestat.synopses.core.compile import kernel\n"
+        "from by_hand_too import other\n"
+        "@kernel\n"
+        "def value(): return other()\n"
+    )
+    for constant in ("1.5", "2.5"):
+        (tmp_path / "by_hand_too.py").write_text(
+            "from slidestat.synopses.core.compile import kernel\n"
+            "@kernel\n"
+            f"def other(): return {constant}\n"
+        )
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+        code = "from by_hand import value; print(value())"
+        assert run(code, tmp_path, tmp_path / "cache") == constant
+
+
 SMALL = ["sampling", "quantiles", "moments", "distinct"]
 CHECK = """
 from slidestat.synopses.core.compile import compiled_here
@@ -182,6 +205,54 @@ def test_a_damaged_unit_is_refused() -> None:
 
 
 @compiled
+def test_a_damaged_unit_of_a_wheel_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one that is kept serves, and a worker's log has the reason."""
+    package = "slidestat.synopses.quantiles"
+    assert unit_of(package)
+    name = f"{package}-{key_of(package)}"
+    (tmp_path / units.SHIPPED).mkdir()
+    (tmp_path / units.SHIPPED / name).write_bytes(b"cut off")
+    monkeypatch.setattr(
+        units, "files", lambda of: tmp_path if of == "slidestat" else importlib.resources.files(of)
+    )
+    assert unit_of.__wrapped__(package) is not None
+    (record,) = caplog.records
+    assert f"that came with {package} cannot be used: no unit" in vars(record)["text"]
+
+
+@compiled
+def test_a_module_in_the_users_folder_is_none_of_the_builders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user's random.py may be anything; a worker does not look at it either."""
+    (tmp_path / "random.py").write_text("raise SystemExit('a module of the user was imported')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    units._build_in_a_process(tmp_path / "units", "slidestat.kafka")
+    (path,) = (tmp_path / "units").iterdir()
+    assert Unit(path.read_bytes())
+
+
+@compiled
+def test_a_builder_that_fails_is_told_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In one line, and no trace on the terminal; each process compiles for itself then."""
+    program = tmp_path / "no-python"
+    program.write_text("#!/bin/sh\necho a trace >&2; echo the disk is full >&2; exit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    assert units._made("slidestat.kafka", tmp_path / "unit") is None
+    (record,) = caplog.records
+    assert vars(record)["text"] == (
+        "The kernels of slidestat.kafka are compiled by this process alone:"
+        " the process that should compile them ended: the disk is full"
+    )
+
+
+@compiled
 def test_machine_code_that_does_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a vector, when a process loads it; what to do is part of the error."""
     package = "slidestat.synopses.core"
@@ -212,6 +283,22 @@ def test_a_key_is_of_code_and_constants_of_callees_too() -> None:
     finally:
         wire._BLOCK = block
     assert key_of(package) == before
+
+
+def test_the_first_constant_of_code_is_in_its_key_unless_it_is_the_docstring() -> None:
+    """Python 3.14 keeps no place for a docstring that there is not; comprehensions never did."""
+
+    def plain(values: list[float]) -> list[float]:
+        return [value * 2.5 for value in values]
+
+    def parts(code: CodeType) -> list[bytes]:
+        return list(units._code(code))
+
+    code = plain.__code__
+    of_2_5, of_3_5 = (code.replace(co_consts=(number, None)) for number in (2.5, 3.5))
+    assert parts(of_2_5) != parts(of_3_5)
+    one, other = (code.replace(co_consts=(text, 2.5)) for text in ("A docstring.", "Another."))
+    assert parts(one) == parts(other)
 
 
 # Vectors as bytes.

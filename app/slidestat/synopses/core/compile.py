@@ -9,7 +9,8 @@ and is tried on the golden vectors of the kernel when a process loads it. What n
 compiled by the process that calls it, for itself.
 
 Kernels of other packages, such as a user's own synopses, use numba's cache, in a folder that
-carries a digest of their package and of this one's kernels. Each process numbers its functions from
+carries a digest of their package, or of the folder of a module without one, and of this one's
+kernels. Each process numbers its functions from
 a random start on, so that no two of them give one name to two functions.
 
 The package may lie in a zip or a wheel, as Spark's --py-files bring it: sources are read through
@@ -20,10 +21,11 @@ import hashlib
 import itertools
 import logging
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -61,10 +63,25 @@ def _sources(folder: Traversable) -> Iterator[bytes]:
 
 @cache
 def _digest_of(package: str) -> str:
+    return _digest(_sources(files(package)))
+
+
+@cache
+def _digest_beside(path: Path) -> str:
+    """Return the digest of the modules of a folder that is no package."""
+    return _digest(one.read_bytes() for one in sorted(path.parent.glob("*.py")))
+
+
+def _digest(sources: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
-    for source in _sources(files(package)):
+    for source in sources:
         digest.update(source)
     return digest.hexdigest()[:16]
+
+
+def _has_sources(function: Callable[..., object]) -> bool:
+    """Return whether the sources of a function can be read again: a notebook's cannot."""
+    return "." in function.__module__ or Path(function.__code__.co_filename).is_file()
 
 
 class SourcesLocator(_CacheLocator):
@@ -72,9 +89,9 @@ class SourcesLocator(_CacheLocator):
 
     def __init__(self, function: Callable[..., object]) -> None:
         package = function.__module__.rpartition(".")[0]
-        folder = cache_folder() / _digest_of(_SYNOPSES)
-        if package:
-            folder /= _digest_of(package)
+        file = Path(function.__code__.co_filename)
+        digest = _digest_of(package) if package else _digest_beside(file)
+        folder = cache_folder() / _digest_of(_SYNOPSES) / digest
         self._folder = str(folder / function.__module__)
         self._place = str(function.__code__.co_firstlineno)
 
@@ -190,7 +207,7 @@ def _compiled(
         # No other language calls most of them, so they need no C function around them. Without its
         # own word on references a callee is compiled as its first caller is.
         compiled = njit(
-            cache=not is_ours and is_writable(),
+            cache=not is_ours and _has_sources(function) and is_writable(),
             no_cfunc_wrapper=no_cfunc_wrapper,
             _nrt=counts_references,
         )(function)

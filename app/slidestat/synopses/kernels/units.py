@@ -185,8 +185,10 @@ def _names(code: CodeType) -> Iterator[str]:
 def _code(code: CodeType) -> Iterator[bytes]:
     yield code.co_code
     yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
-    # The first constant is the docstring, or what is never looked at in its place.
-    for constant in code.co_consts[1:]:
+    # A docstring is the first constant. Up to Python 3.13 None is in its place where there is none,
+    # but not in code within a function, such as a comprehension's.
+    first, *others = code.co_consts or (None,)
+    for constant in others if first is None or isinstance(first, str) else code.co_consts:
         if isinstance(constant, CodeType):
             yield from _code(constant)
         elif isinstance(constant, frozenset):
@@ -275,7 +277,10 @@ def unit_of(package: str) -> Unit | None:
     name = _file_of(package)
     shipped = files(_OURS).joinpath(SHIPPED, name)
     if shipped.is_file():
-        return Unit(shipped.read_bytes())
+        try:
+            return Unit(shipped.read_bytes())
+        except (OSError, ValueError) as error:
+            _warn(f"The kernels that came with {package} cannot be used: {error}")
     path = cache_folder() / name
     try:
         return Unit(path.read_bytes())
@@ -303,8 +308,12 @@ def _made(package: str, path: Path) -> Unit | None:
                 _build_in_a_process(path.parent, package)
                 return Unit(path.read_bytes())
     except (OSError, ValueError, Timeout, subprocess.SubprocessError) as error:
-        _log.warning("The kernels of %s are compiled by this process alone: %s", package, error)
+        _warn(f"The kernels of {package} are compiled by this process alone: {error}")
         return None
+
+
+def _warn(text: str) -> None:
+    _log.warning(text, extra={"text": text})  # A terminal shows the text of a record alone.
 
 
 def _build_in_a_process(folder: Path, *packages: str) -> None:
@@ -317,13 +326,22 @@ def _build_in_a_process(folder: Path, *packages: str) -> None:
     names = ", ".join(packages)
     _log.info("Compiling the kernels of %s, once for this version of slidestat", names)
     started = time.monotonic()
-    subprocess.run(  # noqa: S603 - this Python, on this module
-        [sys.executable, "-c", f"from {_NAME} import main; main()", str(folder), *packages],
+    # -P: the folder that a user is in may have a random.py.
+    done = subprocess.run(  # noqa: S603 - this Python, on this module
+        [sys.executable, "-P", "-c", f"from {_NAME} import main; main()", str(folder), *packages],
+        check=False,
         env=environment,
-        check=True,
         stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
         timeout=_BUILD_S,
     )
+    if done.returncode:
+        reason = done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
+        error = OSError(f"the process that should compile them ended: {reason}")
+        error.add_note(done.stderr)
+        raise error
     _log.info("Compiled the kernels of %s in %.0f s", names, time.monotonic() - started)
 
 
