@@ -16,10 +16,11 @@ import numba
 import numpy as np
 import pytest
 
+from slidestat.errors import SlidestatError
 from slidestat.synopses.core import compile as compile_
 from slidestat.synopses.core.compile import compiled_here
 from slidestat.synopses.kernels import units, vectors
-from slidestat.synopses.kernels.units import KernelError, Unit, key_of, packages, unit_of
+from slidestat.synopses.kernels.units import Unit, key_of, packages, unit_of
 from slidestat.synopses.kernels.vectors import Vector, Vectors, copied, kernels_of, same, vectors_of
 from tests.laws.plain_python import ROOT, as_plain_python
 
@@ -223,6 +224,35 @@ def test_a_damaged_unit_of_a_wheel_is_passed_over(
 
 
 @compiled
+def test_a_folder_for_a_wheel_gets_whole_units_of_these_sources_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel takes the folder as it is: what lies there of older sources would be in it, and what
+    was cut off in the user's folder would be refused by each process.
+    """
+    package = "slidestat.kafka"
+    assert unit_of(package)
+    name = f"{package}-{key_of(package)}"
+    whole = (units.cache_folder() / name).read_bytes()
+    kept, folder = tmp_path / "kept", tmp_path / "wheel"
+    monkeypatch.setattr(units, "cache_folder", lambda: kept)
+    monkeypatch.setattr(units, "packages", lambda: [package])
+    units.write(kept / name, whole)
+    units.write(folder / f"{package}-of-older-sources", whole)
+    units.write(folder / "notes", b"of a user")
+    units.build_all(folder)
+    assert {path.name for path in folder.iterdir()} == {name, "notes"}
+    assert (folder / name).read_bytes() == whole
+    for damaged in (kept, folder):
+        units.write(damaged / name, whole[:-1])
+    monkeypatch.setattr(
+        units, "_build_in_a_process", lambda where, *_: units.write(where / name, whole)
+    )
+    units.build_all(folder)
+    assert (folder / name).read_bytes() == whole
+
+
+@compiled
 def test_a_module_in_the_users_folder_is_none_of_the_builders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,7 +284,7 @@ def test_a_builder_that_fails_is_told_with_its_reason(
 
 @compiled
 def test_machine_code_that_does_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a vector, when a process loads it; what to do is part of the error."""
+    """By a vector, when a process loads it; what to do is told without a trace."""
     package = "slidestat.synopses.core"
     (vector, *others) = vectors_of(package)["wire.zigzag"]
     wrong = Vector(vector.arguments, vector.result + 1, vector.after)
@@ -262,8 +292,9 @@ def test_machine_code_that_does_something_else_is_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr(compile_, "vectors_of", lambda _: changed)
     kernel = dict(kernels_of(package))["wire.zigzag"]
     signature = tuple(map(numba.typeof, vector.arguments))
-    with pytest.raises(KernelError, match=r"wire.zigzag does not do what its source does.*Delete"):
+    with pytest.raises(SlidestatError, match=r"wire.zigzag does not do what its source") as refused:
         kernel._cache.load_overload(signature, None)
+    assert refused.value.advice.startswith("Delete")
 
 
 # Keys.

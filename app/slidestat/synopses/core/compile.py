@@ -144,9 +144,10 @@ class _UnitCache(NullCache):
             if vector.types == types_of_arguments and not vector.holds_for(machine_code):
                 raise KernelError(
                     f"The machine code of {self._package}.{self._name} does not do what its source"
-                    f" does. Delete {cache_folder()} and start again; where a kernel was changed,"
-                    " run make vectors. If it stays, NUMBA_DISABLE_JIT=1 runs the source itself,"
-                    " slowly: please report it with the model of the processor."
+                    " does.",
+                    f"Delete {cache_folder()} and start again; where a kernel was changed, run make"
+                    " vectors. If it stays, NUMBA_DISABLE_JIT=1 runs the source itself, slowly:"
+                    " please report it with the model of the processor.",
                 )
 
 

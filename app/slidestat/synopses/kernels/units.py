@@ -42,6 +42,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from platformdirs import user_cache_path
 
+from slidestat.errors import SlidestatError
 from slidestat.synopses.kernels.vectors import FILE_NAME, kernels_of, vectors_of
 
 # A type checker sees less of them than there is.
@@ -70,7 +71,7 @@ _is_building = False
 Entry = tuple[str, tuple[str, ...]]  # a kernel's name in its package, its arguments' types
 
 
-class KernelError(RuntimeError):
+class KernelError(SlidestatError):
     """Machine code that does not do what its source does."""
 
 
@@ -212,10 +213,7 @@ class Unit:
 
     def __init__(self, data: bytes) -> None:
         """Take a file; raises ValueError for one that is cut or altered."""
-        head, body = data[: len(_FORMAT) + 32], data[len(_FORMAT) + 32 :]
-        if head != _FORMAT + hashlib.sha256(body).digest():
-            raise ValueError("no unit, or one that is damaged")
-        machine_code, entries, symbols = pickle.loads(body)  # noqa: S301 - its sum is right
+        machine_code, entries, symbols = pickle.loads(_body(data))  # noqa: S301 - its sum is right
         _let_find_the_runtime()
         self._entries: dict[Entry, bytes] = entries
         self._code = cpu_target.target_context.codegen()
@@ -256,6 +254,14 @@ class Unit:
             reload_init=(),
             referenced_envs=environments,
         )
+
+
+def _body(data: bytes) -> bytes:
+    """Return what a file has behind its sum; raises ValueError for one that is cut or altered."""
+    head, body = data[: len(_FORMAT) + 32], data[len(_FORMAT) + 32 :]
+    if head != _FORMAT + hashlib.sha256(body).digest():
+        raise ValueError("no unit, or one that is damaged")
+    return body
 
 
 @cache
@@ -421,10 +427,17 @@ def _packages(folder: Traversable, name: str) -> Iterator[str]:
 
 def _is_in(folder: Path, package: str) -> bool:
     """Return whether a folder has a package's unit, if need be by a copy of the user's."""
-    path, kept = folder / _file_of(package), cache_folder() / _file_of(package)
-    if not path.exists() and kept.exists():
-        write(path, kept.read_bytes())
-    return path.exists()
+    name = _file_of(package)
+    for path in (folder / name, cache_folder() / name):
+        try:
+            data = path.read_bytes()
+            _body(data)
+        except (OSError, ValueError):
+            continue
+        if path.parent != folder:
+            write(folder / name, data)
+        return True
+    return False
 
 
 def build_all(folder: Path) -> None:
@@ -439,7 +452,17 @@ def build_all(folder: Path) -> None:
         parts = [part for part in (over_blocks, others) if part]
         with ThreadPool(2) as pool:
             pool.map(lambda part: _build_in_a_process(folder, *part), parts)
+        if folder != cache_folder():
+            _remove_others(folder)
     lock.unlink(missing_ok=True)
+
+
+def _remove_others(folder: Path) -> None:
+    """Remove units of other sources: a wheel takes the whole folder."""
+    for package in packages():
+        for path in folder.glob(f"{package}-*"):
+            if path.name != _file_of(package):
+                path.unlink()
 
 
 def main() -> None:
