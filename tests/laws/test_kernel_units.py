@@ -259,7 +259,7 @@ def test_a_module_in_the_users_folder_is_none_of_the_builders(
     """A user's random.py may be anything; a worker does not look at it either."""
     (tmp_path / "random.py").write_text("raise SystemExit('a module of the user was imported')")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    monkeypatch.setattr(sys, "path", [tmp_path, *filter(None, sys.path)])  # A Path is no place.
     units._build_in_a_process(tmp_path / "units", "slidestat.kafka")
     (path,) = (tmp_path / "units").iterdir()
     assert Unit(path.read_bytes())

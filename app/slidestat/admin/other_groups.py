@@ -109,7 +109,7 @@ def last_checkpoints(bootstrap: str, topic: str, partitions: int) -> dict[int, b
 
 
 def last_records(bootstrap: str, topic: str, partitions: int) -> dict[int, Message]:
-    """The last record of each partition of a changelog that has one, fences aside."""
+    """Return the last record of each partition of a changelog that has one, fences aside."""
     with reading(bootstrap, topic) as consumer:
         bounds = {number: offset_bounds(consumer, topic, number) for number in range(partitions)}
         ends: dict[int, Message] = {}

@@ -40,7 +40,7 @@ _ALIKE = 0.92
 
 
 def unread_variables(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """A finding for each variable that seems to be one with a slip; its value is not told."""
+    """Yield a finding for each variable that seems to be one with a slip, without its value."""
     for name in environment:
         near = get_close_matches(name.upper(), _READ, n=1, cutoff=_ALIKE)
         if near and name not in _READ:

@@ -50,8 +50,8 @@ def unread_records(
 def declared_names(
     bootstrap: str, topology: Topology, cluster: ClusterMetadata, registry: str
 ) -> Iterator[Finding]:
-    """Whether records of the source have the fields that are declared; once a record was taken in,
-    nothing that is missing in a sample is bad.
+    """Find out whether records of the source have the fields that are declared; once a record was
+    taken in, nothing that is missing in a sample is bad.
     """
     if topology.source not in cluster.topics:
         return

@@ -62,7 +62,7 @@ class Judgement:
 
     @property
     def refuses_all(self) -> bool:
-        """Whether a worker would refuse all, of enough records."""
+        """Return whether a worker would refuse all, of enough records."""
         refused = self.refused.total()
         return refused >= FEWEST and refused + self.passed_over == self.records
 
@@ -156,7 +156,7 @@ def judge(
 def _events(
     topology: Topology, values: Sequence[bytes | None], schemas: SourceSchemas
 ) -> list[SampledEvent]:
-    """The records that are JSON objects, or what says the same in another format."""
+    """Return the records that are JSON objects, or are translated to one from another format."""
     conditions = StructConditions(topology, record_type(topology))
     translate = None
     if topology.source_format != "json":

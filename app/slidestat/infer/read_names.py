@@ -32,7 +32,7 @@ class SampledEvent(NamedTuple):
     conditions: Sequence[bool]
 
     def is_read_by(self, reader: int) -> bool:
-        """Whether a reader of a name reads it of this event."""
+        """Return whether a reader of a name reads it of this event."""
         if reader == ALL_RECORDS:
             return True
         return self.is_taken and (reader == TAKEN or bool(self.conditions[reader]))
@@ -97,7 +97,7 @@ def absent_names(topology: Topology, events: Sequence[SampledEvent]) -> list[Abs
 
 
 def _readings(topology: Topology) -> Iterator[tuple[FieldPath, str, int, bool]]:
-    """Path, place in the declaration, reader, and whether no event is one without it."""
+    """Yield path, place in the declaration, reader, and whether each event must have it."""
     computed = topology.computed_fields
     conditions = topology.columns.conditions
     if topology.condition is not None:
@@ -135,7 +135,7 @@ def _expressions(topology: Topology) -> Iterator[Expression]:
 
 
 def _tested(node: Node) -> Iterator[FieldPath]:
-    """The fields that an expression expects to be absent at times."""
+    """Yield the fields that an expression expects to be absent at times."""
     if isinstance(node, Call):
         if node.operator in ("is null", "coalesce"):
             yield from fields_of(node)
@@ -144,7 +144,7 @@ def _tested(node: Node) -> Iterator[FieldPath]:
 
 
 def _tells(value: object, path: FieldPath) -> bool | None:
-    """Whether an event has a field; None where it does not tell."""
+    """Return whether an event has a field; None where it does not tell."""
     for name in path:
         if value is None:
             return None
@@ -155,7 +155,7 @@ def _tells(value: object, path: FieldPath) -> bool | None:
 
 
 def names_in(fields: Mapping[str, object], above: FieldPath = ()) -> Iterator[str]:
-    """The names of an event's fields, those of objects before those in them."""
+    """Yield the names of an event's fields, those of objects before those in them."""
     for name, value in fields.items():
         yield field_text((*above, name))
         if isinstance(value, dict) and len(above) < _DEEPEST:

@@ -27,7 +27,7 @@ class SourceRecord(NamedTuple):
 
     @property
     def is_tick(self) -> bool:
-        """Whether it is the driver's own."""
+        """Return whether it is the driver's own."""
         return self.value is _TICK
 
 

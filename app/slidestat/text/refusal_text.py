@@ -26,7 +26,7 @@ _ADVICE = {
 
 
 def reasons_text(reasons: Mapping[Reason, int]) -> str:
-    """How many there are of each reason, the most frequent first: 12 bad-time, 3 not-json."""
+    """Return the count of each reason, the most frequent first: 12 bad-time, 3 not-json."""
     most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{count:,} {reason.value}" for reason, count in most)
 

@@ -25,7 +25,7 @@ class NewestFirst:
 
     @property
     def has_all(self) -> bool:
-        """Whether all records have been given, the oldest one too."""
+        """Return whether all records have been given, the oldest one too."""
         return self._start <= self._low
 
     def pieces(self, until: float, clock: Clock = time.monotonic) -> Iterator[list[Message]]:

@@ -327,7 +327,8 @@ def _build_in_a_process(folder: Path, *packages: str) -> None:
     environment = os.environ | {
         "NUMBA_CPU_NAME": name,
         "NUMBA_CPU_FEATURES": features,
-        "PYTHONPATH": os.pathsep.join(sys.path),
+        # Imports pass over what is no text.
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if isinstance(path, str)),
     }
     names = ", ".join(packages)
     _log.info("Compiling the kernels of %s, once for this version of slidestat", names)

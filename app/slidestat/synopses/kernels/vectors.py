@@ -37,7 +37,7 @@ class Vector:
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types of its arguments, as numba names them."""
+        """Return the types of its arguments, as numba names them."""
         return tuple(map(str, map(typeof, self.arguments)))
 
     def holds_for(self, function: Callable[..., Any]) -> bool:
