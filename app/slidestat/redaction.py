@@ -23,7 +23,8 @@ _SETTING = re.compile(
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s;,&\"']+)",
     re.IGNORECASE,
 )
-_HEADER = re.compile(r"\b(Basic|Bearer) [A-Za-z0-9._~+/-]{8,}=*")
+# No user and password begins as "authentication" and "credentials" do, in base64.
+_HEADER = re.compile(r"\b(Basic(?! [Aa]uth| [Cc]red)|Bearer) [A-Za-z0-9._~+/-]{8,}=*")
 
 _forms: set[str] = set()
 _known = re.compile(r"(?!)")

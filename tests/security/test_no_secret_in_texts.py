@@ -118,6 +118,7 @@ def test_what_looks_like_a_secret_is_cut(text: str) -> None:
         "at 12:30:00 of requests/3, offset 7",
         "Set KAFKA_SASL_PASSWORD or KAFKA_SASL_PASSWORD_FILE.",
         "Send the header `Authorization: Bearer TOKEN`.",
+        "The registry asks for Basic authentication, and no Basic credentials came.",
     ],
 )
 def test_other_texts_stay(text: str) -> None:

@@ -85,9 +85,9 @@ def look_at_source(
     return judge(topology, found, registry.schemas) if found else None
 
 
-def is_first_start(bootstrap: str, topology: Topology, registry: Registry | None) -> bool:
-    """Return whether a topology has never taken in a record. Then look at its source, and have what
-    was refused before read again.
+def prepare_first_start(bootstrap: str, topology: Topology, registry: Registry | None) -> bool:
+    """Look at the source of a topology that never took in a record, and have what was refused
+    before read again. Return whether it is such a topology.
 
     Raises SlidestatError for a declaration that does not fit its source.
     """

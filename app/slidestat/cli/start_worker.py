@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from slidestat.admin.first_start import is_first_start
+from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.other_groups import OtherGroups
 from slidestat.admin.size_limits import check_sizes
 from slidestat.admin.worker_topics import prepare_topics
@@ -76,7 +76,7 @@ def start_worker(
         for topology in topologies
         if isinstance(topology, Topology)
         and not anyway
-        and is_first_start(bootstrap, topology, _schemas_of(topologies, registry))
+        and prepare_first_start(bootstrap, topology, _schemas_of(topologies, registry))
     ]
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)
