@@ -246,6 +246,8 @@ def test_paths_that_are_no_file(tmp_path: Path) -> None:
         ("a.csv", "key,time,value\na,1,2\n".encode("utf-16"), "is UTF-16", "iconv -f UTF-16"),
         ("a.csv", "key,time,value\na,1,2\n".encode("utf-16-le"), "is UTF-16", "iconv -f UTF-16"),
         ("a.jsonl", '{"key":1}\n'.encode("utf-16"), "is UTF-16", "iconv -f UTF-16"),
+        ("a.csv", "key,time,value\n".encode("utf-32"), "is UTF-32", "iconv -f UTF-32"),
+        ("a.jsonl", '{"key":1}\n'.encode("utf-32-be"), "is UTF-32", "iconv -f UTF-32"),
         ("a.csv", "key,time,größe\n".encode("cp1252"), "header of a.csv is not UTF-8", "iconv"),
         ("a.csv", b"key;time;value\na;1;2,5\n", "has semicolons between its cells", "--ifs ';'"),
         ("a.csv", b"key|time|value\na|1|2\n", "has vertical bars between", "--ifs '|'"),
@@ -257,6 +259,8 @@ def test_paths_that_are_no_file(tmp_path: Path) -> None:
         ("a.json", b'[{"key":1},\n {"key":2}]', "one JSON array", "jq -c '.[]'"),
         ("a.json", b"\n[\r\n {}\n]", "one JSON array", "jq -c '.[]'"),
         ("a.json", b'\xef\xbb\xbf{\n  "key": 1\n}\n', "JSON over several lines", "jq -c . "),
+        ("a.json", b'{"key": 1,\r\n "time": 2}\r\n', "JSON over several lines", "jq -c . "),
+        ("a.json", b'{"in": {\n "n": 2}}\n', "JSON over several lines", "jq -c . "),
     ],
 )
 def test_files_of_another_kind_are_named(
@@ -277,6 +281,23 @@ def test_files_of_another_kind_are_named(
     if name.endswith((".json", ".jsonl")):
         with pytest.raises(SlidestatError, match=message):
             list(Reader(event_file(name)).lines())
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b"key,time,value"),
+        ("a.tsv", b"\n\r\n"),
+        ("a.csv.gz", gzip.compress(b"")),
+        ("a.csv.xz", lzma.compress(b"\xef\xbb\xbf")),
+    ],
+)
+def test_a_file_without_rows_is_not_called_damaged(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SlidestatError, match="has no events"):
+        read(tmp_path / name)
 
 
 def test_columns_of_one_name_in_parquet(tmp_path: Path) -> None:

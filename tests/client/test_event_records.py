@@ -161,7 +161,12 @@ def test_no_rows() -> None:
         (pa.array([7, -7, None]), ["7", "-7", None]),
         (pa.array([1.5, 2.0, float("nan")]), ["1.5", "2", None]),
         (pa.array([12345678901.0, 2.0**62, -0.0]), ["12345678901", str(2**62), "0"]),
-        (pa.array([12345678901.5, 1e-7, 1e22]), ["12345678901.5", "1e-7", "1e+22"]),
+        (pa.array([12345678901.5, 1e-7, 1e22]), ["12345678901.5", "1e-7", str(10**22)]),
+        (pa.array([2.0**63, 1e31]), [str(2**63), "1e+31"]),
+        (pa.array([0, 2**63 - 1], pa.timestamp("us")), ["1970-01-01 00:00:00.000000", None]),
+        (pa.array([2**63 - 1], pa.timestamp("us", "Asia/Tokyo")), [None]),
+        (pa.array([1], pa.timestamp("ms", "Nowhere/Town")), [None]),
+        (pa.array([2**31 - 1], pa.int32()).cast(pa.date32()), [None]),
         (pa.array([b"a", b"\xff"]), ["a", None]),
         (pa.array([True, False]), ["true", "false"]),
         (pa.array(["x", "", "007", "1.10"]), ["x", "", "007", "1.10"]),
@@ -177,6 +182,62 @@ def test_no_rows() -> None:
 def test_keys_of_any_type(column: pa.Array, expected: list[str | None]) -> None:
     """A key of any single value is its text; nested ones have none."""
     assert TypedCells(column).text().to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (
+            ("9223372036854775808", "9223372036854775808.0", "9.223372036854775808e18"),
+            {"9223372036854775808"},
+        ),
+        (("1e22", "1E+22", f"1{'0' * 22}", f"1{'0' * 22}.00"), {f"1{'0' * 22}"}),
+        (("0", "-0.0", "0e99999999999999999999", "-0.00E5"), {"0"}),
+        (("1e31", "1.0E31"), {"1e+31"}),
+        (("1e-99999999999999999999",), {"1e-99999999999999999999"}),
+    ],
+)
+def test_one_number_is_one_key(cells: tuple[str, ...], expected: set[str]) -> None:
+    """However JSON writes it, with whatever power."""
+    found = JsonCells(pa.array([cell.encode() for cell in cells])).text().to_pylist()
+    assert set(found) == expected
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([2**63 - 1], pa.timestamp("us")),
+        pa.array([2**63 - 1], pa.timestamp("us", "Asia/Tokyo")),
+        pa.array([1], pa.timestamp("ms", "Nowhere/Town")),
+        pa.array([2**31 - 1], pa.int32()).cast(pa.date32()),
+        pa.array([[2**63 - 1]], pa.list_(pa.timestamp("us"))),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_times_that_python_does_not_have_are_bad_rows(column: pa.Array) -> None:
+    """As a key, a time, a value, and under their own name; the row beside them is sent."""
+    plain = {"k": pa.array(["a"] * 2), "t": pa.array([TIME_MS] * 2), "v": pa.array([1, 2])}
+    odd = pa.concat_arrays([column, pa.nulls(1, column.type)])
+    for columns in (
+        Columns("x", "t", "v"),
+        Columns("k", "x", "v"),
+        Columns("k", "t", "x"),
+        Columns("k", "t", "v", more=("x",)),
+    ):
+        records = encode(Rows(range(1, 3), typed({**plain, "x": odd})), columns)
+        assert len(records.values) == len(columns.more)
+        assert re.search(r"^x( \(the .+\))? is .+", records.first_bad.reason)  # type: ignore[union-attr]
+
+
+def test_a_long_value_that_is_no_number_is_told_in_short() -> None:
+    columns: dict[str, Cells] = {
+        "key": written("a"),
+        "time": written(str(TIME_MS)),
+        "value": written("9" * 10_000),
+    }
+    records = encode(Rows([2], columns), Columns())
+    assert len(str(records.first_non_number)) < 100
+    assert len(records.values[0]) > 10_000
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ A cell is read alone: its own bytes and its column's type decide what is sent, n
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from math import isfinite
 from uuid import UUID
 
@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slidestat.declare.expressions.nodes import WHOLE_LIMIT
 from slidestat.options import TimeUnit
 from slidestat.produce.times import count_zoneless, epoch_ms
 
@@ -42,8 +43,10 @@ _WHOLE_NUMBER = r"^(?:0|-?[1-9]\d*)$"
 _ODD_JSON = r"[\\\[{]|^[-0-9.]+[eE]"
 _LONG = 300
 # From here on Arrow writes doubles with a power, and narrower floats with zeros for digits that
-# they do not need; whole ones of 64 bits are written as integers.
-_FIRST_POWER, _FIRST_ROUNDED, _FIRST_BEYOND = 1e10, 2.0**24, 2.0**63
+# they do not need; whole ones below WHOLE_LIMIT are written as integers, as a worker's items are.
+_FIRST_POWER, _FIRST_ROUNDED = 1e10, 2.0**24
+_NO_DIGIT = re.compile(r"-?[0.]*(?:[eE]|$)", re.ASCII)
+_SHOWN = 60
 _NOT_UTF8 = "which is not UTF-8: convert the file, as by iconv -f CP1252 -t UTF-8"
 _NO_DATE = "<value out of range"
 
@@ -94,8 +97,7 @@ class Cells(ABC):
 
     def shown(self, at: int) -> str:
         """Return a cell for people."""
-        text = self._shown(at)
-        return text if len(text) <= 60 else text[:57] + "..."
+        return short(self._shown(at))
 
     @abstractmethod
     def fault(self, at: int) -> str:
@@ -107,6 +109,11 @@ class Cells(ABC):
 
     def _shown(self, at: int) -> str:
         return repr(self.column[at].as_py())
+
+
+def short(text: str) -> str:
+    """Return the start of a text, for people."""
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 class TypedCells(Cells):
@@ -132,12 +139,14 @@ class TypedCells(Cells):
         kind = self.column.type
         if pa.types.is_floating(kind):
             return "which is not a finite number"
+        if pa.types.is_timestamp(kind) and kind.tz:
+            return f"beyond the years of a calendar, or of a zone not known here: {kind.tz}"
         if pa.types.is_temporal(kind):
             return "which is beyond the years of a calendar"
         if pa.types.is_nested(kind):
             if _typed_json(self.column[at : at + 1])[0].is_valid:
                 return "which is not one value"
-            return "which has bytes that are not UTF-8, or a number that is not finite"
+            return "which has bytes that are not UTF-8, a number that is not finite, or no date"
         return "which is not UTF-8"
 
     def _times(self) -> pa.Array:
@@ -146,7 +155,10 @@ class TypedCells(Cells):
     def _shown(self, at: int) -> str:
         if _is_textual(self.column.type):
             return repr(_utf8(self.column[at : at + 1])[0].as_py() or _bytes_at(self.column, at))
-        return str(self.column[at])
+        try:
+            return str(self.column[at])
+        except (OverflowError, LookupError, ValueError):  # Python has fewer times than Arrow.
+            return str(self.column[at : at + 1].to_string(indent=0, skip_new_lines=True))[1:-1]
 
 
 class WrittenCells(Cells):
@@ -274,8 +286,14 @@ def _one_value(cell: str) -> str | None:
         return cell
     if cell[0] in "[{":
         return None
-    double, exact = float(cell), Decimal(cell)
-    if abs(double) < _FIRST_BEYOND and exact == int(exact):
+    if _NO_DIGIT.match(cell):
+        return "0"
+    double = float(cell)
+    try:
+        exact = Decimal(cell)
+    except InvalidOperation:  # Next to nothing: its power has more digits than a Decimal's.
+        return cell
+    if abs(exact) < WHOLE_LIMIT and exact == exact.to_integral_value():
         return str(int(exact))
     if exact != Decimal(repr(double)):
         return cell
@@ -345,10 +363,16 @@ def _typed_text(column: pa.Array) -> pa.Array:
         return _by_value(text, lambda cell: f"{Decimal(cell):f}" if "E" in cell else cell)
     if pa.types.is_duration(kind):
         return column.cast(pa.int64()).cast(pa.string())
-    text = column.cast(pa.string())
-    if pa.types.is_temporal(kind):
-        return pc.if_else(pc.starts_with(text, _NO_DATE), None, text)
-    return text
+    try:
+        text = column.cast(pa.string())
+    except pa.ArrowInvalid:  # Its time zone is not known here.
+        return pa.nulls(len(column), pa.string())
+    if not pa.types.is_temporal(kind):
+        return text
+    # In a zone, what is out of range would wrap.
+    is_zoned = pa.types.is_timestamp(kind) and kind.tz
+    plain = column.cast(pa.timestamp(kind.unit)).cast(pa.string()) if is_zoned else text
+    return pc.if_else(pc.starts_with(plain, _NO_DATE), None, text)
 
 
 def _typed_json(column: pa.Array) -> pa.Array:
@@ -418,7 +442,7 @@ def _gathered(column: pa.Array, parts: Sequence[str | None], left: str, right: s
 
 
 def _float_text(column: pa.Array) -> pa.Array:
-    """Return the shortest text that reads back as the same number; of a whole one of 64 bits that
+    """Return the shortest text that reads back as the same number; of a whole one below 2^100 that
     of the integer, so that one number has one text whatever its column's type.
     """
     doubles = _doubles(column)
@@ -426,7 +450,7 @@ def _float_text(column: pa.Array) -> pa.Array:
     size = np.abs(doubles)
     first = _FIRST_POWER if column.type == pa.float64() else _FIRST_ROUNDED
     # Minus zero is zero.
-    rewritten = ((size >= first) & (size < _FIRST_BEYOND)) | ((doubles == 0) & np.signbit(doubles))
+    rewritten = ((size >= first) & (size < WHOLE_LIMIT)) | ((doubles == 0) & np.signbit(doubles))
     if not rewritten.any():
         return text
     texts = [

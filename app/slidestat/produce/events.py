@@ -14,7 +14,7 @@ from slidestat.declare.fields import field_path
 from slidestat.engine.decoding.record_type import KEY, reader, struct_of
 from slidestat.errors import SlidestatError
 from slidestat.options import TimeUnit
-from slidestat.produce.cells import NOT_JSON, Bools, Cells
+from slidestat.produce.cells import NOT_JSON, Bools, Cells, short
 from slidestat.produce.readers import BadRow, Rows
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
@@ -149,7 +149,7 @@ def encode(rows: Rows, columns: Columns) -> Records:
     first_other = None
     if len(others):
         at = int(others[0])
-        first_other = BadRow(numbers[at], values[at].as_py())
+        first_other = BadRow(numbers[at], short(values[at].as_py()))
     return replace(
         found,
         negative=_negative(values),

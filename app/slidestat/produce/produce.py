@@ -16,7 +16,7 @@ from slidestat.options import Compression
 from slidestat.produce.cells import NOT_JSON
 from slidestat.produce.events import Columns, Records, encode, raw_records
 from slidestat.produce.files import STANDARD_INPUT, Format, event_file
-from slidestat.produce.readers import Reader, Rows
+from slidestat.produce.readers import Reader, Rows, no_events
 
 # Called after each batch with how far the reading is and how many events have been handed over.
 OnProgress = Callable[[Reader, int], None]
@@ -183,9 +183,7 @@ def _raw(reader: Reader, columns: Columns, limit: int | None) -> Iterator[Record
 def _require_any(reader: Reader, count: int) -> None:
     """Raise SlidestatError for a file without rows; standard input may have none."""
     if not count and reader.file.name != STANDARD_INPUT:
-        raise SlidestatError(
-            f"{reader.file.name} has no events.", "Give a file with at least one row of data."
-        )
+        raise no_events(reader.file)
 
 
 def _if_any_has_key(batches: Iterator[Records], name: str, key: str) -> Iterator[Records]:

@@ -32,8 +32,10 @@ _MAX_ROW_BYTES = 16 << 20
 
 # One array, or one object over several lines: each of its lines would be a bad one.
 _ONE_ARRAY = re.compile(rb"\s*\[\s*(?:\{|[\r\n])")
-_PRETTY_OBJECT = re.compile(rb"\s*\{\s*[\r\n]")
-# The first bytes of a text in UTF-16, with or without its mark.
+# A line that ends within an object; one after "}," may be the next one of a list.
+_PRETTY_OBJECT = re.compile(rb"\s*\{(?:|[^\r\n]*(?:[\[{:]|[^}\s],))[ \t]*[\r\n]")
+# The first bytes of a text in UTF-16 or UTF-32, with or without its mark.
+_UTF_32 = re.compile(rb"\xff\xfe\0\0|\0\0\xfe\xff|\0\0\0.|[^\0]\0\0\0", re.DOTALL)
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|\0.|.\0", re.DOTALL)
 _NOTHING = pa.array([b"", b"null"], pa.binary())
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
@@ -326,9 +328,9 @@ def _require_columns(file: EventFile, names: Sequence[str], present: Sequence[st
             f"{_SEPARATORS[_separator(file)]}: its header is {present[0]!r}.",
             _separated_anew(file, signs[0]),
         )
+    known = f"it has {', '.join(map(repr, present))}" if present else "none was found"
     raise SlidestatError(
-        f"{file.name} has no column {', '.join(map(repr, missing))}; "
-        f"it has {', '.join(map(repr, present))}.",
+        f"{file.name} has no column {', '.join(map(repr, missing))}; {known}.",
         "Say which columns to take with --key, --time, --value, --with and --text.",
     )
 
@@ -342,8 +344,17 @@ def _require_each_once(file: EventFile, names: Sequence[str], present: Sequence[
         )
 
 
+def no_events(file: EventFile) -> SlidestatError:
+    """Return what is wrong with a file without rows."""
+    return SlidestatError(
+        f"{file.name} has no events.", "Give a file with at least one row of data."
+    )
+
+
 def _require_utf8(file: EventFile, start: bytes) -> None:
-    """Raise SlidestatError for the first bytes of UTF-16."""
+    """Raise SlidestatError for the first bytes of UTF-16 or UTF-32."""
+    if _UTF_32.match(start):
+        raise SlidestatError(f"{file.name} is UTF-32, not UTF-8.", _converted(file, "UTF-32"))
     if _UTF_16.match(start):
         raise SlidestatError(
             f"{file.name} is UTF-16, not UTF-8, as Excel's Unicode text is.",
@@ -394,6 +405,8 @@ def _damage_told(file: EventFile) -> Iterator[None]:
         ) from error
     except (pa.ArrowException, OSError, EOFError, lzma.LZMAError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
+        if "Empty CSV" in reason:
+            raise no_events(file) from error
         if "straddling object" in reason:
             reason = f"a row is longer than {_CSV_BLOCK_BYTES >> 10} KiB"
         raise SlidestatError(
