@@ -118,6 +118,18 @@ def test_a_whole_number_is_the_key_of_its_digits(key: int) -> None:
     assert columns.keys.to_pylist() == [str(key)]
 
 
+def test_an_item_of_too_many_digits_is_a_letter() -> None:
+    """As a text of so many characters is one."""
+    decoder = EventDecoder(_topology(statistics=(TopItems(field="n"), Count())))
+    longest, longer = "9" * 256, "9" * 257
+    columns = decoder.decode([_event(longest), _event(longer), _event(f'"{longer}"'), _event("-1")])
+    assert columns.items[0].to_pylist() == [longest, "-1"]
+    assert [(one.row, one.reason) for one in columns.refusals] == [
+        (1, Reason.BAD_ITEM),
+        (2, Reason.BAD_ITEM),
+    ]
+
+
 def test_what_is_beyond_all_doubles_is_a_letter() -> None:
     """Also where the double nearest to it is the largest one."""
     largest = int(1.7976931348623157e308)

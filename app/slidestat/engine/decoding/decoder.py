@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slidestat.declare.columns import Limits
+from slidestat.declare.columns import MAX_ITEM_LENGTH, Limits
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
@@ -72,6 +72,7 @@ class EventDecoder:
         self._key_name = topology.key_name
         self._time_name = topology.time_name
         self._number_columns = topology.columns.numbers
+        self._item_names = [field_text(column.path) for column in topology.columns.items]
         self._lacking = LackedFields(topology)
         self._passes_tombstones_over = topology.passes_tombstones_over
         self._chosen_computed = topology.chosen_computed
@@ -122,6 +123,10 @@ class EventDecoder:
         )
         for place, reason, detail in self._computed_errors(read, columns):
             errors.setdefault(place, Refusal(int(rows[place]), reason, detail))
+        for name, items in zip(self._item_names, columns.items, strict=True):
+            for place in _too_long(items, MAX_ITEM_LENGTH):
+                detail = f"{name}: it has more than {MAX_ITEM_LENGTH} digits"
+                errors.setdefault(place, Refusal(int(rows[place]), Reason.BAD_ITEM, detail))
         for place, detail in self._lacking.of_no_use(columns.numbers, columns.items):
             errors.setdefault(place, Refusal(int(rows[place]), Reason.MISSING_FIELD, detail))
         if read.judged is not None:
@@ -139,7 +144,7 @@ class EventDecoder:
     ) -> pa.Array:
         """The events' keys; `errors` gets those of the records' own."""
         if read.keys is not None:
-            for place in _too_long(read.keys):
+            for place in _too_long(read.keys, MAX_KEY_LENGTH):
                 detail = f"{self._key_name}: it has more than {MAX_KEY_LENGTH} digits"
                 errors[place] = Refusal(int(read.rows[place]), Reason.BAD_KEY, detail)
             return read.keys
@@ -222,13 +227,17 @@ class EventDecoder:
             yield place, reason, f"{field_text(column.path)}: Expected `float` {sign} {limit}"
 
 
-def _too_long(keys: pa.Array) -> list[int]:
-    """The places of keys that are too long, as whole numbers may be."""
-    is_long = pc.greater(pc.utf8_length(keys.dictionary), MAX_KEY_LENGTH)
-    if not pc.any(is_long).as_py():
+def _too_long(found: pa.Array, most: int) -> list[int]:
+    """The places of texts, numbered or not, that are too long, as whole numbers may be."""
+    is_numbered = pa.types.is_dictionary(found.type)
+    different = found.dictionary if is_numbered else found
+    if not pc.any(pc.greater(pc.binary_length(different), most)).as_py():
         return []
-    found: list[int] = np.flatnonzero(is_long.take(keys.indices)).tolist()
-    return found
+    is_long = pc.fill_null(pc.greater(pc.utf8_length(different), most), False)
+    places: list[int] = np.flatnonzero(
+        is_long.take(found.indices) if is_numbered else is_long
+    ).tolist()
+    return places
 
 
 def _key_text(key: bytes | None, *, may_be_framed: bool) -> tuple[str, str]:
