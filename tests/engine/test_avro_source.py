@@ -164,8 +164,11 @@ def test_schemas_of_many_versions_lie_in_one_topic() -> None:
 
 @pytest.mark.parametrize("time_format", ["ms", "s", "us", "ns", "iso8601", "iso8601-utc"])
 @pytest.mark.parametrize("unit", ["millis", "micros", "nanos"])
-def test_a_timestamp_is_the_time_whatever_its_unit(time_format: str, unit: str) -> None:
-    """The schema says what the number counts; a time between two milliseconds is the earlier."""
+@pytest.mark.parametrize("kind", ["timestamp", "local-timestamp"])
+def test_a_timestamp_is_the_time_whatever_its_unit(time_format: str, unit: str, kind: str) -> None:
+    """The schema says what the number counts; a time between two milliseconds is the earlier. A
+    local one is in UTC.
+    """
     by = {"millis": 1, "micros": 1_000, "nanos": 1_000_000}[unit]
     schema = {
         "type": "record",
@@ -179,7 +182,7 @@ def test_a_timestamp_is_the_time_whatever_its_unit(time_format: str, unit: str) 
                     "fields": [
                         {
                             "name": "at",
-                            "type": ["null", {"type": "long", "logicalType": f"timestamp-{unit}"}],
+                            "type": ["null", {"type": "long", "logicalType": f"{kind}-{unit}"}],
                         }
                     ],
                 },

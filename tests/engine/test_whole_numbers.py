@@ -131,13 +131,28 @@ def test_an_item_of_too_many_digits_is_a_letter() -> None:
 
 
 def test_what_is_beyond_all_doubles_is_a_letter() -> None:
-    """Also where the double nearest to it is the largest one."""
+    """Also where the double nearest to it is the largest one; of an item so many digits are too
+    many.
+    """
     largest = int(1.7976931348623157e308)
-    for statistics in ((Maximum(field="n"),), (Maximum(field="n"), TopItems(field="n"))):
+    beyond = Reason.VALUE_TOO_LARGE
+    for statistics, reasons in (
+        ((Maximum(field="n"),), [beyond]),
+        ((Maximum(field="n"), TopItems(field="n")), [Reason.BAD_ITEM, beyond]),
+    ):
         decoder = EventDecoder(_topology(statistics=statistics))
-        columns = decoder.decode([_event(str(largest)), _event(str(-largest - 1))])
-        assert columns.rows.tolist() == [0]
-        assert [one.reason for one in columns.refusals] == [Reason.VALUE_TOO_LARGE]
+        columns = decoder.decode([_event(str(largest)), _event(str(-largest - 1)), _event("1")])
+        assert columns.rows.tolist() == [0, 2][len(reasons) - 1 :]
+        assert [one.reason for one in columns.refusals] == reasons
+
+
+@pytest.mark.filterwarnings("error")
+def test_bounds_of_the_largest_double_are_finite() -> None:
+    driver = TopologyDriver(_topology(statistics=(Maximum(field="n"),), windows=("1h",)))
+    driver.send_bytes(_event("1.7976931348623157e308"), key=b"a")
+    driver.advance_to(START + 120_000)
+    (figure,) = driver.emissions[0].figures
+    assert figure.upper == 1.7976931348623157e308
 
 
 def test_a_literal_is_never_rounded_in_silence() -> None:

@@ -37,8 +37,9 @@ def with_rounded(figures: Float64s) -> Float64s:
     estimates, lowers, uppers = figures
     if not (np.abs(lowers) >= EXACT).any() and not (np.abs(uppers) >= EXACT).any():
         return figures  # NaN is nothing of that sort.
-    below = np.maximum(np.nextafter(lowers, -np.inf), -float_info.max)
-    above = np.minimum(np.nextafter(uppers, np.inf), float_info.max)
+    with np.errstate(over="ignore"):  # What is next to the largest double is taken back.
+        below = np.maximum(np.nextafter(lowers, -np.inf), -float_info.max)
+        above = np.minimum(np.nextafter(uppers, np.inf), float_info.max)
     return np.stack(
         (
             estimates,

@@ -49,7 +49,12 @@ _DECIMAL = "slidestat.decimal"
 # Of the longest one: 600 digits; more are no amount of anything, and take long to write.
 _DECIMAL_BYTES = 256
 _INSIDE = ("type", "items", "values", "fields")
-_A_SECOND = {"timestamp-millis": 1_000, "timestamp-micros": 10**6, "timestamp-nanos": 10**9}
+# A local timestamp has no zone: it is in UTC, as texts without one are.
+_A_SECOND = {
+    f"{local}timestamp-{unit}": to_a_second
+    for local in ("", "local-")
+    for unit, to_a_second in (("millis", 1_000), ("micros", 10**6), ("nanos", 10**9))
+}
 
 
 class AvroSchema:
