@@ -223,6 +223,15 @@ def test_what_an_expression_expects_to_be_absent_is_noted(where: str) -> None:
     assert "(where) is in none of 200" in found.notes[0]
 
 
+def test_a_name_with_a_dot_is_told_as_a_declaration_has_it() -> None:
+    """Else the name that is meant would be the one that was written."""
+    events = [event(i, **{"net.bytes": i}) for i in range(ALL)]
+    topology = replace(EVENTS, value_field="net.bytes", statistics=(Sum(),))
+    assert """Did you mean '["net.bytes"]'?""" in said(topology, events)
+    meant = replace(EVENTS, value_field='["net.bytes"]', statistics=(Sum(),))
+    assert judged(meant, events).error() is None
+
+
 def test_null_in_place_of_an_object_tells_nothing() -> None:
     """In Avro, a record that may be null has no names while it is."""
     nested = replace(EVENTS, value_field="extra.size")

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.nodes import Call, Node, fields_of
 from slidestat.declare.fields import FieldPath, field_text
@@ -155,8 +157,17 @@ def _tells(value: object, path: FieldPath) -> bool | None:
 
 
 def names_in(fields: Mapping[str, object], above: FieldPath = ()) -> Iterator[str]:
-    """Yield the names of an event's fields, those of objects before those in them."""
+    """Yield the names of an event's fields as a declaration has them, those of objects before those
+    in them.
+    """
     for name, value in fields.items():
-        yield field_text((*above, name))
+        yield _declared((*above, name))
         if isinstance(value, dict) and len(above) < _DEEPEST:
             yield from names_in(value, (*above, name))
+
+
+def _declared(path: FieldPath) -> str:
+    """Return a path as a declaration has it: a list where a name has a dot."""
+    if any("." in name for name in path):
+        return f"'{msgspec.json.encode(path).decode()}'"
+    return field_text(path)
