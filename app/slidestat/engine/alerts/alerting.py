@@ -73,7 +73,9 @@ class Alerting:
         partition: int,
         starts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`starts` are from when on figures that were added are counted, by their names."""
+        """Create the alerting of a partition; `starts` maps names of added figures to the times
+        from which they are counted.
+        """
         self._added = AddedFigures(topology, starts)
         self._figures = FigureTable(topology, topology.window_lengths, starts).numbered
         self._rules = rules_of(topology, self._figures.models())
@@ -156,17 +158,19 @@ class Alerting:
         return changed, records
 
     def kept(self, standings: bytes) -> bytes:
-        """The same without alerts that are not declared."""
+        """Return `standings` without those of alerts that are not declared."""
         return encode_standings(self._known(standings)) if standings else standings
 
     def _whole(self, rule: Rule, ticks: Int64s) -> npt.NDArray[np.bool_] | None:
-        """Whether all figures that the alert reads are of all of their windows; None if always."""
+        """Return, as bool[n], where all figures that the alert reads cover all of their windows;
+        None if always.
+        """
         if not self._added:
             return None
         return ticks >= max(map(self._added.whole_from, rule.models), default=WHOLE)
 
     def _known(self, standings: bytes) -> dict[bytes, Standing]:
-        """The standings of alerts that are declared."""
+        """Return the standings of alerts that are declared."""
         stored = decode_standings(standings)
         return {rule.id: stored[rule.id] for rule in self._rules if rule.id in stored}
 

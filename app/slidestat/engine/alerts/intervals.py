@@ -29,8 +29,8 @@ _EXACT = 2.0**53
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """Numbers of n rows: `estimates` float64[n], NaN for NULL; `lowers` and `uppers` float64[n]
-    enclose the exact ones, where there are such; `nulls` bool[n] says where there may be none, and
-    `values` bool[n] where there may be one.
+    enclose the exact ones, where there are such; `nulls` bool[n] is true where there may be none,
+    and `values` bool[n] where there may be one.
     """
 
     estimates: Float64s
@@ -41,8 +41,8 @@ class Numbers:
 
     @classmethod
     def of(cls, figures: Float64s) -> "Numbers":
-        """Figures float64[n, 3]: estimates, lowers and uppers; none of a figure that does not exist
-        is a number.
+        """Return the numbers of figures float64[n, 3]: estimates, lowers and uppers. A figure that
+        does not exist is NULL.
         """
         estimates, lowers, uppers = figures.T
         missing = np.isnan(estimates)
@@ -57,7 +57,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Truths:
-    """Truths of n rows, each bool[n]: whether that of the estimates is true and whether it is
+    """Truth values of n rows, each bool[n]: whether that of the estimates is true and whether it is
     false, neither for NULL; and whether the exact one may be true, may be false, may be NULL.
     """
 
@@ -79,14 +79,14 @@ class Truths:
 
 
 class Intervals:
-    """Evaluates conditions over `rows` rows; `figures` are those of the fields."""
+    """An evaluator of conditions over `rows` rows; `figures` are those of the fields."""
 
     def __init__(self, rows: int, figures: Mapping[FieldPath, Numbers]) -> None:
         self._rows = rows
         self._figures = figures
 
     def truths(self, node: Node) -> Truths:
-        """The truths of a condition."""
+        """Return the truth values of a condition."""
         match node:
             case Literal(value):
                 return self._known(np.full(self._rows, value is True), value is None)
@@ -109,7 +109,7 @@ class Intervals:
         raise ValueError(f"{node} is no condition over figures")  # Alerts are checked for it.
 
     def numbers(self, node: Node) -> Numbers:
-        """The numbers that a part comes to."""
+        """Return the numbers of a subexpression."""
         match node:
             case FieldValue(path):
                 return self._figures[path]
@@ -269,7 +269,7 @@ def _numbers(
     nulls: Bools,
     values: Bools,
 ) -> Numbers:
-    """Numbers between the least and the largest of some corners; NaN bounds nothing."""
+    """Return numbers between the least and the largest of some corners; a NaN bounds nothing."""
     low = np.min([corner[0] for corner in lowers], axis=0)
     high = np.max([corner[1] for corner in uppers], axis=0)
     return Numbers(
@@ -282,7 +282,9 @@ def _numbers(
 
 
 def _rounded(result: Float64s, left: Float64s, right: Float64s) -> tuple[Float64s, Float64s]:
-    """The result of a sum or a product, rounded down and up; as it is where it is exact."""
+    """Return the result of a sum or a product, rounded down and rounded up; unchanged where it is
+    exact.
+    """
     whole = (left == np.trunc(left)) & (right == np.trunc(right)) & (np.abs(result) <= _EXACT)
     return _outwards(result, whole)
 

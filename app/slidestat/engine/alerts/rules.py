@@ -21,8 +21,8 @@ Float64s = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Of n emissions, bool[n] each: whether the alert's condition holds and whether that is
-    certain; whether it would be resolved, and whether that is certain.
+    """The outcome for n emissions, bool[n] each: whether the alert's condition holds and whether
+    that is certain; whether the alert would be resolved, and whether that is certain.
     """
 
     holds: Bools
@@ -47,7 +47,7 @@ class Rule:
         self._columns = columns
 
     def figures(self, row: Float64s) -> list[Figure]:
-        """The figures that the alert reads, of an emission's float64[figures, 3]."""
+        """Return the figures that the alert reads, from the float64[figures, 3] of an emission."""
         return [
             replace(model, estimate=numbers[0], lower=numbers[1], upper=numbers[2])
             for model, numbers in zip(self.models, row[self.columns].tolist(), strict=True)
@@ -79,8 +79,8 @@ class Rule:
 
 
 def rules_of(topology: Topology, models: Sequence[Figure]) -> list[Rule]:
-    """The rules of a topology's alerts; `models` are the figures of an emission but those of lists,
-    in the order of a table's columns.
+    """Return the rules of a topology's alerts; `models` are the figures of an emission except those
+    of lists, in the order of a table's columns.
     """
     rules = []
     for alert, window in zip(topology.alerts, topology.alert_windows, strict=True):

@@ -35,12 +35,12 @@ class Standing(NamedTuple):
 
 @cache
 def alert_id(name: str) -> bytes:
-    """The 8 bytes that stand for an alert's name."""
+    """Return the 8 bytes that identify an alert, by its name."""
     return hashlib.blake2b(name.encode(), digest_size=8).digest()
 
 
 def encode_standings(standings: Mapping[bytes, Standing]) -> bytes:
-    """The bytes of standings by the alerts' ids; none for none."""
+    """Return the bytes of standings by the alerts' ids; b"" if there are none."""
     if not standings:
         return b""
     entries = (

@@ -45,10 +45,9 @@ BEING_RESET = {"reset": "under way"}
 
 
 class Counters(msgspec.Struct, frozen=True, array_like=True):
-    """Records read and what became of them, read = counted + dead + late + passed over, as the
-    topology's condition leaves them out; those that were gone before they were read; and of the
-    counted ones those that each statistic left out, by its label, as they lack a field that it
-    reads.
+    """Records read and their outcomes, read = counted + dead + late + passed over by the topology's
+    condition; those that were gone before they were read; and, of the counted ones, those that each
+    statistic left out, by its label, as they lack a field that it reads.
     """
 
     read: int = 0
@@ -81,7 +80,7 @@ class Counters(msgspec.Struct, frozen=True, array_like=True):
 def with_counts(
     counts: Mapping[str, int], more: Mapping[str, int], sign: int = 1
 ) -> dict[str, int]:
-    """Counts by name with `more` added, or taken away; none that comes to nothing."""
+    """Return counts by name with `more` added, or subtracted if `sign` is -1, without zeros."""
     sums = {name: counts.get(name, 0) + sign * more.get(name, 0) for name in (*counts, *more)}
     return {name: count for name, count in sums.items() if count}
 
@@ -113,12 +112,12 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
 
 
 def claims(checkpoint: Checkpoint, topic_id: str) -> bool:
-    """Whether a checkpoint that names no topic would come to name the one with this id."""
+    """Return whether a checkpoint names no topic and would take this id for its own."""
     return bool(topic_id) and not checkpoint.topic_id
 
 
 def of_topic(checkpoint: Checkpoint, topic_id: str) -> Checkpoint:
-    """The checkpoint, of the topic with this id if it names none."""
+    """Return the checkpoint, with this topic id if it names none."""
     return replace(checkpoint, topic_id=topic_id) if claims(checkpoint, topic_id) else checkpoint
 
 
@@ -133,9 +132,9 @@ class _Stored(msgspec.Struct, array_like=True):
 
 
 class _StoredWhole(_Stored, array_like=True):
-    """With what is there of some partitions: up to where one has emitted that has emitted more than
-    its states have (who does not know of it reads the rest, and emits some things again); and the
-    places of statistics, where some were added or removed.
+    """A stored checkpoint of any version. It may have the position up to which a partition has
+    emitted, if that is beyond its states (a version that does not know it reads the rest, and emits
+    some records again), and the places of statistics, where some were added or removed.
     """
 
     emitted: Checkpoint | None = None
@@ -153,9 +152,9 @@ def encode_checkpoint(
     emitted: Checkpoint | None = None,
     slots: Slots = (),
 ) -> bytes:
-    """The bytes that the table and the changelog keep; `meaning` is a topology's `state_label`,
-    `emitted` the position up to which everything has been emitted, if it lies further on, and
-    `slots` the places of synopses in states, if any was changed.
+    """Return the bytes that the table and the changelog keep. `meaning` is a topology's
+    `state_label`, `emitted` the position up to which everything has been emitted, if it is beyond
+    the checkpoint, and `slots` the places of synopses in states, if any was changed.
     """
     positions = [checkpoint]
     if emitted is not None and emitted.next_offset > checkpoint.next_offset:
@@ -170,7 +169,9 @@ def encode_checkpoint(
 
 
 def _in_version_2(checkpoint: Checkpoint) -> list[Any]:
-    """For versions that know no more: they may go on from it."""
+    """Return the checkpoint in the form of version 2, so that versions that know no later one can
+    continue from it.
+    """
     position: list[Any] = list(astuple(checkpoint))
     place = Checkpoint.__struct_fields__.index("counters")
     position[place] = astuple(checkpoint.counters)[:_LENGTH_2]
@@ -178,7 +179,9 @@ def _in_version_2(checkpoint: Checkpoint) -> list[Any]:
 
 
 def decode_emitted(stored: bytes | None, checkpoint: Checkpoint) -> Checkpoint:
-    """Up to where the partition of a stored `checkpoint` has emitted, and sent letters."""
+    """Return the position up to which the partition of a stored `checkpoint` has emitted, and sent
+    dead letters.
+    """
     emitted = None if stored is None else _whole_decoder.decode(stored).emitted
     return emitted or checkpoint
 
@@ -212,7 +215,7 @@ def stored_slots(stored: bytes | None) -> Slots:
 def decode_checkpoint(
     stored: bytes | None, meaning: dict[str, str], *, statistics_change: bool = False
 ) -> Checkpoint:
-    """The stored checkpoint; that of a partition never seen if there is none.
+    """Return the stored checkpoint; that of a partition never seen if there is none.
 
     Raises SlidestatError for bytes that are not one, and for one of states with another meaning,
     but for that of statistics where they may change.

@@ -33,9 +33,9 @@ class Durability:
         topic_id: str,
         kept: KeptStatistics = AS_STORED,
     ) -> None:
-        """`stored` is the checkpoint's bytes, None for a partition never seen; `topic_id` is that
-        of the source, which a checkpoint without one takes for its own; `kept` says which
-        statistics the states have.
+        """Restore from `stored`, the checkpoint's bytes, None for a partition never seen.
+        `topic_id` is that of the source, which a checkpoint without one takes for its own; `kept`
+        holds the statistics that the states have.
         """
         self._slots = kept.slots
         # Stored at once, before anything is emitted by it.
@@ -67,7 +67,9 @@ class Durability:
         self._snapshot: Snapshot | None = None
 
     def reached(self, ledger: Ledger, undecided: Iterable[int]) -> Checkpoint:
-        """Where reading has come, with the offsets of which it is not decided what they are."""
+        """Return the position of reading; the records at the offsets `undecided` are taken as not
+        read.
+        """
         if ledger.reached.next_offset < self.emitted.next_offset:
             return self.emitted  # What was read before a restart is being read again.
         return ledger.reached_without(undecided)
@@ -111,7 +113,7 @@ class Durability:
         return self._snapshot
 
     def written(self, keys: KeyStates) -> None:
-        """The last snapshot is durable."""
+        """Note that the last snapshot is durable."""
         if self._snapshot is not None:
             self.durable_offset = self._snapshot.next_offset
             keys.written()
@@ -119,8 +121,8 @@ class Durability:
 
 
 def needed_offset(keys: KeyStates, next_offset: int, waiting_offset: int | None) -> int:
-    """From where the source must be read for what waits and for the states that no snapshot has
-    taken.
+    """Return the offset from which the source must be read for the events that wait and the states
+    that no snapshot has taken.
     """
     needed = (next_offset, waiting_offset, keys.first_offset())
     return min(offset for offset in needed if offset is not None)

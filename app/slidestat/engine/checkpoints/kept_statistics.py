@@ -43,7 +43,7 @@ AS_STORED = KeptStatistics()
 def kept_statistics(
     topology: Topology, store: PartitionStore, *, may_change: bool
 ) -> KeptStatistics:
-    """Those of a stored partition; a change costs one look at each of its states.
+    """Return the statistics of a stored partition; a change costs one look at each of its states.
 
     Raises SlidestatError where the states are of another topology, but for statistics that
     `may_change`.
@@ -144,7 +144,9 @@ def _require_same_fields(topology: Topology, stored: Collection[str], computed_b
 
 
 def fields_of(topology: Topology, statistics: list[Statistic]) -> set[tuple[str, ...]]:
-    """The fields that statistics read, those of their conditions and of the topology's included."""
+    """Return the fields that statistics read, with those of their conditions and of the
+    topology's.
+    """
     paths = {column.path for it in statistics for column in topology.columns_of(it)}
     conditions = [topology.condition, *(it.condition for it in statistics)]
     return paths | {path for it in conditions if it is not None for path, _ in it.fields}

@@ -35,7 +35,7 @@ class _Entry:
     left_out: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
 
     def left_out_at(self, row: int) -> dict[str, int]:
-        """1 for each statistic that leaves a row out."""
+        """Return 1 for each statistic that leaves a row out, by its label."""
         return {
             label: 1
             for label, rows in self.left_out.items()
@@ -43,7 +43,9 @@ class _Entry:
         }
 
     def left_out_before(self, end: int) -> dict[str, int]:
-        """How many of the counted records before a row each statistic leaves out."""
+        """Return by label how many of the counted records before a row each statistic leaves
+        out.
+        """
         found = {}
         for label, rows in self.left_out.items():
             before = rows[: np.searchsorted(rows, end)]
@@ -62,8 +64,8 @@ class Ledger:
 
     @property
     def reached(self) -> Checkpoint:
-        """Where reading has come: the checkpoint that there will be once all that was read is
-        settled, whatever waits for the watermark meanwhile.
+        """The position of reading: the checkpoint that there will be once all that was read is
+        settled, including events that still wait for the watermark.
         """
         return self._reached
 
@@ -104,7 +106,9 @@ class Ledger:
         )
 
     def reached_without(self, undecided: Iterable[int]) -> Checkpoint:
-        """Where reading has come; what is counted at these offsets is taken for not read yet."""
+        """Return the position of reading; counted records at these offsets are taken as not
+        read.
+        """
         counters = self._reached.counters
         for offset in undecided:
             one = Counters(read=1, counted=1, left_out=self._left_out_at(offset))
@@ -118,7 +122,9 @@ class Ledger:
         return {}
 
     def settle(self, next_offset: int) -> Checkpoint:
-        """The checkpoint just before `next_offset`, which may not lie before the last one."""
+        """Return the checkpoint just before `next_offset`, which must not lie before the last
+        one.
+        """
         while self._entries:
             entry = self._entries[0]
             settled = int(np.searchsorted(entry.offsets, next_offset))
@@ -146,7 +152,7 @@ class Ledger:
 
 
 def _after(before: Checkpoint, entry: _Entry, count: int) -> Checkpoint:
-    """The checkpoint after the first `count` records of an entry, at least one."""
+    """Return the checkpoint after the first `count` records of an entry, at least one."""
     outcomes = np.bincount(entry.outcomes[:count], minlength=5).tolist()
     counted, dead, late, gone, passed_over = outcomes
     counters = before.counters

@@ -29,7 +29,9 @@ from slidestat.schemas.emission import LostRecords
 
 
 class Loss(msgspec.Struct, frozen=True, array_like=True):
-    """So many records, with events from `first` to `last`, that were gone before they were read."""
+    """A number of records, with events from `first` to `last`, that were gone before they were
+    read.
+    """
 
     records: int
     first: int
@@ -38,12 +40,14 @@ class Loss(msgspec.Struct, frozen=True, array_like=True):
     is_open: bool = True
 
     def closed(self, last: int) -> "Loss":
-        """The loss, once a record behind it tells that `last` is its last time."""
+        """Return the loss, closed by a record after it, so that no lost one is later than
+        `last`.
+        """
         return replace(self, last=max(self.last, last), is_open=False)
 
     def concerns(self, ends: npt.NDArray[np.int64], longest: int | None) -> npt.NDArray[np.bool_]:
-        """bool[n]: whether windows of up to `longest`, None for any length, that end there may lack
-        some of the records.
+        """Return bool[n]: whether windows of up to `longest`, None for any length, that end at
+        these times may lack some of the records.
         """
         found: npt.NDArray[np.bool_] = ends > self.first
         if longest is not None and not self.is_open:
@@ -51,15 +55,15 @@ class Loss(msgspec.Struct, frozen=True, array_like=True):
         return found
 
     def as_record(self, record: type[LostRecords] = LostRecords) -> LostRecords:
-        """As an emission or an answer has it, in that version."""
+        """Return the loss as emissions and answers have it, in the version `record`."""
         return record(self.records, self.first, None if self.is_open else self.last)
 
 
 def joined(
     before: Loss | None, records: int, first: int, watermark: int, longest: int | None
 ) -> Loss:
-    """A loss of `records` with events from `first` on, and the one `before` it as one, if a window
-    of up to `longest` that ends behind the watermark may still lack records of that one.
+    """Return a loss of `records` with events from `first` on; joined with the one `before` it, if a
+    window of up to `longest` that ends after the watermark may still lack records of that one.
     """
     if before is None:
         return Loss(records, first, first)

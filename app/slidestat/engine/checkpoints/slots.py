@@ -33,7 +33,7 @@ Slots = tuple[Slot, ...]
 
 
 def slots_of(meanings: Iterable[str]) -> Slots:
-    """Those of states in which each synopsis has been from the beginning."""
+    """Return the slots of states that have had each synopsis from the beginning."""
     return tuple(map(Slot, meanings))
 
 
@@ -49,7 +49,8 @@ def split_meanings(text: str, known: Collection[str]) -> list[str]:
 
 
 def changed(before: Slots, meanings: Sequence[str], start: int, first_offset: int) -> Slots:
-    """The places when these are kept from now on; `start` and `first_offset` are of what is added.
+    """Return the slots when these meanings are kept from now on; `start` and `first_offset` are of
+    the added ones.
 
     Raises SlidestatError where a state would have more than 255.
     """

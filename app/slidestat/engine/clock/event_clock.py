@@ -54,7 +54,7 @@ class Refused(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """`clocks` int64[n]: the clock after each record; and what was refused at one of them."""
+    """The clock after each record, `clocks` int64[n], and the suspects that were refused."""
 
     clocks: Int64s
     refused: Sequence[Refused]
@@ -73,12 +73,12 @@ class EventClock:
 
     @property
     def time(self) -> int:
-        """How far event time has come."""
+        """The event time reached so far."""
         return self._now.clock
 
     @property
     def least_step(self) -> int:
-        """How far a record may always jump beyond the others."""
+        """The largest jump ahead of the others that a record may always make."""
         return max(LEAST_STEP, self._lateness // _SHARE_OF_LATENESS)
 
     @property
@@ -125,7 +125,9 @@ class _State:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "_State":
-        """As it was at a checkpoint; the offsets of records before that are of no use."""
+        """Return the state at a checkpoint, without the offsets of earlier records, which are not
+        needed.
+        """
         state, recent = cls(), checkpoint.recent
         state.clock = checkpoint.max_time
         # A checkpoint of version 1 has the largest time alone.
@@ -145,7 +147,7 @@ class _State:
         return other
 
     def recent(self) -> Recent:
-        """Oldest first."""
+        """Return the recent times and steps, oldest first."""
         order = (np.arange(self.count) + self.at) % self.count if self.count else slice(0)
         return Recent(
             self.front, tuple(self.times[order].tolist()), tuple(self.steps[order].tolist())
@@ -237,7 +239,7 @@ def _advance(
 
 @borrowing_kernel
 def _step(steps: Int64s, count: int, least_step: int) -> int:
-    """How far a record may jump at this pace."""
+    """Return the largest jump that a record may make at the current pace."""
     longest = second = 0
     for place in range(count):
         if steps[place] > longest:

@@ -19,8 +19,8 @@ Times = TypeVar("Times", int, Int64s)
 
 
 def late_by(times: Int64s, clocks: Int64s, before: int, lateness: int) -> Int64s:
-    """int64[n]: how far each time lies below the watermark of the records before it; <= 0 if on
-    time. `clocks` has the partition's clock after each record, `before` is the one before them.
+    """Return int64[n]: how far each time lies below the watermark of the records before it; <= 0 if
+    on time. `clocks` has the partition's clock after each record, `before` is the one before them.
     """
     previous = np.empty_like(clocks)
     previous[:1] = before
@@ -29,20 +29,20 @@ def late_by(times: Int64s, clocks: Int64s, before: int, lateness: int) -> Int64s
 
 
 def tick_after(times: Int64s, every: int) -> Int64s:
-    """int64[n]: the first multiple of `every` that is greater than each time."""
+    """Return int64[n]: the first multiple of `every` that is greater than each time."""
     return (times // every + 1) * every
 
 
 def closing_tick(last_time: Times, span: int, every: int) -> Times:
-    """The first multiple of `every` whose window of `span` lies after `last_time`, of each; `span`
-    may be another length of silence.
+    """Return for each `last_time` the first multiple of `every` whose window of `span` begins after
+    it; `span` may also be a length of silence.
     """
     return (last_time + span) // every * every + every
 
 
 @kernel
 def group_rows(groups: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    """Rows by group, in their order within it: a counting sort, O(n + count).
+    """Return the rows by group, in their order within it: a counting sort, O(n + count).
 
     `groups` int64[n] with values in [0, count). Returns (order int64[n], starts int64[count + 1]):
     the rows of group g are order[starts[g]:starts[g + 1]].

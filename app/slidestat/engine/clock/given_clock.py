@@ -10,14 +10,14 @@ Int64s = npt.NDArray[np.int64]
 
 
 class GivenClock(EventClock):
-    """Says what it is given: to be read where some records of a partition are, but not all."""
+    """A clock that is set from outside, for a reader of some records of a partition only."""
 
     def __init__(self, lateness: int) -> None:
         super().__init__(Checkpoint(next_offset=0), lateness)
         self._given = np.empty(0, np.int64)
 
     def give(self, clocks: Int64s) -> None:
-        """The clock after each of the records that are read next, int64[n]."""
+        """Set the clock after each of the records that are read next, int64[n]."""
         self._given = clocks
 
     def read(self, offsets: Int64s, times: Int64s) -> Reading:  # noqa: ARG002  # It is known.

@@ -17,8 +17,8 @@ _NONE = np.empty(0, np.int64)
 
 
 class BinaryColumn(Sequence[bytes | None]):
-    """n byte strings: `buffer` uint8, and for each where it begins there and ends, `starts` and
-    `ends` int64[n]. None begins at 0 and ends at -1.
+    """A column of n byte strings: string i is `buffer[starts[i]:ends[i]]`, with `buffer` uint8,
+    `starts` and `ends` int64[n]. None begins at 0 and ends at -1.
 
     Python bytes are made of what is asked for alone, and keep nothing of the buffer alive.
     """
@@ -33,8 +33,8 @@ class BinaryColumn(Sequence[bytes | None]):
 
     @classmethod
     def of(cls, values: Sequence[bytes | None] | pa.Array) -> "BinaryColumn":
-        """The column of these byte strings, a list's or an Arrow array's, whose bytes are not
-        copied; a column is itself.
+        """Return the column of these byte strings, from a list or an Arrow array, whose bytes are
+        not copied; a column is returned as it is.
         """
         if isinstance(values, BinaryColumn):
             return values
@@ -54,8 +54,8 @@ class BinaryColumn(Sequence[bytes | None]):
 
     @classmethod
     def joined(cls, parts: Sequence["BinaryColumn"]) -> "BinaryColumn":
-        """The strings of the parts, one after another; of each buffer is copied what lies between
-        the first and the last byte that belongs to one.
+        """Return the strings of the parts, one after another. Of each buffer the part from the
+        first to the last byte in use is copied.
         """
         if len(parts) == 1:
             return parts[0]
@@ -92,21 +92,21 @@ class BinaryColumn(Sequence[bytes | None]):
             yield data[start:end].tobytes() if start <= end else None
 
     def size(self) -> int:
-        """How many bytes the strings have."""
+        """Return the bytes of all strings together."""
         return int(np.maximum(self.ends - self.starts, 0).sum())
 
     def take(self, rows: Int64s) -> "BinaryColumn":
-        """The strings of these rows, in their order."""
+        """Return the strings of these rows, in their order."""
         return BinaryColumn(self.buffer, self.starts[rows], self.ends[rows])
 
     def as_arrow(self) -> pa.Array:
-        """The same as an Arrow array that has its bytes alone."""
+        """Return the column as an Arrow array with a buffer of its own bytes only."""
         sorts = np.where(self.starts <= self.ends, TEXT, NOTHING).astype(np.uint8)
         return arrow_of_spans(pa.large_binary(), self.buffer, sorts, self.starts, self.ends)
 
     def as_arrow_view(self) -> pa.Array:
-        """The same, over the buffer itself where the strings lie there one after another: nothing
-        is copied, and all of the buffer is kept alive.
+        """Return the column as an Arrow array over the buffer itself, where the strings follow each
+        other in it: nothing is copied, and all of the buffer is kept alive.
         """
         count = len(self)
         if not count or _has_gaps(self.starts, self.ends):
@@ -117,7 +117,7 @@ class BinaryColumn(Sequence[bytes | None]):
 
 
 def _has_gaps(starts: Int64s, ends: Int64s) -> bool:
-    """Whether the strings do not follow each other in the buffer, or some are None."""
+    """Return whether the strings do not follow each other in the buffer, or some are None."""
     return bool(np.any(starts > ends) or np.any(starts[1:] != ends[:-1]))
 
 

@@ -42,8 +42,8 @@ class ComputedColumns(NamedTuple):
 
 
 class ComputedFields:
-    """Computes the computed fields of a topology. An operator over two numbers costs about 10 ns an
-    event.
+    """The evaluator of a topology's computed fields. An operator over two numbers costs about 10 ns
+    an event.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -95,7 +95,7 @@ def _numbers_of(values: pa.Array) -> Float64s:
 
 
 def _items_of(field: ComputedField, values: Computed, errors: Errors) -> list[str | None]:
-    """The items; one that is too long, or rounded, is an error from then on."""
+    """Return the items; one that is too long, or rounded, becomes an error."""
     found = _texts(values)
     for place, text in enumerate(found):
         if field.sort is Sort.NUMBER and text == _ROUNDED:
@@ -108,7 +108,7 @@ def _items_of(field: ComputedField, values: Computed, errors: Errors) -> list[st
 
 
 def _keys_of(field: ComputedField, values: Computed, errors: Errors) -> list[str]:
-    """The keys; what is none is an error from then on."""
+    """Return the keys; a value that is no key becomes an error."""
     found = _texts(values)
     for place, text in enumerate(found):
         error = _key_error(text, field.sort)
@@ -130,8 +130,8 @@ def _key_error(text: str | None, sort: Sort) -> str:
 
 
 def _texts(values: Computed) -> list[str | None]:
-    """Texts as they are, numbers and truth values as in JSON, whole numbers as such; `_ROUNDED` for
-    a number that may be another one.
+    """Return texts unchanged, numbers and truth values as in JSON, whole numbers without a
+    fraction; `_ROUNDED` for a number that may have been rounded.
     """
     listed: list[Any] = values.values.to_pylist()
     if pa.types.is_floating(values.values.type):

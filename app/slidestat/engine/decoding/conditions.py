@@ -16,8 +16,9 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Judged(NamedTuple):
-    """Of n events: bool[n] which are counted, why some cannot be told, by their places; and which
-    of them each of the topology's `columns.conditions` holds for.
+    """The outcome of conditions for n events: bool[n] which are counted; errors by row for events
+    whose condition cannot be computed; and, for each of the topology's `columns.conditions`,
+    bool[n] where it holds.
     """
 
     counted: Bools

@@ -35,7 +35,7 @@ _NOT_READABLE = {
 
 
 def fastest_reader(topology: Topology, schemas: SourceSchemas | None = None) -> RecordReader:
-    """The reader of a topology's records that takes least time; `schemas` are theirs."""
+    """Return the fastest reader of a topology's records; `schemas` are those of the records."""
     by_structs, plan = StructReader(topology), ScanPlan.of(topology)
     json = by_structs if plan is None else ScanReader(topology, plan, by_structs)
     if topology.source_format == "json":
@@ -45,14 +45,14 @@ def fastest_reader(topology: Topology, schemas: SourceSchemas | None = None) -> 
 
 
 def as_made_up(topology: Topology) -> Topology:
-    """The topology by which events are read that are made up for it: in JSON, and as if computed
-    fields were in them.
+    """Return the topology that reads events made up for it: as JSON, with computed fields as if
+    they were in the records.
     """
     return replace(topology, source_format="json", source_schema="", source_message="", computed=())
 
 
 class EventDecoder:
-    """Reads a topology's events. About 0.2 microseconds an event whose record is plain."""
+    """A decoder of a topology's events. About 0.2 microseconds an event whose record is plain."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class EventDecoder:
         reader: RecordReader | None = None,
         schemas: SourceSchemas | None = None,
     ) -> None:
-        """`reader` is the fastest one, unless another is given; `schemas` are those of the source's
-        records, if the topology reads any.
+        """Create the decoder; `reader` is the fastest one by default; `schemas` are those of the
+        source's records, if the topology reads any.
         """
         self._reader = reader or fastest_reader(topology, schemas)
         self._schemas = schemas
@@ -95,7 +95,8 @@ class EventDecoder:
         keys: Sequence[bytes | None] = (),
         timestamps: npt.ArrayLike = (),
     ) -> EventColumns:
-        """Columns of the readable records and a refusal for each of the others; never raises.
+        """Return the columns of the readable records and a refusal for each of the others; never
+        raises.
 
         `keys` and `timestamps` are those of the records, for a topology that reads them.
         """
@@ -142,7 +143,7 @@ class EventDecoder:
     def _keys(
         self, read: FieldColumns, keys: Sequence[bytes | None], errors: dict[int, Refusal]
     ) -> pa.Array:
-        """The events' keys; `errors` gets those of the records' own."""
+        """Return the events' keys; errors of the records' own keys are added to `errors`."""
         if read.keys is not None:
             for place in _too_long(read.keys, MAX_KEY_LENGTH):
                 detail = f"{self._key_name}: it has more than {MAX_KEY_LENGTH} digits"
@@ -165,8 +166,8 @@ class EventDecoder:
     def _computed_errors(
         self, read: FieldColumns, columns: EventColumns
     ) -> Iterator[tuple[int, Reason, str]]:
-        """The places of events without a value in a computed field that somebody takes of them, and
-        why.
+        """Yield the place and the reason of each event without a value in a computed field that is
+        used for it.
         """
         for path, errors in read.errors.items():
             taken = np.ones(len(read.rows), bool)
@@ -186,7 +187,7 @@ class EventDecoder:
         judged: Judged,
         passed_over: Sequence[int],
     ) -> EventColumns:
-        """The events that are counted; numbers that nobody takes in are none."""
+        """Return the events that are counted; numbers that no statistic takes in become NaN."""
         rows = columns.rows
         for place, detail in judged.errors.items():
             errors[place] = Refusal(int(rows[place]), Reason.NOT_COMPUTABLE, detail)
@@ -217,7 +218,7 @@ class EventDecoder:
     def _beyond(
         self, number: int, values: npt.NDArray[np.float64]
     ) -> Iterator[tuple[int, Reason, str]]:
-        """The places of values that a column cannot take, and why."""
+        """Yield the place and the reason of each value that a column cannot take."""
         column = self._number_columns[number]
         limits = column.limits or Limits()
         for place in np.flatnonzero((values < limits.least) | (values > limits.most)).tolist():
@@ -241,7 +242,7 @@ def _too_long(found: pa.Array, most: int) -> list[int]:
 
 
 def _key_text(key: bytes | None, *, may_be_framed: bool) -> tuple[str, str]:
-    """A record's own key as text, and what is wrong with it, if anything."""
+    """Return a record's own key as text, and what is wrong with it, "" if nothing."""
     if key is None:
         return "", "the record has no key"
     if may_be_framed and key.startswith(b"\0"):

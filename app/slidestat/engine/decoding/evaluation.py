@@ -81,7 +81,7 @@ class Evaluation:
         self._columns = columns
 
     def holds(self, condition: Node) -> tuple[Bools, Bools | None]:
-        """bool[rows]: where a condition is true, and where it cannot be told."""
+        """Return bool[rows] where a condition is true, and where it cannot be computed."""
         found = self.of(condition)
         return self._is(found.values, True), found.errors
 
@@ -95,7 +95,7 @@ class Evaluation:
         return Computed(column, found.errors, rests)
 
     def of(self, node: Node) -> Computed:
-        """The values of a part."""
+        """Return the values of a subexpression."""
         match node:
             case FieldValue(path):
                 return self._columns[path]
@@ -128,7 +128,7 @@ class Evaluation:
                 return self._plain(operator, operands)
 
     def _plain(self, operator: str, operands: Sequence[Node]) -> Computed:
-        """Of an operator that has a value where its operands have."""
+        """Return the values of an operator that has one wherever its operands do."""
         found = list(map(self.of, operands))
         values, errors = [one.values for one in found], _either(*(one.errors for one in found))
         match operator:
@@ -208,7 +208,7 @@ class Evaluation:
         return Computed(changed, result.errors, rests)
 
     def _rests(self, computed: Computed) -> Float64s:
-        """float64[rows]: the rests of numbers."""
+        """Return the rests of numbers, float64[rows]."""
         rests = 0.0 if computed.rests is None else computed.rests
         return np.full(self._rows, rests) if isinstance(rests, float) else rests
 
@@ -290,7 +290,7 @@ class Evaluation:
         return self._bools(pc.is_null(values))
 
     def _is(self, values: pa.Array | pa.Scalar, truth: bool) -> Bools:
-        """bool[rows]: where it is that, and not null."""
+        """Return bool[rows]: where a value is `truth`, and not null."""
         known = values.cast(pa.bool_())
         is_true = self._bools(pc.fill_null(known if truth else pc.invert(known), False))
         return is_true
@@ -339,13 +339,13 @@ def _compared(
 
 
 def doubles(values: npt.NDArray[np.float64]) -> pa.Array:
-    """Numbers, of which NaN is none."""
+    """Return numbers as a column with null for NaN."""
     nothing = np.isnan(values)
     return pa.array(values, mask=nothing) if nothing.any() else pa.array(values)
 
 
 def error_of(row: int, known: Expression, columns: Mapping[FieldPath, Computed]) -> str:
-    """Why an expression has no value in a row; `columns` has its fields."""
+    """Return the reason why an expression has no value in a row; `columns` has its fields."""
     for path, sort in known.fields:
         errors = columns[path].errors
         if errors is not None and errors[row]:
@@ -367,8 +367,8 @@ def _alike(
     kind: pa.DataType | None = None,
     untyped: pa.DataType | None = None,
 ) -> list[pa.Array | pa.Scalar]:
-    """The values as of one type: NULL on its own has none, and is `untyped`, or a truth value,
-    where nothing else is said.
+    """Return the values as of one type. NULL on its own has none: it is `untyped`, or a truth
+    value, where no other value and no `kind` decides.
     """
     known = (value.type for value in values if not pa.types.is_null(value.type))
     wanted = kind or next(known, untyped or pa.bool_())
@@ -406,7 +406,7 @@ def _like(values: pa.Array | pa.Scalar, pattern: Literal, escape: Literal) -> pa
 
 
 def _regular(pattern: str, escape: str) -> str:
-    """The pattern of a like as a regular expression."""
+    """Return the pattern of a LIKE as a regular expression."""
     wanted, is_escaped = "", False
     for character in pattern:
         if is_escaped or character not in ("%", "_", escape):

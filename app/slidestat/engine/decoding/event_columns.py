@@ -68,7 +68,7 @@ def refuse_future(columns: EventColumns, timestamps: npt.ArrayLike, ahead: int) 
 def _ahead(
     times: npt.NDArray[np.int64], stamps: npt.NDArray[np.int64], ahead: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """By how much times lie after their timestamps, and for which it is too much."""
+    """Return by how much times lie after their timestamps, and where that is too much."""
     by = times - stamps
     return by, (by > ahead) & (stamps > 0)
 
@@ -78,7 +78,7 @@ def without(
     errors: Mapping[int, Refusal],
     others: Sequence[int] | npt.NDArray[np.int64] = (),
 ) -> EventColumns:
-    """The columns without the events at the places of `errors`, which are refused, and at
+    """Return the columns without the events at the places of `errors`, which are refused, and at
     `others`.
     """
     kept = np.ones(len(columns.rows), bool)

@@ -43,17 +43,17 @@ class FieldColumns:
 
 
 class RecordReader(Protocol):
-    """Reads records field by field."""
+    """A reader of records, field by field."""
 
     def read(self, records: Sequence[bytes | None]) -> FieldColumns:
-        """The fields of the records that can be read, and what is wrong with the others; never
+        """Return the fields of the readable records and a refusal for each of the others; never
         raises.
         """
         ...
 
 
 class Interleaving:
-    """Puts columns of two groups of records in order of the records' `rows` int64[m]."""
+    """A merge of the columns of two groups of records, in order of the records' `rows` int64[m]."""
 
     def __init__(self, first: Int64s, second: Int64s) -> None:
         both = np.concatenate((first, second))
@@ -70,7 +70,7 @@ class Interleaving:
 
 
 def interleaved(first: FieldColumns, second: FieldColumns) -> FieldColumns:
-    """The records of both, in order of their rows."""
+    """Return the records of both, in order of their rows."""
     both = Interleaving(first.rows, second.rows)
     judged = None
     if first.judged is not None and second.judged is not None:

@@ -20,8 +20,8 @@ Column = Any
 
 
 class LackedFields:
-    """Counts the fields that events of a topology lack. A nanosecond a number, where nothing is
-    lacked.
+    """A counter of the fields that events of a topology lack. A nanosecond a number, where nothing
+    is lacked.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -49,8 +49,9 @@ class LackedFields:
         items: Sequence[Column],
         conditions: Sequence[Bools] | None = None,
     ) -> dict[str, Int64s]:
-        """The rows, rising, that each statistic leaves out, by its label; none that takes all.
-        Those that its condition leaves out are not among them, where `conditions` are given.
+        """Return, by its label, the rows in rising order that each statistic leaves out; no entry
+        for one that takes all. Those that its condition leaves out are not among them, where
+        `conditions` are given.
         """
         return self._left_out(self._absent(numbers, items), conditions)
 
@@ -75,7 +76,7 @@ class LackedFields:
     def of_no_use(
         self, numbers: Sequence[Column], items: Sequence[Column]
     ) -> Iterator[tuple[int, str]]:
-        """The rows that every statistic leaves out, and what they lack."""
+        """Yield the rows that every statistic leaves out, and the fields that they lack."""
         if not all(self._read_by.values()):
             return  # One reads times alone, and takes every event.
         absent = self._absent(numbers, items)
@@ -89,7 +90,7 @@ class LackedFields:
 
     @staticmethod
     def _absent(numbers: Sequence[Column], items: Sequence[Column]) -> dict[int, Bools]:
-        """Where the columns have nothing, by their places; none that are whole."""
+        """Return the masks of missing values by column; no entry for a column without any."""
         found: dict[int, Bools] = {}
         for place, column in enumerate((*numbers, *items)):
             mask = _nothing_in(column)

@@ -35,9 +35,9 @@ _OF_SORT = {Sort.NUMBER: float, Sort.TEXT: str, Sort.TRUTH: bool}
 
 
 def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.Struct]:
-    """A struct with the fields that `topology` reads, nested as they are in the records. What
-    statistics and conditions read is None where a record has null or nothing; a `lenient` one takes
-    anything in what conditions alone read.
+    """Return a struct with the fields that `topology` reads, nested as they are in the records.
+    What statistics and conditions read is None where a record has null or nothing; a `lenient` one
+    takes anything in what conditions alone read.
     """
     computed = topology.computed_fields
     types: dict[FieldPath, object] = {
@@ -65,7 +65,7 @@ def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.St
 
 
 def reads_key(topology: Topology) -> bool:
-    """Whether a key is read from the records."""
+    """Return whether a key is read from the records."""
     path = topology.key_path
     own = path is not None and path not in topology.computed_fields
     return own and not topology.publishes_partitions
@@ -91,8 +91,8 @@ def condition_paths(topology: Topology) -> list[FieldPath]:
 def struct_of(
     types: Mapping[FieldPath, object], optional: Collection[FieldPath] = ()
 ) -> type[msgspec.Struct]:
-    """A struct with a field of the given type at each path; those that are `optional`, and objects
-    with nothing but such fields, are None where they are null or not there.
+    """Return a struct with a field of the given type at each path. Those that are `optional`, and
+    objects with only such fields, are None where they are null or missing.
     """
     tree: _Tree = {}
     for path, leaf in types.items():
@@ -101,7 +101,7 @@ def struct_of(
 
 
 def attributes(struct: type[msgspec.Struct], path: FieldPath) -> list[str]:
-    """How the field at `path` is called in such a struct, after what is around it."""
+    """Return the attribute names that lead to the field at `path` in such a struct."""
     return [field.name for field in _fields_along(struct, path)]
 
 
@@ -122,7 +122,7 @@ def blank(event: Any, names: Sequence[str]) -> None:
 
 
 def _fields_along(struct: type[msgspec.Struct], path: FieldPath) -> list[msgspec.structs.FieldInfo]:
-    """The fields of such a struct, and of those in it, that lead to the one at `path`."""
+    """Return the fields of such a struct, and of those in it, that lead to the one at `path`."""
     found: list[msgspec.structs.FieldInfo] = []
     current: Any = struct
     for name in path:
@@ -141,7 +141,7 @@ def _plant(tree: _Tree, path: FieldPath, leaf: object) -> None:
 def _struct(
     tree: _Tree, above: FieldPath, optional: frozenset[FieldPath]
 ) -> tuple[type[msgspec.Struct], bool]:
-    """The struct of what lies below a path, and whether all of it is optional."""
+    """Return the struct of the fields below a path, and whether all of it is optional."""
     names = {f"f{i}": name for i, name in enumerate(tree)}
     fields: list[Any] = []
     is_optional = True
@@ -164,7 +164,7 @@ def _is_optional(kind: object) -> bool:
 
 
 def _present(kind: Any) -> Any:
-    """The type of an object that is there."""
+    """Return the type of an object without None."""
     return next(k for k in get_args(kind) if k is not type(None)) if _is_optional(kind) else kind
 
 

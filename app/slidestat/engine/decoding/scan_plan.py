@@ -67,7 +67,7 @@ class ScanPlan:
     places: dict[FieldPath, int]
 
     def room(self, records: int) -> Found:
-        """Room for what so many records have."""
+        """Return empty arrays for the fields of a number of records."""
         shape = (len(self.places), records)
         return Found(
             is_plain=np.empty(records, bool),
@@ -78,8 +78,8 @@ class ScanPlan:
 
     @classmethod
     def of(cls, topology: Topology) -> "ScanPlan | None":
-        """The plan of a topology; None if its records have more than kernels can look for: times as
-        texts, or too many fields.
+        """Return the plan of a topology; None if its records have more than kernels can look for:
+        times as texts, or too many fields.
         """
         if topology.time_path is not None and topology.times.is_text:
             return None
@@ -92,7 +92,7 @@ class ScanPlan:
 
 
 def _sought(topology: Topology) -> dict[FieldPath, Sought]:
-    """The fields that a topology reads; what each takes suits all who read it."""
+    """Return the fields that a topology reads; each takes what suits all its readers."""
     found: dict[FieldPath, Sought] = {}
     key, time = topology.key_path, topology.time_path
     if time is not None:
@@ -183,7 +183,9 @@ def _planned(sought: dict[FieldPath, Sought]) -> ScanPlan:
 
 
 def _object(path: FieldPath, sought: dict[FieldPath, Sought]) -> Sought:
-    """An object on the way to fields: it may lack, or be null, where all of them may."""
+    """Return the requirement for an object on the way to fields: it may be missing, or null, where
+    all of them may.
+    """
     is_required = any(
         field.is_required for other, field in sought.items() if other[: len(path)] == path
     )

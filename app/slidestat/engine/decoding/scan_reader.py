@@ -39,7 +39,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class ScanReader:
-    """Reads a topology's records, those that are not plain by `others`."""
+    """A reader of a topology's records; `others` reads those that are not plain."""
 
     # Smaller batches are for the others, too: one costs 70 us here, however few its records are.
     FEWEST = 300
@@ -57,7 +57,7 @@ class ScanReader:
         self._read_numbers = [p for p in self._numbers if p not in topology.computed_fields]
 
     def read(self, records: Sequence[bytes | None]) -> FieldColumns:
-        """Fields of all records; cost: 0.17 microseconds for a plain one of 55 bytes."""
+        """Return the fields of all records; cost: 0.17 microseconds for a plain one of 55 bytes."""
         if len(records) < self.FEWEST:
             return self._others.read(records)
         column = BinaryColumn.of(records)
@@ -132,15 +132,17 @@ class _Fields:
             check_texts(self._buffer, is_plain, sorts, starts, ends, *sought.characters)
 
     def numbers(self, path: FieldPath) -> Float64s | Int64s:
-        """Numbers, int64 where those alone are taken; else NaN where there is none."""
+        """Return the numbers at a path: int64 if the field takes only whole ones, else float64 with
+        NaN where there is none.
+        """
         return self._numbers[path]
 
     def doubles(self, path: FieldPath) -> Float64s:
-        """Numbers, NaN where there is none."""
+        """Return the numbers at a path as float64, NaN where there is none."""
         return self._numbers[path].astype(np.float64, copy=False)
 
     def texts(self, path: FieldPath) -> pa.Array:
-        """Texts, null where there is none."""
+        """Return the texts at a path, null where there is none."""
         place = self._places[path]
         sorts, starts, ends = self._sorts[place], self._starts[place], self._ends[place]
         return arrow_of_spans(pa.large_string(), self._buffer, sorts, starts, ends)

@@ -24,7 +24,9 @@ class AddedFigures:
     """The figures of a topology's statistics that were added."""
 
     def __init__(self, topology: Topology, starts: Mapping[str, int]) -> None:
-        """`starts` are from when on figures are counted, by their names; of others always."""
+        """Create the marks; `starts` maps names of added figures to the times from which they are
+        counted.
+        """
         self._starts = starts
         # Once in an emission: it tells of the span, or of all events.
         span = topology.span_length
@@ -66,7 +68,7 @@ class AddedFigures:
         return bool(self._starts)
 
     def whole_from(self, figure: Figure | ValueRank) -> int:
-        """From which window end on a figure is of all of its window."""
+        """Return the first window end at which a figure covers its whole window."""
         start = self._starts.get(figure.statistic)
         if start is None:
             return WHOLE
@@ -75,7 +77,9 @@ class AddedFigures:
         return NEVER_WHOLE if length is None else start + length
 
     def statistics(self) -> list[AddedStatistic]:
-        """Each that was added, with the first window end at which all of its figures are whole."""
+        """Return each statistic that was added, with the first window end at which all of its
+        figures cover their windows.
+        """
         found = []
         for label, start in self._starts.items():
             longest = self._spans.get(label, self._longest)
@@ -85,8 +89,8 @@ class AddedFigures:
         return found
 
     def marked(self, figures: Sequence[_T], end: int) -> list[_T]:
-        """The figures, or ranks, of windows that end at `end`; those that are not whole say since
-        when they are counted.
+        """Return the figures, or ranks, of windows that end at `end`, with the start of counting in
+        those that do not cover their window.
         """
         return [
             figure
@@ -96,9 +100,11 @@ class AddedFigures:
         ]
 
     def all_marked(self, figures: Sequence[Figure], end: int) -> list[Figure]:
-        """All figures of windows that end at `end`, in the order of an emission, as `marked` has
-        them. A list of items that is not whole, and has none, is a figure without an item: else
-        nothing would say so.
+        """Return all figures of windows that end at `end`, in the order of an emission, as `marked`
+        has them.
+
+        A list of items that does not cover its window, and has no items, becomes a figure without
+        an item, which carries the mark.
         """
         found = self.marked(figures, end)
         if not self._lists:
@@ -113,7 +119,9 @@ class AddedFigures:
         return self._places[figure.statistic], figure.window_ms or figure.window_events or 0
 
     def stages(self, ends: Int64s) -> Int64s:
-        """int64[n]: equal numbers for window ends at which the same figures are whole."""
+        """Return int64[n]: equal numbers for window ends at which the same figures cover their
+        windows.
+        """
         return np.searchsorted(self._edges, ends, side="right")
 
 

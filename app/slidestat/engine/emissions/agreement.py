@@ -124,21 +124,21 @@ def _cut(table: Float64s, small: _Place, large: _Place) -> None:
 
 
 def _raise(figures: Float64s, lowers: Float64s) -> None:
-    """No figure is below `lowers`."""
+    """Raise estimates and lower bounds to at least `lowers`."""
     for number in (_ESTIMATE, _LOWER):
         numbers = figures[..., number]
         np.copyto(numbers, lowers, where=lowers > numbers)
 
 
 def _lower(figures: Float64s, uppers: Float64s) -> None:
-    """No figure is above `uppers`."""
+    """Lower estimates and upper bounds to at most `uppers`."""
     for number in (_ESTIMATE, _UPPER):
         numbers = figures[..., number]
         np.copyto(numbers, uppers, where=uppers < numbers)
 
 
 def _order(table: Float64s, small: _Place, large: _Place) -> None:
-    """Order the estimates of figures of which all `small` ones are at most the `large` ones.
+    """Order the estimates of two series so that no `small` one is above a `large` one.
 
     One of the two is an extreme, with one figure in each window, and no absolute error.
     """
@@ -160,7 +160,9 @@ def _error(place: _Place) -> tuple[float, float]:
 
 
 def _outweighs(figures: Float64s, own: Promise, other: Promise) -> npt.NDArray[np.bool_]:
-    """Where the larger relative error of `figures` makes up for the other's absolute error."""
+    """Return where the larger relative error of `figures` makes up for the other's absolute
+    error.
+    """
     lower, upper = figures[..., _LOWER], figures[..., _UPPER]
     magnitude = np.where(lower * upper > 0, np.minimum(np.abs(lower), np.abs(upper)), 0.0)
     spare: Float64s = (own.relative_error - other.relative_error) * magnitude

@@ -45,7 +45,7 @@ class AvroCodec(OutputRegistry, OneRecord):
     """
 
     def __init__(self, topic: str, registry: str, emission: type[Emission] = Emission) -> None:
-        """As of a registry; `emission` is the version that is written."""
+        """Create the codec with a registry; `emission` is the version that is written."""
         super().__init__("Avro", topic, registry)
         self._emission = emission
         self._serialize = AvroSerializer(self._client, emission_schema(emission), _fields, _NAMING)
@@ -60,13 +60,13 @@ class AvroCodec(OutputRegistry, OneRecord):
         self.encode(self._emission("", "", 0, [], "", 0, 0))
 
     def encode(self, emission: Emission) -> bytes:
-        """The framed bytes of an emission."""
+        """Return the framed bytes of an emission."""
         with self._asking():
             return cast(bytes, self._serialize(emission, self._context))
 
     def decode(self, value: bytes) -> Emission:
-        """The emission of framed bytes, also if another version of it wrote them; raises
-        NotAnEmissionError for others, SlidestatError if the registry does not answer.
+        """Return the emission of framed bytes, also if another version of it wrote them. Raises
+        NotAnEmissionError for other bytes, SlidestatError if the registry does not answer.
         """
         try:
             with self._asking():
@@ -88,12 +88,14 @@ class AvroCodec(OutputRegistry, OneRecord):
 
 
 class RowWriter(OutputRegistry):
-    """Writes rows in Avro in Confluent's framing, by the `schema` of their columns, which is
+    """A writer of rows in Avro in Confluent's framing, by the `schema` of their columns, which is
     registered at once, under the topic's subject.
     """
 
     def __init__(self, topic: str, registry: str, schema: str) -> None:
-        """As of a registry; raises SlidestatError if it does not take the schema."""
+        """Create the writer with a registry; raises SlidestatError if it does not take the
+        schema.
+        """
         super().__init__("Avro", topic, registry)
         self._serialize = AvroSerializer(self._client, schema, conf=_NAMING)
         with self._asking():
@@ -101,7 +103,7 @@ class RowWriter(OutputRegistry):
             self._client.register_schema(subject, Schema(schema, "AVRO"), normalize_schemas=False)
 
     def write(self, row: dict[str, Any]) -> bytes:
-        """The framed bytes of a row."""
+        """Return the framed bytes of a row."""
         plain = {
             name: None if isinstance(value, float) and not isfinite(value) else value
             for name, value in row.items()

@@ -43,7 +43,9 @@ _MOST_TEXTS = 8
 
 
 class FigureTable:
-    """Turns the answers of a topology's synopses into the figures of its statistics."""
+    """A table that makes the figures of a topology's statistics from the answers of its
+    synopses.
+    """
 
     def __init__(
         self,
@@ -51,8 +53,8 @@ class FigureTable:
         windows: Sequence[int],
         starts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`starts` are from when on figures that were added are counted, by their names: they need
-        not agree with those of other events.
+        """Create the table; `starts` maps names of added figures to the times from which they are
+        counted: they need not agree with figures of other events.
         """
         self._numbers = _Numbers(np.array(windows, np.float64))
         # In the order of the statistics: which of the numbers, or the lists that stand there.
@@ -90,7 +92,7 @@ class FigureTable:
         return self._numbers
 
     def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
-        """The figures of each query; `answered` are those of each runner."""
+        """Return the figures of each query; `answered` are the answers of each runner."""
         numbers = self._numbers.rows(answered) if self._numbers else []
         if self.numbers is not None:
             return numbers
@@ -134,11 +136,11 @@ class _Numbers:
         return len(self._templates)
 
     def models(self) -> list[Figure]:
-        """The figures of an answer, without their numbers."""
+        """Return the figures of an answer, without their numbers."""
         return [Figure(label, None, None, None, *tail) for label, tail in self._templates]
 
     def table(self, answered: Mapping[Runner, Answered]) -> Float64s:
-        """float64[queries, figures, 3]: estimates, lowers and uppers."""
+        """Return float64[queries, figures, 3]: estimates, lowers and uppers."""
         tables = []
         for statistic, runner in self._statistics:
             numbers = statistic.numbers(answered[runner].answers, self._windows)
@@ -149,7 +151,7 @@ class _Numbers:
         return table
 
     def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
-        """The figures of each query."""
+        """Return the figures of each query."""
         templates = self._templates
         return [
             [
@@ -184,7 +186,7 @@ class _Lists:
 
 
 class EmissionEncoder:
-    """Writes the emissions of one source partition."""
+    """A writer of the emissions of one source partition."""
 
     def __init__(
         self,
@@ -194,7 +196,9 @@ class EmissionEncoder:
         codec: EmissionWriter,
         starts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`starts` are from when on figures that were added are counted, by their names."""
+        """Create the encoder; `starts` maps names of added figures to the times from which they are
+        counted.
+        """
         self._topology = topology.name
         self._added = AddedFigures(topology, starts)
         self._source = (topic, partition)
@@ -212,7 +216,9 @@ class EmissionEncoder:
         self._longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
 
     def figures(self, answered: Mapping[Runner, Answered]) -> npt.NDArray[Any]:
-        """The figures of each query, as `encode` takes them: float64[n, figures, 3], or n lists."""
+        """Return the figures of each query, as `encode` takes them: float64[n, figures, 3], or n
+        lists.
+        """
         if self._numbers:
             return self._numbers.table(answered)
         rows = self._figures.rows(answered)
@@ -224,8 +230,8 @@ class EmissionEncoder:
     def encode(
         self, answers: PlacedAnswers, *, provisional: bool, loss: Loss | None
     ) -> OutputRecords:
-        """The records of answers, in their order; those whose windows may lack what `loss` tells of
-        say so.
+        """Return the records of answers, in their order; those whose windows may lack records of
+        `loss` are marked.
         """
         return OutputRecords.joined(
             [
@@ -257,8 +263,8 @@ class EmissionEncoder:
     def _parts(
         self, ticks: Int64s, loss: Loss | None
     ) -> Iterator[tuple[int, int, LostRecords | None]]:
-        """Runs of answers that lack lost records, or lack none, and of which the same figures are
-        whole: the first, the one behind the last, and what they lack.
+        """Yield runs of answers that lack the same lost records, and in which the same figures
+        cover their windows: start, end, and the lost records.
         """
         if not len(ticks):
             return
@@ -275,7 +281,7 @@ class EmissionEncoder:
             yield start, end, lost if concerned[start] else None
 
     def _text(self, provisional: bool, lost: LostRecords | None, end: int) -> EmissionText:
-        """That of emissions at the window end `end`, and others of its stage."""
+        """Return the text of emissions at the window end `end`, and others of its stage."""
         kind = provisional, lost, int(self._added.stages(np.array([end]))[0])
         text = self._texts.get(kind)
         if text is None:

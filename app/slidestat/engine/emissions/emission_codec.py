@@ -10,29 +10,29 @@ from slidestat.schemas.sequence import decode_emission
 
 
 class NotAnEmissionError(Exception):
-    """These bytes are no emission."""
+    """An error of bytes that are no emission."""
 
 
 class EmissionWriter(Protocol):
-    """Writes emissions as records of the output topic."""
+    """A writer of emissions as records of the output topic."""
 
     def records(self, emission: Emission) -> Iterable[tuple[bytes, bytes]]:
-        """Their Kafka keys and values; the same ones whenever it is asked."""
+        """Return the Kafka keys and values of an emission; the same ones at each call."""
 
     def of_added(self, labels: Collection[str]) -> "EmissionWriter":
-        """One for emissions in which the statistics with these labels may not be of all of their
-        windows. Raises SlidestatError where a registry does not take their schema.
+        """Return a writer for emissions in which the statistics with these labels may not cover
+        their windows. Raises SlidestatError where a registry does not take their schema.
         """
 
 
 class EmissionCodec(EmissionWriter, Protocol):
-    """Writes emissions as one record each, and reads them."""
+    """A codec that writes emissions as one record each, and reads them."""
 
     def encode(self, emission: Emission) -> bytes:
-        """The bytes of an emission; the same ones whenever it is asked."""
+        """Return the bytes of an emission; the same ones at each call."""
 
     def decode(self, value: bytes) -> Emission:
-        """The emission of some bytes; raises NotAnEmissionError for others."""
+        """Return the emission of some bytes; raises NotAnEmissionError for others."""
 
 
 class OneRecord:
@@ -41,23 +41,23 @@ class OneRecord:
     encode: Callable[[Emission], bytes]
 
     def records(self, emission: Emission) -> Iterable[tuple[bytes, bytes]]:
-        """The record, under the key of the emission."""
+        """Return the one record of an emission, under its key."""
         key = emission_key(emission.topology, emission.key, emission.window_end_ms)
         return [(key, self.encode(emission))]
 
     def of_added(self, _labels: Collection[str]) -> Self:
-        """Itself: each figure says since when it is counted."""
+        """Return itself: each figure has a field for the time from which it is counted."""
         return self
 
 
 class JsonCodec(OneRecord):
-    """JSON as in schemas/json; reads both versions."""
+    """A codec for JSON as in schemas/json; it reads both versions."""
 
     def __init__(self) -> None:
         self.encode = msgspec.json.Encoder().encode
 
     def decode(self, value: bytes) -> Emission:
-        """The emission of its JSON; raises NotAnEmissionError for other bytes."""
+        """Return the emission of its JSON; raises NotAnEmissionError for other bytes."""
         try:
             return decode_emission(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -67,9 +67,9 @@ class EmissionText:
         numbers: Float64s,
         source_offsets: Int64s,
     ) -> OutputRecords:
-        """The records of n emissions: `names` are the keys, `groups` int64[n] the place of each
-        emission's there; `numbers` float64[n, figures, 3] are estimates, lowers and uppers, NaN for
-        what does not exist.
+        """Return the records of n emissions: `names` are the keys, `groups` int64[n] the place of
+        each emission's there; `numbers` float64[n, figures, 3] are estimates, lowers and uppers,
+        NaN for missing ones.
         """
         count = len(groups)
         encoded = list(map(_encode, names))

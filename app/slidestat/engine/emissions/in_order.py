@@ -18,7 +18,7 @@ LAST: Place = (2**63 - 1, "")
 
 
 class Outputs(NamedTuple):
-    """Emissions, and changes of alerts, to be said in one go."""
+    """A batch of emissions and of alert changes."""
 
     emissions: OutputRecords
     alerts: list[AlertRecord]
@@ -27,9 +27,9 @@ class Outputs(NamedTuple):
 def in_order(
     write: Callable[[PlacedAnswers], OutputRecords], *sources: Iterator[Given]
 ) -> Iterator[Outputs]:
-    """The answers of all sources in the order of their places, each written as soon as no other can
-    come before it. One source is asked at a time; after each come outputs, maybe none, or several
-    where there are many.
+    """Yield the answers of all sources in the order of their places, each written as soon as no
+    other can come before it. One source is asked at a time; after each come outputs, maybe none, or
+    several where there are many.
     """
     ends = [_FIRST] * len(sources)
     held: list[PlacedAnswers] = []

@@ -42,7 +42,7 @@ _ZERO, _POINT, _MINUS = np.uint8(ord("0")), np.uint8(ord(".")), np.uint8(ord("-"
 
 
 def _decimals(quarters: int) -> Int64s:
-    """For each -q the most n with 10^-n <= quarters / 4 2^q."""
+    """Return for each -q the most n with 10^-n <= quarters / 4 2^q."""
     found = []
     for shift in range(_SHIFTS):
         n = 0
@@ -69,7 +69,9 @@ class OddTexts(NamedTuple):
 
 
 def odd_texts(numbers: Float64s) -> OddTexts:
-    """The texts of those of `numbers`, in their order, that `write_number` does not write."""
+    """Return the texts of those of `numbers`, in their order, that `write_number` does not
+    write.
+    """
     magnitudes = np.abs(numbers)
     is_odd = np.isfinite(magnitudes) & (magnitudes >= _MOST)
     is_odd |= (magnitudes > 0) & (magnitudes < _LEAST)
@@ -142,7 +144,9 @@ def _write_decimal(magnitude: float, bits: np.uint64, out: Bytes, place: int) ->
 
 @borrowing_kernel
 def _shortest(mantissa: np.uint64, shift: np.uint64, decimals: int, is_power: bool) -> np.uint64:
-    """The digits of the shortest decimal of so many places that reads back, the nearest of them."""
+    """Return the digits of the shortest decimal with so many places that reads back as the number;
+    of several, the nearest.
+    """
     centre = mantissa * _4
     value = _scaled(centre, shift, decimals)
     below = _scaled(centre - (_1 if is_power else _2), shift, decimals)
@@ -165,7 +169,7 @@ def _shortest(mantissa: np.uint64, shift: np.uint64, decimals: int, is_power: bo
 
 @borrowing_kernel
 def _scaled(quarters: np.uint64, shift: np.uint64, decimals: int) -> np.uint64:
-    """quarters 10^decimals 2^-shift; its last bit is set as well where it was cut off."""
+    """Return quarters 10^decimals 2^-shift; its last bit is set as well where it was cut off."""
     factor = _POWERS_LOW[decimals]
     low, high = quarters & _LOW, quarters >> _32
     factor_low, factor_high = factor & _LOW, factor >> _32

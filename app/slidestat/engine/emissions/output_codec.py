@@ -25,7 +25,7 @@ _AVRO_MARK = b"\0"
 
 
 class AnyFormat:
-    """Reads emissions of either format; the registry is asked when the first in Avro comes."""
+    """A reader of emissions in either format; the registry is asked at the first one in Avro."""
 
     def __init__(self, registry: str) -> None:
         self._registry = registry
@@ -33,8 +33,8 @@ class AnyFormat:
         self._avro: AvroCodec | None = None
 
     def decode(self, value: bytes) -> Emission:
-        """The emission of a record's value; raises NotAnEmissionError for one that holds none, and
-        SlidestatError for Avro without a registry that answers.
+        """Return the emission of a record's value. Raises NotAnEmissionError for a value without
+        one, and SlidestatError for Avro without a registry that answers.
         """
         if not value.startswith(_AVRO_MARK):
             return self._json.decode(value)
@@ -44,7 +44,7 @@ class AnyFormat:
 
 
 def emission_writer(topology: Topology | Referee, registry: str) -> EmissionWriter:
-    """The writer of a topology's output: of its rows, or as `emission_codec`."""
+    """Return the writer of a topology's output: of its rows, or as `emission_codec`."""
     if isinstance(topology, Referee) or not topology.writes_rows:
         return emission_codec(topology, registry)
     return RowCodec(
@@ -74,8 +74,8 @@ def _row_writer(
 
 
 def emission_codec(topology: Topology | Referee, registry: str) -> EmissionCodec:
-    """The codec of a topology's emissions. For Avro, the schema is registered at once with the
-    registry at the address `registry`, under the subject `OUTPUT-TOPIC-value`; raises
+    """Return the codec of a topology's emissions. For Avro, the schema is registered at once with
+    the registry at the address `registry`, under the subject `OUTPUT-TOPIC-value`; raises
     SlidestatError if there is none, or it does not take the schema.
     """
     if topology.output_format == "json":
@@ -87,9 +87,9 @@ def emission_codec(topology: Topology | Referee, registry: str) -> EmissionCodec
 
 
 def avro_codec(topic: str, registry: str, emission: type[Emission] = Emission) -> "AvroCodec":
-    """Avro for the records of a topic, by the registry at that address, which is not asked yet;
-    `emission` is the version that is written.
-    Raises SlidestatError without one, and without the packages.
+    """Return the Avro codec for the records of a topic, by the registry at that address, which is
+    not asked yet; `emission` is the version that is written. Raises SlidestatError without one, and
+    without the packages.
     """
     codec: AvroCodec = _module("avro_codec", "Avro", "avro").AvroCodec(topic, registry, emission)
     return codec

@@ -58,7 +58,7 @@ class OutputRecords(Sequence[OutputRecord]):
 
     @classmethod
     def of(cls, records: Iterable[OutputRecord]) -> "OutputRecords":
-        """The columns of these records; columns are themselves."""
+        """Return the columns of these records; columns are returned as they are."""
         if isinstance(records, OutputRecords):
             return records
         rows = list(records)
@@ -67,7 +67,7 @@ class OutputRecords(Sequence[OutputRecord]):
 
     @classmethod
     def joined(cls, parts: Sequence["OutputRecords"]) -> "OutputRecords":
-        """The records of the parts, one after another."""
+        """Return the records of the parts, one after another."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -96,7 +96,7 @@ class OutputRecords(Sequence[OutputRecord]):
             yield key or b"", value or b"", end
 
     def take(self, rows: Int64s) -> "OutputRecords":
-        """The records of these rows, in their order."""
+        """Return the records of these rows, in their order."""
         return OutputRecords(self.keys.take(rows), self.values.take(rows), self.ends[rows])
 
 

@@ -22,8 +22,9 @@ class OutputRegistry:
     """A schema registry, and the framing for the records of a topic."""
 
     def __init__(self, what: str, topic: str, registry: str) -> None:
-        """`what` is the format. `registry` is its address, with a user and password in it if it
-        asks for them; "mock://" and a name is one in memory. Raises SlidestatError for no address.
+        """Create a client of the registry; `what` is the format. `registry` is its address, with a
+        user and password in it if it asks for them; "mock://" and a name is one in memory. Raises
+        SlidestatError for no address.
         """
         if not registry:
             raise SlidestatError(

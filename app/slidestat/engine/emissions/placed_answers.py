@@ -39,7 +39,9 @@ class PlacedAnswers:
 
     @classmethod
     def joined(cls, parts: Sequence["PlacedAnswers"]) -> "PlacedAnswers":
-        """The answers of all parts, in order; those of one place in the order of the parts."""
+        """Return the answers of all parts, in order; those of one place in the order of the
+        parts.
+        """
         parts = [part for part in parts if not part.is_empty]
         if len(parts) <= 1:
             return parts[0] if parts else NOTHING
@@ -60,7 +62,7 @@ class PlacedAnswers:
         return not (len(self.ticks) or self.alerts)
 
     def with_alerts(self, alerts: Sequence[PlacedAlert]) -> "PlacedAnswers":
-        """The same answers, with these alerts in any order."""
+        """Return the same answers, with these alerts in any order."""
         return replace(self, alerts=sorted(alerts, key=_place_of)) if alerts else self
 
     def keys(self) -> tuple[list[str], Int64s]:
@@ -71,21 +73,21 @@ class PlacedAnswers:
         return names, (np.cumsum(is_there) - 1)[self.ranks]
 
     def places(self) -> Iterator[Place]:
-        """The places of the answers."""
+        """Yield the places of the answers."""
         names = self.names
         for tick, rank in zip(self.ticks.tolist(), self.ranks.tolist(), strict=True):
             yield tick, names[rank]
 
     def where(self, wanted: Bools, alerts: Iterable[PlacedAlert]) -> "PlacedAnswers":
-        """The answers that are wanted, with these alerts."""
+        """Return the answers that are wanted, with these alerts."""
         return self._of(np.flatnonzero(wanted), list(alerts))
 
     def between(self, start: int, end: int) -> "PlacedAnswers":
-        """Some of the answers, without alerts; nothing is copied."""
+        """Return the answers from `start` up to `end`, without alerts; nothing is copied."""
         return self._of(slice(start, end), ())
 
     def split(self, end: Place) -> tuple["PlacedAnswers", "PlacedAnswers"]:
-        """Part the answers and alerts into those before a place, and the rest."""
+        """Split the answers and alerts into those before a place, and the rest."""
         tick, key = end
         first, last = np.searchsorted(self.ticks, tick), np.searchsorted(self.ticks, tick, "right")
         rank = bisect_left(self.names, key)
@@ -111,7 +113,9 @@ NOTHING = PlacedAnswers(_NONE, (), _NONE, _NONE, _NONE)
 
 
 def newest(parts: Sequence[PlacedAnswers]) -> PlacedAnswers:
-    """The answers of all parts, in order; where several have some of one place, of the last one."""
+    """Return the answers of all parts, in order; where several parts have answers of one place,
+    those of the last part.
+    """
     last: dict[Place, int] = {}
     for number, part in enumerate(parts):
         last.update(dict.fromkeys(part.places(), number))
@@ -132,7 +136,7 @@ def _place_of(placed: PlacedAlert) -> Place:
 
 
 def _ranked(parts: Sequence[PlacedAnswers]) -> tuple[Sequence[str], Int64s]:
-    """The names of all parts, which rise, and the place of each answer's key there."""
+    """Return the names of all parts, rising, and the place of each answer's key among them."""
     keys = [part.keys() for part in parts if len(part)]
     if all(one[-1] < other[0] for (one, _), (other, _) in pairwise(keys)):
         # So it is where they come from slices.

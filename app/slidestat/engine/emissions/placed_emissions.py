@@ -22,13 +22,13 @@ class PlacedEmissions:
     def __init__(
         self, encoder: EmissionEncoder, hidden: frozenset[str], *, provisional: bool = False
     ) -> None:
-        """`hidden` are the keys that a referee answers for."""
+        """Create the writer; `hidden` are the keys that a referee answers for."""
         self._encoder = encoder
         self._hidden = hidden
         self._provisional = provisional
 
     def provisional(self) -> "PlacedEmissions":
-        """The same, which say that they are provisional."""
+        """Return a writer that marks its emissions as provisional."""
         return PlacedEmissions(self._encoder, self._hidden, provisional=True)
 
     def place(

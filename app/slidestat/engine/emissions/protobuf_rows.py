@@ -34,12 +34,14 @@ _FIRST_MESSAGE = b"\0"
 
 
 class ProtobufRowWriter(OutputRegistry):
-    """Writes rows in Protobuf in Confluent's framing, by the schema of their columns, which is
+    """A writer of rows in Protobuf in Confluent's framing, by the schema of their columns, which is
     registered at once, under the topic's subject.
     """
 
     def __init__(self, topic: str, registry: str, columns: Sequence[RowColumn]) -> None:
-        """As of a registry; raises SlidestatError if it does not take the schema."""
+        """Create the writer with a registry; raises SlidestatError if it does not take the
+        schema.
+        """
         super().__init__("Protobuf", topic, registry)
         text = row_proto(topic, columns)
         pool = DescriptorPool()
@@ -52,7 +54,7 @@ class ProtobufRowWriter(OutputRegistry):
             self._schema = self._client.register_schema(f"{topic}-value", Schema(text, "PROTOBUF"))
 
     def write(self, row: dict[str, Any]) -> bytes:
-        """The framed bytes of a row; a number that does not exist is not set."""
+        """Return the framed bytes of a row; a number that does not exist is not set."""
         plain = {
             name: value
             for name, value in row.items()
@@ -63,11 +65,11 @@ class ProtobufRowWriter(OutputRegistry):
 
 
 def row_proto(topic: str, columns: Sequence[RowColumn]) -> str:
-    """The .proto file of the rows of a topic.
+    """Return the .proto file of the rows of a topic.
 
-    A figure's column has a number that its name decides, whatever other columns there are: so a
-    topology with more statistics, or fewer, can be read by the schema of before. Raises
-    SlidestatError where two names decide on one.
+    A figure's column gets its number from its name, whatever other columns there are: so the rows
+    of a topology with more statistics, or fewer, can be read by an earlier schema. Raises
+    SlidestatError where two names have one number.
     """
     lines = ['syntax = "proto3";', f"package {NAMESPACE};", f"message {_message_name(topic)} {{"]
     taken: dict[int, str] = {}

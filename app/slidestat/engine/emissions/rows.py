@@ -65,7 +65,7 @@ class Rows:
         return self._windows
 
     def of(self, emission: Emission) -> list[Row]:
-        """A row for each window, short ones first."""
+        """Return a row for each window, short ones first."""
         figures = emission.figures
         after = (
             emission.provisional,
@@ -85,17 +85,17 @@ class Rows:
         return found
 
     def key(self, key: str, window: int) -> bytes:
-        """The Kafka key of a row."""
+        """Return the Kafka key of a row."""
         return (key if len(self._windows) == 1 else f"{key}/{window}").encode()
 
 
 class RowCodec:
-    """Rows as records."""
+    """A codec that writes rows as records."""
 
     def __init__(
         self, topology: Topology, writer_of: WriterOf, more: Sequence[RowColumn] = ()
     ) -> None:
-        """`more` are columns that they have beside those of the topology."""
+        """Create the codec; `more` are columns in addition to those of the topology."""
         self._topology = topology
         self._writer_of = writer_of
         self._rows = Rows(topology)
@@ -104,7 +104,9 @@ class RowCodec:
         self._of_added: dict[frozenset[str], RowCodec] = {}
 
     def of_added(self, labels: Collection[str]) -> "RowCodec":
-        """One whose rows have columns for since when the statistics with these labels count."""
+        """Return a codec whose rows have columns for the start of counting of the statistics with
+        these labels.
+        """
         kind = frozenset(labels)
         if kind not in self._of_added:
             self._of_added[kind] = RowCodec(
@@ -113,7 +115,7 @@ class RowCodec:
         return self._of_added[kind]
 
     def records(self, emission: Emission) -> Iterator[tuple[bytes, bytes]]:
-        """The rows' keys and values, short windows first."""
+        """Yield the rows' keys and values, short windows first."""
         rows = self._rows
         for window, row in zip(rows.windows, rows.of(emission), strict=True):
             yield rows.key(emission.key, window), self._write(row)
@@ -129,7 +131,7 @@ def _added_columns(topology: Topology, labels: Collection[str]) -> list[RowColum
 
 
 def avro_types(columns: Sequence[RowColumn]) -> dict[str, str | list[str]]:
-    """The columns' types in Avro, by their names."""
+    """Return the columns' types in Avro, by their names."""
     return {
         column.name: ["null", _AVRO[column.type]] if column.is_figure else _AVRO[column.type]
         for column in columns
@@ -137,13 +139,13 @@ def avro_types(columns: Sequence[RowColumn]) -> dict[str, str | list[str]]:
 
 
 def json_row(row: Row) -> bytes:
-    """A row as JSON; a number that does not exist is null."""
+    """Return a row as JSON; a number that does not exist is null."""
     return _encode(row)
 
 
 def connect_row(name: str, columns: Sequence[RowColumn]) -> Callable[[Row], bytes]:
-    """The writer of rows as Connect's JsonConverter reads them with `schemas.enable`: each with the
-    schema of its columns, called `name`.
+    """Return the writer of rows as Connect's JsonConverter reads them with `schemas.enable`: each
+    with the schema of its columns, called `name`.
     """
     fields = [
         {"field": column.name, "type": _CONNECT[column.type], "optional": column.is_figure}

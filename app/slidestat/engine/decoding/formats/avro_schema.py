@@ -58,7 +58,9 @@ _A_SECOND = {
 
 
 class AvroSchema:
-    """Reads values by the schema that they were written with; about a microsecond a field."""
+    """A reader of Avro values by the schema that they were written with; about a microsecond a
+    field.
+    """
 
     def __init__(
         self,
@@ -67,8 +69,9 @@ class AvroSchema:
         time_path: FieldPath | None = None,
         times: TimeFormat | None = None,
     ) -> None:
-        """`references` are the schemas that it names types of, each before those that name its own.
-        The timestamp at `time_path` is given in the format `times`. Raises UnusableSchemaError.
+        """Parse a schema; `references` are the schemas whose types it names, each before those that
+        use it. The timestamp at `time_path` is given in the format `times`. Raises
+        UnusableSchemaError.
         """
         self._names: dict[str, Any] = {}
         try:
@@ -87,7 +90,9 @@ class AvroSchema:
             self._to_a_second = self._unit_at(time_path)
 
     def json(self, value: bytes, start: int = 0) -> bytes:
-        """The JSON of the value whose bytes are all from `start` on; raises NotReadableError."""
+        """Return the JSON of the value whose bytes are all from `start` on; raises
+        NotReadableError.
+        """
         file = BytesIO(value)
         file.seek(start)
         try:
@@ -106,7 +111,9 @@ class AvroSchema:
             raise NotReadableError(f"it is not what its schema describes: {error}") from error
 
     def write(self, value: object) -> bytes:
-        """The bytes of a value as JSON has it; raises SlidestatError for another one."""
+        """Return the bytes of a value given as in JSON; raises SlidestatError for one that does not
+        fit the schema.
+        """
         file = BytesIO()
         try:
             schemaless_writer(file, self._schema, value, strict_allow_default=True)
@@ -122,7 +129,7 @@ class AvroSchema:
         return parse_schema(schema, named_schemas=self._names)
 
     def _check(self, schema: Any) -> bool:
-        """Whether values may have no byte at all."""
+        """Check a schema, and return whether its values may have no bytes at all."""
         if isinstance(schema, list):
             for option in schema:
                 self._check(option)
@@ -160,7 +167,9 @@ class AvroSchema:
         return found
 
     def _unit_at(self, path: FieldPath) -> int | None:
-        """How many of the timestamp's units are a second; None where there is no timestamp."""
+        """Return the number of the timestamp's units in a second; None where there is no
+        timestamp.
+        """
         found = self._meanings(self._schema, path)
         if len(found) > 1:
             kinds = " and ".join(sorted(str(kind or "number") for kind in found))
@@ -212,7 +221,7 @@ def _with_meanings_aside(schema: Any) -> Any:
 
 
 def _is_decimal(schema: Mapping[str, Any]) -> bool:
-    """Whether what a schema says of a decimal is as Avro asks for it."""
+    """Return whether a schema's precision and scale are as Avro demands for a decimal."""
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
         return False

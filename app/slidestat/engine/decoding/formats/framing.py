@@ -9,7 +9,7 @@ _MAGIC = b"\0"
 
 
 class NotReadableError(ValueError):
-    """Bytes that are not what they should be; the message says why, for a person."""
+    """An error of bytes that cannot be read; the message is the reason, for a person."""
 
 
 class UnusableSchemaError(ValueError):
@@ -17,7 +17,9 @@ class UnusableSchemaError(ValueError):
 
 
 def schema_of(value: bytes) -> int:
-    """The number of a framed value's schema; raises NotReadableError for one without a framing."""
+    """Return the number of a framed value's schema; raises NotReadableError for a value without
+    framing.
+    """
     if not value:
         raise NotReadableError("the value has no bytes")
     if value[:1] != _MAGIC:
@@ -31,12 +33,12 @@ def schema_of(value: bytes) -> int:
 
 
 def framed(schema: int, content: bytes) -> bytes:
-    """The framed value of a schema's content."""
+    """Return the framed value of a schema's content."""
     return _MAGIC + schema.to_bytes(4, "big") + content
 
 
 def schemas_of(values: Iterable[bytes | None]) -> set[int]:
-    """The numbers of the schemas of those values that are framed."""
+    """Return the schema numbers of the framed ones among the values."""
     headers = {value[:HEADER] for value in values if value is not None}
     return {
         int.from_bytes(header[1:], "big")

@@ -33,7 +33,7 @@ _REFUSED = 1
 
 
 def registered_files(text: str, references: Sequence[NamedText]) -> FileDescriptorSet:
-    """The files of a registry's schema, those that others import before them, its own the last.
+    """Return the files of a registry's schema, each after those that it imports, its own last.
 
     Takes a third of a second. Raises UnusableSchemaError.
     """
@@ -42,8 +42,8 @@ def registered_files(text: str, references: Sequence[NamedText]) -> FileDescript
 
 
 def declared_files(text: str) -> FileDescriptorSet:
-    """The same of a topology's own schema: the text of a file, or a set of descriptors in base64,
-    whose last file is its own, as protoc and buf write it.
+    """Return the files of a topology's own schema in the same order: `text` is a .proto file, or a
+    set of descriptors in base64, as protoc and buf write it, whose last file is its own.
     """
     content = _from_base64(text)
     if content is None:
@@ -101,7 +101,7 @@ def _write(folder: Path, file: NamedText) -> None:
 
 
 def _descriptor(file: NamedText) -> FileDescriptorProto | None:
-    """A file that is registered as its descriptor; None for a text."""
+    """Return the descriptor of a file that is registered as one; None for a .proto text."""
     content = _from_base64(file.text)
     if content is None:
         return None
@@ -114,7 +114,9 @@ def _descriptor(file: NamedText) -> FileDescriptorProto | None:
 
 
 def _from_base64(text: str) -> bytes | None:
-    """The bytes; None for a .proto file, which has characters that base64 has not."""
+    """Return the bytes of base64; None for a .proto file, which has characters that base64 has
+    not.
+    """
     try:
         return b64decode(text.strip(), validate=True)
     except (binascii.Error, ValueError):
@@ -122,7 +124,7 @@ def _from_base64(text: str) -> bytes | None:
 
 
 def _shipped_protos() -> list[Path]:
-    """Where Google's own files lie; protoc itself knows those of google/protobuf."""
+    """Return the folders of Google's own files; protoc itself has those of google/protobuf."""
     types = find_spec("google.type")
     places = [] if types is None else types.submodule_search_locations or []
     return [Path(place).parents[1] for place in places]

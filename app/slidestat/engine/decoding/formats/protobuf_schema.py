@@ -36,7 +36,9 @@ _LONGEST_VARINT = 10
 
 
 class ProtobufSchema:
-    """Reads values by the schema that they were written with: 4 microseconds for six fields."""
+    """A reader of Protobuf values by the schema that they were written with: 4 microseconds for six
+    fields.
+    """
 
     def __init__(
         self,
@@ -44,8 +46,8 @@ class ProtobufSchema:
         time_path: FieldPath | None = None,
         times: TimeFormat | None = None,
     ) -> None:
-        """`files` are a schema's, its own the last. The Timestamp at `time_path` is given in the
-        format `times`. Raises UnusableSchemaError.
+        """Parse a schema from its `files`, its own last. The Timestamp at `time_path` is given in
+        the format `times`. Raises UnusableSchemaError.
         """
         self._pool = DescriptorPool()
         try:
@@ -66,18 +68,20 @@ class ProtobufSchema:
         time_path: FieldPath | None = None,
         times: TimeFormat | None = None,
     ) -> "ProtobufSchema":
-        """The schema of a registry, with the files that it imports."""
+        """Return the schema of a registry, with the files that it imports."""
         return cls(_registered(text, tuple(references)), time_path, times)
 
     @classmethod
     def declared(
         cls, text: str, time_path: FieldPath | None = None, times: TimeFormat | None = None
     ) -> "ProtobufSchema":
-        """The schema of a topology's own: a .proto file, or a set of descriptors in base64."""
+        """Return the schema that a topology declares: a .proto file, or a set of descriptors in
+        base64.
+        """
         return cls(_declared(text), time_path, times)
 
     def json(self, value: bytes, start: int = 0) -> bytes:
-        """The JSON of the message whose steps and bytes are all from `start` on; raises
+        """Return the JSON of the message whose index path and bytes are all from `start` on; raises
         NotReadableError.
         """
         steps, start = _steps(value, start)
@@ -93,8 +97,9 @@ class ProtobufSchema:
         return self._reader(self._message(message))
 
     def write(self, value: Mapping[str, Any], message: str = "", *, framed: bool = False) -> bytes:
-        """The bytes of a message as Protobuf's own JSON has it; `framed` ones are of the file's
-        first message, and say so. Raises SlidestatError for another value.
+        """Return the bytes of a message given as Protobuf's own JSON; `framed` ones are of the
+        file's first message, with its index path before them. Raises SlidestatError for another
+        value.
         """
         kind = self._message_at((0,)) if framed else self._message(message)
         try:
@@ -169,7 +174,7 @@ class ProtobufSchema:
 
 
 def _steps(value: bytes, start: int) -> tuple[tuple[int, ...], int]:
-    """The way to a message, and where its bytes begin."""
+    """Return the index path of a message, and where its bytes begin."""
     if value[start : start + 1] == b"\0":
         return (0,), start + 1
     count, place = _zigzag(value, start)

@@ -22,7 +22,7 @@ _DECIMAL_BYTES = 256
 
 
 class MessageValues:
-    """Makes plain values of the messages of a schema; half a microsecond a field."""
+    """A converter of a schema's messages into plain values; half a microsecond a field."""
 
     def __init__(self) -> None:
         self._made: dict[str, _Take] = {}
@@ -84,7 +84,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def is_timestamp(kind: Descriptor, path: tuple[str, ...]) -> bool:
-    """Whether the field of a message at this path is a single Timestamp."""
+    """Return whether the field of a message at this path is a single Timestamp."""
     name, *below = path
     field = kind.fields_by_name.get(name)
     if field is None or field.message_type is None:
@@ -146,7 +146,9 @@ def _any_json(value: Any) -> object:
 
 
 def _decimal(value: Any) -> Decimal:
-    """Confluent's: a whole number in two's complement, and how many of its digits are fractions."""
+    """Return the value of Confluent's decimal: a whole number in two's complement, and how many of
+    its digits are fractions.
+    """
     if len(value.value) > _DECIMAL_BYTES:
         raise ValueError(f"it has a decimal of {len(value.value)} bytes")
     number = Decimal(int.from_bytes(value.value, "big", signed=True)).as_tuple()

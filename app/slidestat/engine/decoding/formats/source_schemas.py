@@ -27,7 +27,10 @@ class SchemaText(NamedTuple):
 
 
 class SourceSchemas:
-    """Texts of schemas. Whoever has records read sees to it that theirs are known before."""
+    """The schemas of a source by their numbers.
+
+    Callers that read records make sure that the schemas of those records are known before.
+    """
 
     def __init__(self) -> None:
         self._found: dict[int, SchemaText] = {}
@@ -48,12 +51,12 @@ class SourceSchemas:
         self._lacking.clear()
 
     def unknown(self, values: Iterable[bytes | None]) -> set[int]:
-        """The numbers of those values' schemas that are not known yet."""
+        """Return the schema numbers of values that are not known yet."""
         return schemas_of(values) - self._found.keys() - self._lacking.keys()
 
     def of(self, number: int) -> SchemaText:
-        """The schema of this number; raises UnusableSchemaError where there is none, and KeyError
-        if that is not known.
+        """Return the schema of this number; raises UnusableSchemaError where there is none, and
+        KeyError if the number has not been looked up.
         """
         if number in self._lacking:
             raise UnusableSchemaError(self._lacking[number])
@@ -61,7 +64,7 @@ class SourceSchemas:
 
 
 class Registry(Protocol):
-    """Finds schemas by their numbers, and keeps those that it has found."""
+    """A finder of schemas by their numbers, which remembers those that it found."""
 
     @property
     def schemas(self) -> SourceSchemas:

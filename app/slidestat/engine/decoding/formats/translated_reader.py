@@ -17,16 +17,18 @@ from slidestat.schemas.dead_letter import Reason
 
 
 class TranslatedReader:
-    """Reads records that a translation makes JSON of; the cost is mostly the translation's."""
+    """A reader of records that are translated into JSON; the cost is mostly the translation's."""
 
     def __init__(self, translate: Translation, json: RecordReader, not_readable: Reason) -> None:
-        """`json` reads what comes of it; a value of which nothing does is `not_readable`."""
+        """Create the reader; `json` reads the translated records; a value that cannot be translated
+        is refused as `not_readable`.
+        """
         self._translate = translate
         self._json = json
         self._not_readable = not_readable
 
     def read(self, records: Sequence[bytes | None]) -> FieldColumns:
-        """The fields of the records that can be read, and what is wrong with the others; never
+        """Return the fields of the readable records and a refusal for each of the others; never
         raises.
         """
         translate = self._translate

@@ -31,7 +31,9 @@ class ReadingSchema(Protocol):
     """A schema by which values are read."""
 
     def json(self, value: bytes, start: int = 0) -> bytes:
-        """The JSON of the value whose bytes are all from `start` on; raises NotReadableError."""
+        """Return the JSON of the value whose bytes are all from `start` on; raises
+        NotReadableError.
+        """
 
 
 def translation_of(topology: Topology, schemas: SourceSchemas) -> Translation:
@@ -55,18 +57,20 @@ def translation_of(topology: Topology, schemas: SourceSchemas) -> Translation:
 
 
 def _content(value: bytes) -> bytes:
-    """The JSON of a value that a JSON Schema describes: what follows the framing."""
+    """Return the JSON of a value that a JSON Schema describes: the bytes after the framing."""
     schema_of(value)
     return value[HEADER:]
 
 
 class FramedValues:
-    """Makes JSON of Avro or Protobuf in a registry's framing."""
+    """A translator of Avro or Protobuf in a registry's framing into JSON."""
 
     def __init__(
         self, schemas: SourceSchemas, source_format: str, topology: Topology | None = None
     ) -> None:
-        """Event times are given as `topology` has them, if it is given; else as the schema."""
+        """Create the translator; event times are written in the format of `topology`, if it is
+        given, else as the schema has them.
+        """
         self._schemas = schemas
         self._format = source_format
         self._topology = topology
@@ -75,7 +79,7 @@ class FramedValues:
         _ = require_protobuf() if source_format == "protobuf" else require_avro()
 
     def __call__(self, value: bytes) -> bytes:
-        """As of a Translation."""
+        """Return the JSON of a framed value; raises as a Translation."""
         schema = self._parsed.get(value[:HEADER]) or self._schema_of(value)
         if isinstance(schema, UnusableSchemaError):
             raise schema
@@ -102,7 +106,8 @@ class FramedValues:
 def parsed_schema(
     schema: SchemaText, source_format: str, topology: Topology | None = None
 ) -> ReadingSchema:
-    """A schema of a registry, parsed; event times are given as `topology` has them, if it is given.
+    """Return a registry's schema, parsed; event times are written in the format of `topology`, if
+    it is given.
 
     Raises UnusableSchemaError, and SlidestatError without the packages.
     """
@@ -114,7 +119,8 @@ def parsed_schema(
 
 
 def avro_schema(schema: SchemaText, topology: Topology | None = None) -> "AvroSchema":
-    """An Avro schema, parsed; event times are given as `topology` has them, if it is given.
+    """Return an Avro schema, parsed; event times are written in the format of `topology`, if it is
+    given.
 
     Raises UnusableSchemaError, and SlidestatError without the packages.
     """
@@ -123,7 +129,7 @@ def avro_schema(schema: SchemaText, topology: Topology | None = None) -> "AvroSc
 
 
 def protobuf_of(topology: Topology) -> "ProtobufSchema":
-    """A topology's own Protobuf schema, parsed; raises as `avro_schema`."""
+    """Return a topology's own Protobuf schema, parsed; raises as `avro_schema`."""
     return require_protobuf().declared(topology.source_schema, *_times(topology))
 
 

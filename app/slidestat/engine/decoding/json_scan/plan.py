@@ -23,9 +23,9 @@ NAME_START, NAME_END, OUTER, INNER, TAKES = range(5)
 
 
 class Plan(NamedTuple):
-    """Names what is looked for: `fields` int64[f, 5], objects on the way to others among them, and
-    those of one object side by side; the fields of the i-th object are `firsts`[i] up to
-    firsts[i + 1], and the 0-th is the record.
+    """The names to look for: `fields` int64[f, 5], including objects on the way to others, with
+    those of one object side by side; the fields of the i-th object are `firsts`[i] up to firsts[i +
+    1], and the 0-th is the record.
 
     A field's columns are where its name lies in `names`, the object that it lies in, which object
     it is, -1 if none, and the sorts of values that it takes. `required` int64[1] has a bit for each
@@ -43,8 +43,8 @@ class Plan(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Holds what n records have: `is_plain` bool[n]; of those that are plain, of each field the
-    sort of its value, `sorts` uint8[f, n], 0 if it is not there, and its span `starts` up to `ends`
+    """The fields found in n records: `is_plain` bool[n]; of plain records, for each field the sort
+    of its value, `sorts` uint8[f, n], 0 if it is missing, and its span `starts` up to `ends`
     int64[f, n], of a text without its quotes.
     """
 

@@ -34,7 +34,7 @@ _T, _F, _N = b"tfn"
 
 @borrowing_kernel
 def _next_token(buffer: Bytes, place: int, end: int) -> int:
-    """As `token`; quick where no white space is."""
+    """Return the same as `token`; quick where there is no white space."""
     if place < end and buffer[place] > SPACE:
         return place
     return token(buffer, place, end)
