@@ -15,20 +15,20 @@ Bools = npt.NDArray[np.bool_]
 
 
 def texts(values: Sequence[str | None] | pa.Array) -> pa.Array:
-    """Texts as a column, None as null; it may hold more than 2 GiB of them."""
+    """Return texts as a column, null for None; it may hold more than 2 GiB of them."""
     if isinstance(values, pa.Array):
         return values
     return pa.array(values, pa.large_string())
 
 
 def numbered_texts(places: Int64s, names: pa.Array) -> pa.Array:
-    """The texts at these places of `names`, each of which is held once."""
+    """Return a column of the texts at these places of `names`, each of which is held once."""
     return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), names)
 
 
 def distinct_texts(column: pa.Array) -> tuple[list[str], Int64s]:
-    """The different texts of a column, and for each of its rows the place there, int64[n]; -1 where
-    it has none.
+    """Return the different texts of a column, and int64[n] for its rows: the place of each row's
+    text among them, -1 for null.
     """
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -47,9 +47,9 @@ def distinct_texts(column: pa.Array) -> tuple[list[str], Int64s]:
 
 @dataclass(slots=True)
 class Events:
-    """`offsets` and `times` int64[n], `keys` n texts; `numbers` float64[n] and `items` n texts for
-    each of the topology's columns, NaN and null where an event lacks the field, `conditions`
-    bool[n]. Texts are plain or numbered, each different one held once.
+    """Events as columns: `offsets` and `times` int64[n], `keys` n texts; `numbers` float64[n] and
+    `items` n texts for each of the topology's columns, NaN and null where an event lacks the field,
+    `conditions` bool[n]. Texts are plain or numbered, each different one held once.
     """
 
     offsets: Int64s
@@ -61,7 +61,7 @@ class Events:
 
     @classmethod
     def none(cls, columns: Columns) -> "Events":
-        """No events of these columns."""
+        """Return no events, with these columns."""
         return cls(
             np.empty(0, np.int64),
             np.empty(0, np.int64),
@@ -81,7 +81,7 @@ class Events:
         return sum(array.nbytes for array in arrays)
 
     def take(self, rows: Int64s) -> "Events":
-        """The events of these rows, in their order."""
+        """Return the events of these rows, in their order."""
         places = pa.array(rows)
         return Events(
             self.offsets[rows],
@@ -93,7 +93,7 @@ class Events:
         )
 
     def between(self, start: int, end: int) -> "Events":
-        """The events of rows `start` up to but not including `end`; nothing is copied."""
+        """Return the events of rows `start` up to but not including `end`; nothing is copied."""
         return Events(
             self.offsets[start:end],
             self.times[start:end],
@@ -104,7 +104,9 @@ class Events:
         )
 
     def numbered(self) -> "Events":
-        """The same with each different text once, and 4 bytes an event."""
+        """Return the same events with each different text held once, and 4 bytes an event for its
+        number.
+        """
         return Events(
             self.offsets,
             self.times,
@@ -115,7 +117,9 @@ class Events:
         )
 
     def in_order(self) -> "Events":
-        """The same by (time, offset). Costs little where they are so already."""
+        """Return the same events sorted by (time, offset). Costs little where they are so
+        already.
+        """
         times, offsets = self.times, self.offsets
         rising = times[1:] > times[:-1]
         rising |= (times[1:] == times[:-1]) & (offsets[1:] > offsets[:-1])
@@ -123,7 +127,7 @@ class Events:
 
 
 def joined(parts: Sequence[Events], columns: Columns) -> Events:
-    """The events of the parts, one after another."""
+    """Return the events of the parts, one after another."""
     if not parts:
         return Events.none(columns)
     if len(parts) == 1:
@@ -139,7 +143,7 @@ def joined(parts: Sequence[Events], columns: Columns) -> Events:
 
 
 def joined_texts(columns: Sequence[pa.Array]) -> pa.Array:
-    """The texts of columns, one after another; numbered, if one of them is."""
+    """Return the texts of columns, one after another; numbered, if one of them is."""
     if not any(pa.types.is_dictionary(column.type) for column in columns):
         return pa.concat_arrays(columns)
     numbered = [_numbered(column) for column in columns]

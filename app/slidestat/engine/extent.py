@@ -8,8 +8,9 @@ from slidestat.engine.records import RecordBatch
 
 @dataclass(frozen=True)
 class Extent:
-    """By partition: the offset at which reading ends, None for reading on for ever; and the event
-    time up to which windows end unheard, as the records that fill them are only being read.
+    """The range that is read. For each partition: the offset at which reading ends, None for
+    reading on for ever; and the event time up to which windows are not emitted, as the records that
+    fill them are read for warm-up only.
     """
 
     end_offsets: Mapping[int, int] | None = None
@@ -22,7 +23,7 @@ class Extent:
         return batch.until(self.end_offsets.get(batch.partition, 0))
 
     def is_read(self, partition: int, next_offset: int) -> bool:
-        """Whether a partition that has been read up to `next_offset` is read to its end."""
+        """Return whether a partition that has been read up to `next_offset` is read to its end."""
         return self.end_offsets is not None and next_offset >= self.end_offsets.get(partition, 0)
 
 

@@ -45,7 +45,7 @@ class Footprint:
 
 
 def measure(topology: Topology) -> list[Footprint]:
-    """The footprints of a key with 5, 1,000 and 100,000 events in the span.
+    """Return the footprints of a key with 5, 1,000 and 100,000 events in the span.
 
     The events lie evenly over the span; numbers are log-normal around 100 with three decimals,
     items drawn from 10,000 by Zipf's law, both the same each time. A span of fewer events is
@@ -57,8 +57,8 @@ def measure(topology: Topology) -> list[Footprint]:
 
 
 def largest_state(topology: Topology, measured: Sequence[Footprint]) -> int:
-    """The bytes of the state of a key with FORESEEN_EVENTS events in the span, or with as many as a
-    span of events holds: `measured`, carried on.
+    """Return the bytes of the state of a key with FORESEEN_EVENTS events in the span, or with as
+    many as a span of events holds, extrapolated from `measured`.
 
     Sizes grow with the logarithm of the events: here half as fast again as between the last two
     measured ones, since they go up and down on the way.
@@ -104,7 +104,7 @@ def _measure(topology: Topology, count: int) -> Footprint:
 
 
 def _records(topology: Topology, times: npt.NDArray[np.int64]) -> list[bytes]:
-    """Events at `times` of one key, with every field that the topology reads."""
+    """Return events at `times` of one key, with every field that the topology reads."""
     rng = np.random.default_rng(0)
     values: dict[FieldPath, Iterable[object]] = {
         column.path: _items(rng, len(times), _named(topology, column.path))
@@ -133,7 +133,9 @@ def _numbers(rng: np.random.Generator, column: Column, count: int) -> list[float
 
 
 def _named(topology: Topology, path: FieldPath) -> list[str]:
-    """The items of a field that statistics name: the most frequent ones."""
+    """Return the items of a field that statistics name, which are taken as the most frequent
+    ones.
+    """
     named = [
         item
         for statistic in topology.statistics
@@ -160,7 +162,9 @@ def _nested(fields: Iterable[tuple[FieldPath, object]]) -> dict[str, Any]:
 
 
 class _Unconditional(EventDecoder):
-    """Reads events as if all conditions held for each, and computed fields were in them."""
+    """A decoder of events that takes all conditions as true, and computed fields as if they were in
+    the records.
+    """
 
     def __init__(self, topology: Topology) -> None:
         every = [replace(statistic, where="") for statistic in topology.statistics]

@@ -18,9 +18,10 @@ def collect_garbage() -> None:
 
 @contextmanager
 def calm_garbage_collector() -> Iterator[None]:
-    """A batch makes 100,000 objects that all die with it: with Python's usual thresholds, most of
-    the time spent on fetching, and a sixth of a backfill's, goes into looking through them for
-    cycles. A process of Spark may have other tasks afterwards: then all is as it was.
+    """Run the garbage collector less often: a batch makes 100,000 objects that all die with it, and
+    with Python's usual thresholds, most of the time spent on fetching, and a sixth of a backfill's,
+    goes into looking through them for cycles. A process of Spark may have other tasks afterwards:
+    then all is as it was.
     """
     usual = gc.get_threshold()
     gc.collect()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SliceSizes:
-    """Of a tick's events, and of its keys without events, so many at the most are in hand."""
+    """The maximum number of a tick's events, and of its keys without events, in one slice."""
 
     events: int = 100_000
     keys: int = 5_000

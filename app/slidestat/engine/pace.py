@@ -22,15 +22,17 @@ class Pace:
 
     @contextmanager
     def doing(self, count: int) -> Iterator[None]:
-        """While so many things are done. What counts is CPU time: on a machine that is short of it
-        smaller slices would take more of it in all.
+        """Measure a block that does `count` things.
+
+        CPU time is measured: on a machine that is short of it smaller slices would take more of it
+        in all.
         """
         started = thread_time()
         yield
         self.took(count, thread_time() - started)
 
     def took(self, done: int, seconds: float) -> None:
-        """So many things took so long."""
+        """Adapt the size to `done` things that took `seconds`."""
         fitting = int(done * _HOLD_S / max(seconds, 1e-6))
         slowest, quickest = self.size // _SHRINKAGE, self.size * _GROWTH
         self.size = max(1, min(fitting, quickest, self._most), slowest)

@@ -68,7 +68,7 @@ from slidestat.schemas.query import AddedStatistic
 
 
 class PartitionProcessor:
-    """Statistics of the keys of one partition."""
+    """The processor of one partition: it keeps the statistics of its keys."""
 
     LIMITS = Limits()
 
@@ -88,11 +88,13 @@ class PartitionProcessor:
         *,
         change_statistics: bool = False,
     ) -> None:
-        """`topic_id` is that of the source, which a checkpoint without one takes for its own;
-        `publisher` says what is published tick by tick, by default what the topology does; `clock`
-        is the partition's where not all of its records come here; `file` is where events go that
-        memory is not to hold, for a moment each. With `change_statistics` the stored states may be
-        of other statistics: what is new begins behind what was read.
+        """Restore a partition.
+
+        `topic_id` is that of the source, which a checkpoint without one takes for its own;
+        `publisher` decides what is published tick by tick, by default as the topology declares;
+        `clock` is the partition's where not all of its records come here; `file` is where events go
+        for a moment that memory should not hold. With `change_statistics` the stored states may be
+        of other statistics: new ones begin after the records that were read.
         """
         work, limits = work or PartitionWork(), self.LIMITS
         self._partition = partition
@@ -170,7 +172,7 @@ class PartitionProcessor:
 
     @property
     def watermark(self) -> int:
-        """How far event time has come, less the lateness."""
+        """The event time reached so far, less the lateness."""
         return self._intake.watermark
 
     @property
@@ -180,12 +182,12 @@ class PartitionProcessor:
 
     @property
     def due_in_ms(self) -> int:
-        """How far the watermark is from the next tick."""
+        """The distance from the watermark to the next tick."""
         return 0 if self._kept else self._every - self.watermark % self._every
 
     @property
     def firing(self) -> dict[str, int]:
-        """For how many of its keys each alert fires."""
+        """The number of keys for which each alert fires, by its name."""
         return {} if self._alerting is None else self._alerting.firing
 
     @property
@@ -213,13 +215,13 @@ class PartitionProcessor:
 
     @property
     def undecided(self) -> int:
-        """How many records wait that may yet be refused."""
+        """The number of records that wait and may yet be refused."""
         return len(self._intake.suspects)
 
     @property
     def reached(self) -> Checkpoint:
-        """Where reading has come, for those who watch: records that wait for the watermark count,
-        those of which it is not decided what they are do not.
+        """The position of reading, for display: records that wait for the watermark are included,
+        those that may yet be refused are not.
         """
         intake = self._intake
         return self._durability.reached(intake.ledger, intake.suspects.offsets)
@@ -236,8 +238,8 @@ class PartitionProcessor:
 
     @property
     def unwritten_records(self) -> int:
-        """How many offsets a restarted worker would read again for the states that no snapshot has
-        taken yet.
+        """The number of offsets that a restarted worker would read again for the states that no
+        snapshot has taken yet.
         """
         waiting = self._waiting.first_offset() if self._lateness else None
         end = self.next_offset if waiting is None else waiting
@@ -298,8 +300,8 @@ class PartitionProcessor:
             yield from (Effects() for _ in self._early.of_all())
 
     def _may_keep(self) -> bool:
-        """Whether ticks may wait for more to be read. A loss that is open marks emissions up to
-        where it will end.
+        """Return whether ticks may wait for more records to be read. A loss that is open marks
+        emissions up to where it will end.
         """
         loss = self._intake.loss
         return (
@@ -331,11 +333,11 @@ class PartitionProcessor:
             raise RuntimeError("ticks are kept back: their emissions are not known")
 
     def _standstill(self) -> Advance:
-        """The watermark where it is."""
+        """Return an advance that moves nothing."""
         return self._advance_to(self.watermark)
 
     def _advance_to(self, watermark: int) -> Advance:
-        """The watermark moved without a record."""
+        """Return an advance of the watermark without a record."""
         emitted, loss = self._durability.emitted_watermark, self._intake.loss
         return Advance.at_once(self.watermark, self.next_offset - 1, watermark, emitted, loss)
 
@@ -354,9 +356,11 @@ class PartitionProcessor:
         self._intake.lose(first_offset, next_offset)
 
     def provisional(self, now: int) -> Iterator[OutputRecords]:
-        """Emissions to come, as they would be if nothing else came before the time `now`: for a
-        partition that brings nothing new; slice by slice. Each is given once. They leave no trace,
-        and those that replace them come all the same. None while ticks are kept back.
+        """Yield the emissions to come, slice by slice, as they would be if nothing else came before
+        the time `now`: for an idle partition.
+
+        Each is yielded once. They leave no trace, and the final ones follow in any case. None while
+        ticks are kept back.
         """
         if self._kept:
             return iter(())
@@ -372,7 +376,7 @@ class PartitionProcessor:
         return self._ahead.published(self._publisher, self._advance_to(now - self._lateness))
 
     def view(self) -> PartitionView:
-        """Its keys, for questions."""
+        """Return a view of the keys, for queries."""
         return PartitionView(
             self._partition,
             self.watermark,
@@ -406,5 +410,5 @@ class PartitionProcessor:
         )
 
     def written(self) -> None:
-        """The last snapshot is durable."""
+        """Note that the last snapshot is durable."""
         self._durability.written(self._keys.states)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class PartitionWork:
-    """Counts and seconds since the process began. Records are counted once each: they were counted,
-    dead or late as their letters say, passed over, or had been read before (repeated).
+    """The work of a partition since the process began, in counts and seconds.
+
+    Each record is counted once: as counted, dead or late as its letter has it, passed over, or
+    repeated if it had been read before.
     """
 
     batches: int = 0

@@ -57,14 +57,16 @@ class Clock(NamedTuple):
 
 
 def published_statistics(topology: Topology) -> list[str]:
-    """The names under which a topology's synopses are published, one for each of its runners: that
-    of the first statistic which a synopsis keeps.
+    """Return the names under which a topology's synopses are published, one for each of its
+    runners: the name of the first statistic that the synopsis keeps.
     """
     return list(dict.fromkeys(published_by(topology)))
 
 
 def published_by(topology: Topology) -> list[str]:
-    """Of each of a topology's statistics, the name under which its synopsis is published."""
+    """Return, for each of a topology's statistics, the name under which its synopsis is
+    published.
+    """
     first: dict[object, str] = {}
     return [
         first.setdefault(runner, label)
@@ -73,7 +75,7 @@ def published_by(topology: Topology) -> list[str]:
 
 
 class TickPublisher(Protocol):
-    """Publishes at each tick while a partition absorbs a batch."""
+    """A publisher that is called at each tick while a partition absorbs a batch."""
 
     @property
     def whole_key(self) -> str | None:
@@ -83,17 +85,17 @@ class TickPublisher(Protocol):
         """Note events that are absorbed though no tick has passed."""
 
     def ticks(self, events: Events, states: KeyStates, before: int, watermark: int) -> list[int]:
-        """The ticks after `before` and up to `watermark` to stop at; `events` come next."""
+        """Return the ticks after `before` and up to `watermark` to stop at; `events` come next."""
 
     def at(self, tick: int, states: KeyStates, source_offset: int) -> Iterator[Publication]:
         """Yield the publications of a tick."""
 
     def clocks(self, before: int, offsets: Int64s, watermarks: Int64s) -> Iterator[Clock]:
-        """How far the partition has come."""
+        """Yield the clocks of the partition."""
 
 
 class Publisher:
-    """Publishes for one partition of a topology."""
+    """A publisher for one partition of a topology."""
 
     def __init__(self, topology: Topology, topic: str, partition: int) -> None:
         self._every = topology.every_ms
@@ -114,8 +116,8 @@ class Publisher:
         """Note nothing: the states tell what they have."""
 
     def ticks(self, events: Events, states: KeyStates, before: int, watermark: int) -> list[int]:
-        """The ticks after `before` and up to `watermark` at which something may be to publish,
-        rising.
+        """Return the ticks after `before` and up to `watermark` at which something may be
+        published, rising.
 
         `events` are about to be absorbed, by time.
         """
@@ -142,8 +144,8 @@ class Publisher:
                     )
 
     def clocks(self, before: int, offsets: Int64s, watermarks: Int64s) -> Iterator[Clock]:
-        """A clock for each record that moved the watermark, `before` at first, past a tick. Before
-        the earliest time that an event may have, where the lateness can lead, there is none.
+        """Yield a clock for each record that moved the watermark, `before` at first, past a tick.
+        Before the earliest time that an event may have, where the lateness can lead, there is none.
         """
         ticks = watermarks // self._every * self._every
         has_moved = np.diff(ticks, prepend=before // self._every * self._every) > 0
@@ -172,8 +174,8 @@ class SynopsisRecord(NamedTuple):
 
 
 def synopsis_partitions(topology: Topology, partitions: int) -> int:
-    """How many partitions the topic of synopses has, where the source has `partitions`: there is
-    one stream of whole partitions, and streams of keys are spread.
+    """Return the number of partitions of the topic of synopses, where the source has `partitions`:
+    one for a stream of whole partitions; streams of keys are spread.
     """
     return 1 if topology.publishes_partitions else partitions
 
@@ -194,7 +196,9 @@ class SynopsisTopic:
     def records(
         self, published: Iterable[Publication | Clock], partition: int, *, provisional: bool = False
     ) -> Iterator[SynopsisRecord]:
-        """The records of what a partition of the source publishes, or would if nothing came."""
+        """Yield the records of what a partition of the source publishes; with `provisional`, of
+        what it would publish if no record came.
+        """
         party = party_name(self._source, partition)
         announced = [0] * self._partitions
 

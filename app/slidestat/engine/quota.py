@@ -61,8 +61,8 @@ class Quota:
     """The quotas of a partition's keys. 6 ns an event; charged, about 0.5 microseconds."""
 
     def __init__(self, topology: Topology, charging: Topology | None = None) -> None:
-        """`charging` is one of fewer statistics whose limits count instead, for records that were
-        charged by it.
+        """Create the quotas of a topology; the limits of `charging`, one of fewer statistics, count
+        instead for records that were charged by it.
         """
         charging = charging or topology
         self._span = topology.span_length.length
@@ -126,7 +126,7 @@ class Quota:
         )
 
     def refusal(self, time: int) -> str:
-        """Why an event of this time was refused."""
+        """Return the reason why an event of this time was refused."""
         start = time // self._span * self._span
         if self._of_each:
             return (
@@ -139,7 +139,7 @@ class Quota:
         )
 
     def _charges(self, numbers: tuple[Float64s, ...], count: int) -> Int64s:
-        """int64[count]: the steps of each event, the most of any of its values."""
+        """Return int64[count]: the steps of each event, the maximum over its values."""
         charges = np.full(count, self._of_each, np.int64)
         for place, largest in self._largest.items():
             # What lacks the field, NaN, uses nothing.
@@ -150,8 +150,8 @@ class Quota:
 
 
 def needed_quotas(used: dict[str, bytes], oldest: int) -> dict[str, bytes]:
-    """Of what keys have used, as it is stored, that of stretches from `oldest` on, to which events
-    on time are still charged. For who reads no record again.
+    """Return the stored quotas with a stretch from `oldest` on, to which events on time are still
+    charged; for readers that read no record again. For who reads no record again.
     """
     return {
         key: stored for key, stored in used.items() if max(_decode(stored), default=-1) >= oldest
@@ -164,6 +164,8 @@ def _decode(stored: bytes) -> _Used:
 
 
 def _encode(used: _Used, oldest: int) -> bytes:
-    """Nothing comes to stretches before `oldest` but what is read again."""
+    """Return the stored form of a quota; stretches before `oldest` are dropped unless they are
+    full: only records that are read again are charged to them.
+    """
     kept = [(at, *entry) for at, entry in used.items() if at >= oldest or entry[0] >= QUOTA]
     return np.array(sorted(kept)[-_KEPT_STRETCHES:], "<i8").tobytes()

@@ -33,7 +33,7 @@ class RecordBatch:
         return len(self.values)
 
     def until(self, offset: int) -> "RecordBatch | None":
-        """The records before `offset`; this very batch if all are, None if none is."""
+        """Return the records before `offset`; this very batch if all are, None if none is."""
         end = int(np.searchsorted(self.offsets, offset))
         if end == len(self):
             return self
@@ -51,7 +51,7 @@ class RecordBatch:
         )
 
     def since(self, offset: int) -> "RecordBatch":
-        """The records at or after `offset`; this very batch if none lies before."""
+        """Return the records at or after `offset`; this very batch if none lies before."""
         start = int(np.searchsorted(self.offsets, offset))
         if start == 0:
             return self

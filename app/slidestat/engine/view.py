@@ -15,16 +15,16 @@ class Keys(Protocol):
 
     @property
     def keys_held(self) -> int | None:
-        """How many, None until that is known."""
+        """The number of keys, None until it is known."""
 
     def peek(self, key: str) -> KeyState | None:
-        """The key's state, None if it has none."""
+        """Return the key's state, None if it has none."""
 
     def are_there(self, keys: Sequence[str]) -> list[bool]:
-        """Whether keys have a state."""
+        """Return whether each of the keys has a state."""
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
-        """The first `limit` keys after `after` that begin with `prefix`, in order of their
+        """Return the first `limit` keys after `after` that begin with `prefix`, in order of their
         characters.
         """
 
@@ -33,10 +33,10 @@ class Unabsorbed(Protocol):
     """Events up to the watermark that are not in their keys' states yet."""
 
     def keys(self) -> set[str]:
-        """Their keys."""
+        """Return the keys of these events."""
 
     def state(self, key: str) -> KeyState | None:
-        """The key's state with its events in it, None if it has neither."""
+        """Return the key's state with its events in it, None if it has neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,15 @@ class PartitionView:
 
     @property
     def keys_held(self) -> int | None:
-        """How many keys have a state or events for one, None until that is known. Costs a look-up
-        for each key whose events wait.
+        """The number of keys that have a state or events for one, None until it is known. Costs a
+        look-up for each key whose events wait.
         """
         held = self.stored.keys_held
         return None if held is None else held + len(self._waiting_keys())
 
     def alone(self, key: str) -> "KeyView | None":
-        """A key as it is now, for use at any time; None where it has no state. Costs as much as
-        `state`.
+        """Return a key as it is now, for use at any time; None where it has no state. Costs as much
+        as `state`.
         """
         state = self.state(key)
         if state is None:
@@ -71,12 +71,12 @@ class PartitionView:
         return KeyView(*place, key, state, self.starts)
 
     def has(self, key: str) -> bool:
-        """Whether the key has a state. Costs as much as `state`."""
+        """Return whether the key has a state. Costs as much as `state`."""
         return self.state(key) is not None
 
     def state(self, key: str) -> KeyState | None:
-        """The key's state, None for a key that has none. Costs one look-up, and one key's synopses
-        where events of it wait.
+        """Return the key's state, None for a key that has none. Costs one look-up, and one key's
+        synopses where events of it wait.
         """
         stored = self.stored.peek(key)
         if self.unabsorbed is None:
@@ -88,7 +88,7 @@ class PartitionView:
         return state._replace(alerts=stored.alerts)
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
-        """The first `limit` keys after `after` that begin with `prefix`, in order of their
+        """Return the first `limit` keys after `after` that begin with `prefix`, in order of their
         characters. Costs them and the keys that are new since the last flush, however many keys
         there are.
         """
@@ -99,7 +99,7 @@ class PartitionView:
         return islice(merge(stored, waiting), limit)
 
     def _waiting_keys(self) -> list[str]:
-        """The keys that have events and no state yet."""
+        """Return the keys that have events and no state yet."""
         if self.unabsorbed is None:
             return []
         keys = list(self.unabsorbed.keys())
@@ -110,7 +110,7 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class KeyView:
-    """One key of a partition as it was, whatever has come since."""
+    """A key of a partition at one moment, whatever comes later."""
 
     partition: int
     watermark: int
@@ -121,5 +121,5 @@ class KeyView:
     starts: Mapping[str, int] = field(default_factory=dict)
 
     def state(self, key: str) -> KeyState | None:
-        """The key's state; None for any other key."""
+        """Return the key's state; None for any other key."""
         return self.key_state if key == self.key else None

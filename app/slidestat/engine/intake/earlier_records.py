@@ -26,8 +26,8 @@ _T = TypeVar("_T")
 
 
 class Part(NamedTuple):
-    """Records that were judged alike, their columns where they are known, and the quotas of keys
-    by which they were charged; None for those of the topology.
+    """Records that were judged alike, their columns where they are known, and the quotas of keys by
+    which they were charged, None for those of the topology.
     """
 
     batch: RecordBatch
@@ -44,7 +44,7 @@ class _Before(NamedTuple):
 
 
 class EarlierRecords:
-    """Reads the records before a change of statistics as they were read before."""
+    """A reader of the records before a change of statistics, as they were read before it."""
 
     def __init__(self, topology: Topology, slots: Slots, decoder: EventDecoder) -> None:
         self._topology = topology
@@ -57,8 +57,10 @@ class EarlierRecords:
     def parts(
         self, batch: RecordBatch, decoded: EventColumns | None, next_offset: int
     ) -> Iterator[Part]:
-        """A batch and its columns, where they are known; in parts where some of it lies before a
-        change. `next_offset` is the first that was not read since the restart.
+        """Yield a batch and its columns, where they are known; split where some of it lies before a
+        change.
+
+        `next_offset` is the first that was not read since the restart.
         """
         last = self._changes[-1] if self._changes else 0
         if not len(batch) or batch.offsets[0] >= last:
@@ -114,7 +116,7 @@ class EarlierRecords:
 def _merged(
     names: Sequence[Sequence[Hashable]], now: Sequence[_T], before: Sequence[_T]
 ) -> tuple[_T, ...]:
-    """The columns of `names[0]`: as they were read before, where they are in `names[1]`."""
+    """Return the columns of `names[0]`; where they are in `names[1]`, as they were read before."""
     read = dict(zip(names[1], before, strict=True))
     return tuple(read.get(name, column) for name, column in zip(names[0], now, strict=True))
 
@@ -125,15 +127,15 @@ def _taken(
     there: npt.NDArray[np.bool_],
     lacks: Any,
 ) -> npt.NDArray[Any]:
-    """The values at these places, where there are such."""
+    """Return the values at these places, and `lacks` where there are none."""
     taken = np.full(len(places), lacks, column.dtype)
     taken[there] = column[places[there]]
     return taken
 
 
 def _judged_before(topology: Topology, slots: Slots, change: int) -> Topology | None:
-    """The topology by which records before the offset `change` were judged: without statistics that
-    were added there or later; None if that is the topology itself.
+    """Return the topology by which records before the offset `change` were judged: without
+    statistics that were added there or later; None if that is the topology itself.
     """
     later = {slot.meaning for slot in slots if slot.first_offset >= change}
     pairs = zip(topology.statistics, topology.runners, strict=True)

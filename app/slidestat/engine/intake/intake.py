@@ -44,7 +44,7 @@ class Taken:
 
 
 class Intake:
-    """Takes in the records of one partition, in the order of their offsets."""
+    """The intake of the records of one partition, in the order of their offsets."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class Intake:
         waiting: EventStore,
         clock: EventClock | None = None,
     ) -> None:
-        """`whole_key` is the key of all events, where a state is of the whole partition; `clock` is
-        the partition's own, if it is not to be found by its records.
+        """Create the intake; `whole_key` is the key of all events, where a state is of the whole
+        partition; `clock` is the partition's own, if its records cannot determine it.
         """
         self._lateness = topology.lateness_ms
         self._ahead = topology.ahead_ms
@@ -79,7 +79,7 @@ class Intake:
 
     @property
     def watermark(self) -> int:
-        """How far event time has come, less the lateness."""
+        """The event time reached so far, less the lateness."""
         return self.clock.time - self._lateness
 
     def take(
@@ -183,8 +183,8 @@ class Intake:
     def _after_loss(
         self, times: Int64s, timestamps: Sequence[int] | Int64s, clock: int
     ) -> Loss | None:
-        """The newest loss, closed by the first of the records that is on time, if one is; `clock`
-        is how far event time had come before them.
+        """Return the newest loss, closed by the first of the records that is on time, if one is;
+        `clock` is the event time before them.
         """
         if self.loss is None or not self.loss.is_open:
             return self.loss

@@ -38,6 +38,6 @@ def letter_of(batch: RecordBatch, refusal: Refusal) -> Letter:
 
 
 def as_decided(own: list[Letter], decided: list[Decided]) -> list[Letter]:
-    """Letters in the order of the records at which it was clear that there would be one."""
+    """Return letters in the order of the records at which they were decided."""
     every = [*decided, *((letter.offset, letter) for letter in own)]
     return [letter for _, letter in sorted(every, key=lambda item: (item[0], item[1].offset))]

@@ -25,7 +25,7 @@ class Suspects:
 
     @property
     def offsets(self) -> Iterable[int]:
-        """Where they lie."""
+        """The offsets of the suspects."""
         return self._records
 
     def refuse(

@@ -21,7 +21,7 @@ class DueKeys(NamedTuple):
 
     @classmethod
     def joined(cls, parts: "list[DueKeys]") -> "DueKeys":
-        """Those of all parts."""
+        """Return the due keys of all parts."""
         none = np.empty(0, np.int64)
         return cls(
             np.concatenate([none, *(part.numbers for part in parts)]),
@@ -30,7 +30,7 @@ class DueKeys(NamedTuple):
 
     @classmethod
     def at(cls, tick: int, numbers: Int64s) -> "DueKeys":
-        """All at one tick."""
+        """Return keys that are all due at one tick."""
         return cls(numbers, np.full(len(numbers), tick))
 
 

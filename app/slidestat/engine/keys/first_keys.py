@@ -9,11 +9,12 @@ _SAMPLE = 2_000
 def first_keys(
     keys: Collection[str], after: str, limit: int, wanted: Callable[[str], bool]
 ) -> list[str]:
-    """The first `limit` of the keys after `after` that are wanted, in order of their characters.
+    """Return the first `limit` of the keys after `after` that are wanted, in order of their
+    characters.
 
-    Costs a comparison a key (about 50 nanoseconds): a sample tells up to where the page will reach,
-    so that only few are sorted. The sample is what comes first: best of a set, whose order is that
-    of its hashes.
+    Costs a comparison a key (about 50 nanoseconds): a sample gives an estimate of the last key of
+    the page, so that only few are sorted. The sample is the first keys of the iteration; this suits
+    a set best, whose order is that of its hashes.
     """
     sample = sorted(key for key in islice(keys, _SAMPLE) if key > after and wanted(key))
     # Twice as far as the page is expected to reach, and further where it is little of the sample.

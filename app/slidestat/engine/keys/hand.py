@@ -11,7 +11,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 class Hand(NamedTuple):
-    """G keys, their numbers int64[G], and their states as they were before."""
+    """G keys in work, their numbers int64[G], and their states before the work."""
 
     names: list[str]
     numbers: Int64s

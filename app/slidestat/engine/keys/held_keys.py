@@ -35,20 +35,20 @@ _MORE_NUMBERS = 10_000
 
 
 class DueBeside(NamedTuple):
-    """Of keys with events, what is due besides, int64[G] and bool[G]: at which tick a key is due,
-    NOT_DUE if it is not; and whether it may fall silent.
+    """The other deadlines of G keys with events, int64[G] and bool[G]: the tick at which a key is
+    due, NOT_DUE if it is not; and whether it may fall silent.
     """
 
     opened: Int64s
     is_closing: npt.NDArray[np.bool_]
 
     def between(self, start: int, end: int) -> "DueBeside":
-        """That of some of the keys."""
+        """Return the deadlines of some of the keys."""
         return DueBeside(self.opened[start:end], self.is_closing[start:end])
 
 
 class HeldKeys:
-    """All that is remembered by key."""
+    """The keys of a partition with all that is remembered of them."""
 
     def __init__(self, numbers: KeyNumbers, states: KeyStates) -> None:
         self.numbers = numbers
@@ -73,11 +73,11 @@ class HeldKeys:
         alerting: Alerting | None = None,
         layout: StateLayout = AS_DECLARED,
     ) -> "HeldKeys":
-        """The stored keys, with their timers; of the states `limit` stay in memory. `alerting` is
-        told how their alerts stand; `layout` says where their synopses stand.
+        """Return the stored keys, with their timers; `limit` of the states stay in memory.
 
-        A state may be ahead of the checkpoint, also in events that will not be read again: it is
-        asked for the ticks of its own newest event, not for the checkpoint's next tick.
+        `alerting` gets the state of their alerts; `layout` has the places of their synopses. A
+        state may be ahead of the checkpoint, also in events that will not be read again: so ticks
+        follow from its own newest event, not from the checkpoint's next tick.
         """
         numbers = KeyNumbers()
         synopses = len(set(topology.runners))
@@ -131,8 +131,9 @@ class HeldKeys:
         return numbers
 
     def trial(self, watermark: int) -> "HeldKeys":
-        """The same keys, to be spoilt, with what is due up to a watermark. Whether one falls silent
-        is not sure in a trial.
+        """Return a copy of the keys for a trial, with the timers that are due up to a watermark.
+
+        Whether a key falls silent is not certain in a trial.
         """
         trial = self._beneath()
         due, ticks = self.opened.due_until(watermark)
@@ -140,7 +141,7 @@ class HeldKeys:
         return trial
 
     def trial_of_nothing(self) -> "HeldKeys":
-        """The same keys, to be spoilt, with nothing that is due."""
+        """Return a copy of the keys for a trial, with no timers."""
         return self._beneath()
 
     def _beneath(self) -> "HeldKeys":
@@ -153,7 +154,7 @@ class HeldKeys:
         return trial
 
     def read_with_used(self, keys: Sequence[str]) -> list[KeyState]:
-        """States of keys, with what their events that wait have used of their quotas."""
+        """Return the states of keys, with the use of their quotas by events that wait."""
         states = (self.states.peek(key) or NEW_KEY for key in keys)
         return [
             state._replace(used=self.used.get(key, state.used))

@@ -15,8 +15,10 @@ UNKNOWN = -1
 
 
 class KeyNumbers:
-    """Gives keys numbers: what is remembered of a key stands at its number in arrays, and many keys
-    are looked at in one go. A number that was given back is another key's later.
+    """A register of numbers for keys: arrays hold by number what is remembered of keys, so that
+    many keys are looked up in one step.
+
+    A number that was given back is given to another key later.
     """
 
     def __init__(self) -> None:

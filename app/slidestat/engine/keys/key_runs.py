@@ -31,8 +31,8 @@ class KeyRuns:
     last: Int64s
 
     def numbers_before(self, numbers: Int64s, starts: Int64s) -> Int64s:
-        """int64[R]: what the place of a run's event is counted up by to be its number. The first
-        run of a key goes on from `numbers` int64[G], the others from 0; keys begin at `starts`.
+        """Return int64[R]: the offset from the place of a run's event to its number. The first run
+        of a key goes on from `numbers` int64[G], the others from 0; keys begin at `starts`.
         """
         before = -self.starts[:-1]
         before[self.first] = numbers - starts[:-1]
@@ -68,7 +68,7 @@ def cut(
 
 
 def previous_times(groups: Int64s, times: Int64s, last_times: Int64s) -> Int64s:
-    """int64[n]: the time of the event before each of its key, NO_TIME if there is none.
+    """Return int64[n]: the time of the previous event of the same key, NO_TIME if there is none.
     `last_times` int64[G] are those of the keys' states.
     """
     previous = last_times[groups]
@@ -78,6 +78,8 @@ def previous_times(groups: Int64s, times: Int64s, last_times: Int64s) -> Int64s:
 
 
 def gaps_of(previous: Int64s, times: Int64s, silence: int) -> npt.NDArray[np.bool_]:
-    """bool[n]: whether the event before each of its key is so long, or longer, ago."""
+    """Return bool[n]: whether at least `silence` has passed since the previous event of the same
+    key.
+    """
     gaps: npt.NDArray[np.bool_] = (previous != NO_TIME) & (times - previous >= silence)
     return gaps

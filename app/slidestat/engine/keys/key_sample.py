@@ -46,7 +46,7 @@ class KeySample:
         return len(self._held)
 
     def add(self, key: str) -> None:
-        """A key that has a state from now on."""
+        """Add a key that has a state from now on."""
         digest = _digest(key)
         if digest >= self._bound or key in self._held:
             return
@@ -65,25 +65,27 @@ class KeySample:
             self._fresh = self.take_fresh()
 
     def discard(self, key: str) -> None:
-        """A key whose state is gone: it may begin anew in any partition."""
+        """Discard a key whose state is gone; it may start again in any partition."""
         if self._held.pop(key, None) is not None:
             self._least = None
 
     def take_fresh(self) -> list[str]:
-        """The keys sampled since they were last asked for, without those that are gone again."""
+        """Return the keys sampled since the last call, without those that are gone again."""
         fresh, self._fresh = self._fresh, []
         return list(dict.fromkeys(key for key in fresh if key in self._held))
 
     def identity(self, key: str) -> Identity:
-        """That of a key of the sample; KeyError for another."""
+        """Return the identity of a key of the sample; raises KeyError for another."""
         return self._held[key].identity
 
     def identities(self) -> dict[Identity, str]:
-        """The keys of the sample by what tells them apart."""
+        """Return the keys of the sample by their identities."""
         return {hashed.identity: key for key, hashed in self._held.items()}
 
     def least(self, count: int) -> list[Identity]:
-        """Those of the `count` keys of least hash, in that order; remembered until keys change."""
+        """Return the identities of the `count` keys of least hash, in that order; kept until keys
+        change.
+        """
         if self._least is None or len(self._least) < min(count, len(self._held)):
             self._least = [hashed.identity for hashed in nsmallest(count, self._held.values())]
         return self._least[:count]

@@ -39,7 +39,7 @@ class KeySlices:
         return self._all.between(self._next, len(self.names)).with_keys()
 
     def take(self, size: int) -> Slice:
-        """All events of the next keys: of one key, and of more up to `size` events."""
+        """Return all events of the next keys: of one key, and of more up to `size` events."""
         first, starts = self._next, self._all.starts
         after = int(np.searchsorted(starts, starts[first] + size, "right")) - 1
         self._next = max(after, first + 1)

@@ -19,7 +19,10 @@ _NONE = np.empty(0, np.int64)
 
 
 class KeyTimers:
-    """One tick a key, which goes by its number. Costs what is due, however many keys wait."""
+    """A register of timers, one tick for each key, by its number.
+
+    Costs what is due, however many keys wait.
+    """
 
     def __init__(self) -> None:
         self._tick_of = np.empty(0, np.int64)
@@ -32,20 +35,20 @@ class KeyTimers:
         self._tick_of = fitted(self._tick_of, capacity, fill=NOT_DUE)
 
     def ticks(self) -> list[int]:
-        """The ticks at which something may be due, in no order."""
+        """Return the ticks at which something may be due, in no order."""
         return self._ticks
 
     def are_armed(self) -> Bools:
-        """For which numbers something is due."""
+        """Return bool[n]: for which numbers something is due."""
         armed: Bools = self._tick_of != NOT_DUE
         return armed
 
     def due(self, numbers: Int64s) -> Int64s:
-        """The ticks at which these are due, NOT_DUE for one that is not."""
+        """Return the ticks at which these are due, NOT_DUE for one that is not."""
         return self._tick_of[numbers]
 
     def due_until(self, watermark: int) -> tuple[Int64s, Int64s]:
-        """The numbers that are due at or before `watermark`, and their ticks."""
+        """Return the numbers that are due at or before `watermark`, and their ticks."""
         numbers = np.flatnonzero(self._tick_of <= watermark)
         return numbers, self._tick_of[numbers]
 
@@ -70,12 +73,14 @@ class KeyTimers:
                 at_tick.append(part)
 
     def next_due(self, watermark: int) -> int | None:
-        """The first tick at or before `watermark` at which something may be due."""
+        """Return the first tick at or before `watermark` at which something may be due, None if
+        there is none.
+        """
         return self._ticks[0] if self._ticks and self._ticks[0] <= watermark else None
 
     def take(self, numbers: Int64s, watermark: int) -> Int64s:
-        """The ticks at which these are due, if that is at or before `watermark`, else NOT_DUE; what
-        is due is so no more.
+        """Return and clear the ticks at which these are due, if that is at or before `watermark`,
+        else NOT_DUE.
         """
         ticks = self._tick_of[numbers]
         is_due = ticks <= watermark
@@ -83,7 +88,9 @@ class KeyTimers:
         return np.where(is_due, ticks, NOT_DUE)
 
     def pop(self, tick: int) -> Int64s:
-        """The numbers due at `tick`, if it is the first of all; they are due no more."""
+        """Return and clear the numbers due at `tick`, if it is the first of all ticks, else
+        none.
+        """
         if not self._ticks or self._ticks[0] != tick:
             return _NONE
         heappop(self._ticks)

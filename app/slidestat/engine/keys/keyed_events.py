@@ -25,8 +25,8 @@ class KeyedEvents:
 
     @classmethod
     def of(cls, events: Events) -> "KeyedEvents":
-        """Events in any order of their keys. Costs one sort of the keys, and one copy of the
-        events.
+        """Return events, given in any order, by key. Costs one sort of the keys, and one copy of
+        the events.
         """
         keys, places = distinct_texts(events.keys)
         names, ranks = ranked(keys)
@@ -39,12 +39,12 @@ class KeyedEvents:
         return np.repeat(np.arange(len(self.names)), np.diff(self.starts))
 
     def between(self, first: int, end: int) -> "KeyedEvents":
-        """The events of some of the keys; nothing is copied but names."""
+        """Return the events of some of the keys; nothing is copied but names."""
         start, stop = int(self.starts[first]), int(self.starts[end])
         starts = self.starts[first : end + 1] - start
         return KeyedEvents(self.names[first:end], starts, self.events.between(start, stop))
 
     def with_keys(self) -> Events:
-        """The events with their keys."""
+        """Return the events with their keys as a column."""
         names = pa.array(self.names, pa.large_string())
         return replace(self.events, keys=numbered_texts(self.groups, names))

@@ -15,7 +15,9 @@ from slidestat.errors import SlidestatError
 
 
 class SharedKeys:
-    """Compares the sampled keys of a topology's partitions, those of this process and of others."""
+    """A comparison of the sampled keys of a topology's partitions, those of this process and of
+    others.
+    """
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -28,7 +30,7 @@ class SharedKeys:
         self._elsewhere: dict[Identity, int] = {}
 
     def forget(self) -> None:
-        """Partitions may move."""
+        """Forget all samples, as partitions may move."""
         self._samples, self._place, self._elsewhere = {}, {}, {}
 
     def look(self, partition: int, sample: KeySample) -> None:
@@ -77,7 +79,7 @@ class SharedKeys:
 
 
 def shared_key(topology: Topology, key: str, first: int, second: int) -> SlidestatError:
-    """The error for a key that lies in two partitions."""
+    """Return the error for a key that lies in two partitions."""
     one, other = sorted((first, second))
     return SlidestatError(
         f"The key {key!r} ({topology.key_name}) is in partitions {one} and {other} of"

@@ -50,12 +50,16 @@ class Judged:
 
 
 class Judge:
-    """Reads one partition from its beginning. Beside a batch it holds the suspects of the clock,
-    and what keys have used of their quotas: about 200 bytes for each key that is charged.
+    """A reader of one partition from its beginning, which decides on each record.
+
+    In addition to a batch it holds the suspects of the clock, and the quotas that keys have used:
+    about 200 bytes for each key that is charged.
     """
 
     def __init__(self, topology: Topology, decoder: EventDecoder | None = None) -> None:
-        """Raises ValueError for a topology that publishes: its synopses are of whole partitions."""
+        """Create the judge; raises ValueError for a topology that publishes, as its synopses are of
+        whole partitions.
+        """
         if topology.publish:
             raise ValueError("what a topology publishes is of its partitions, not of keys alone")
         self._every = topology.every_ms

@@ -58,7 +58,7 @@ class KeyShare:
         publisher: TickPublisher | None = None,
         codec: JsonCodec | None = None,
     ) -> None:
-        """`publisher` says what is published tick by tick."""
+        """Create the share; `publisher` decides what is published tick by tick."""
         self._place = topic, partition
         self._clock = GivenClock(topology.lateness_ms)
         self.processor = PartitionProcessor(

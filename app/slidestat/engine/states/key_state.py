@@ -50,7 +50,9 @@ class KeyState(NamedTuple):
 
 @cache
 def _whole_head(blocks: int) -> struct.Struct:
-    """The head with the lengths of so many blocks, of which there are up to 256."""
+    """Return the struct of a head with the lengths of so many blocks, of which there are up to
+    256.
+    """
     return struct.Struct(f"{_HEAD.format}{blocks}I")
 
 
@@ -63,7 +65,7 @@ def encode_key_state(
     used: bytes = b"",
     alerts: bytes = b"",
 ) -> bytes:
-    """The bytes that the table, the changelog and recovery share."""
+    """Return the bytes that the table, the changelog and recovery share."""
     count = len(synopses)
     version, blocks = (_WITH_QUOTA, (*synopses, used)) if used else (_WITHOUT_QUOTA, synopses)
     if alerts:
@@ -100,7 +102,7 @@ def decode_key_state(state: bytes) -> KeyState:
 
 
 class KeyClock(NamedTuple):
-    """When a key's state stands."""
+    """The times up to which a key's state has absorbed its events."""
 
     watermark: int
     offset: int
@@ -108,18 +110,18 @@ class KeyClock(NamedTuple):
 
 
 def may_have_alerts(state: bytes) -> bool:
-    """Whether an alert of the key waits or fires. Costs nothing, for scans."""
+    """Return whether an alert of the key may wait or fire. Costs nothing, for scans."""
     version: int = _HEAD.unpack_from(state)[1]
     return version == _WITH_ALERTS
 
 
 def number_of_synopses(state: bytes) -> int:
-    """How many synopses a state has; raises SlidestatError as `read_clock` does."""
+    """Return the number of synopses in a state; raises SlidestatError as `read_clock` does."""
     return _read_head(state)[1]
 
 
 def read_clock(state: bytes) -> KeyClock:
-    """The state's times without taking its synopses apart.
+    """Return the state's times without decoding its synopses.
 
     Raises SlidestatError for bytes that do not begin as a state.
     """
@@ -127,7 +129,9 @@ def read_clock(state: bytes) -> KeyClock:
 
 
 def read_clocks(states: Sequence[bytes]) -> npt.NDArray[np.int64]:
-    """The times of many states, int64[n, 3]: for scans. Raises SlidestatError as `read_clock`."""
+    """Return the times of many states, int64[n, 3]: for scans. Raises SlidestatError as
+    `read_clock`.
+    """
     heads = np.frombuffer(b"".join([state[: _HEAD.size] for state in states]), np.uint8)
     if len(heads) != len(states) * _HEAD.size:
         raise _damaged()
@@ -140,7 +144,7 @@ def read_clocks(states: Sequence[bytes]) -> npt.NDArray[np.int64]:
 
 
 def _read_head(state: bytes) -> tuple[int, int, int, int, int, int]:
-    """(version, number of synopses, watermark, offset, last_time, number of events)."""
+    """Return (version, number of synopses, watermark, offset, last_time, number of events)."""
     if len(state) < _HEAD.size or state[:2] != _MAGIC:
         raise _damaged()
     _, version, count, watermark, offset, last_time, number = _HEAD.unpack_from(state)

@@ -29,8 +29,9 @@ _OUT, _HERE, _DELETED = range(3)
 
 
 class KeyStates:
-    """Changed states until they are written, and the most recently touched of the others: columns
-    over the keys' numbers. A synopsis is bytes; a state is put together when it is written.
+    """A cache of states: the changed ones until they are written, and the most recently touched of
+    the others, as columns over the keys' numbers. A synopsis is bytes; a state is put together when
+    it is written.
     """
 
     def __init__(
@@ -42,8 +43,8 @@ class KeyStates:
         work: PartitionWork | None = None,
         layout: StateLayout = AS_DECLARED,
     ) -> None:
-        """A state has so many `synopses`, and `limit` states stay in memory; `layout` says where
-        the synopses stand in a stored one.
+        """Create the cache; a state has so many `synopses`, and `limit` states stay in memory;
+        `layout` has the places of synopses in a stored state.
         """
         self.layout = layout
         self.synopses = synopses
@@ -74,7 +75,7 @@ class KeyStates:
     # Questions by name: nothing is remembered of them.
 
     def peek(self, key: str) -> KeyState | None:
-        """The key's state, None if it has none."""
+        """Return the key's state, None if it has none."""
         number = self._numbers.find([key])
         where = self._where_of(number)[0]
         if where == _OUT:
@@ -82,15 +83,15 @@ class KeyStates:
         return next(self._taken_apart(number)) if where == _HERE else None
 
     def are_there(self, keys: Sequence[str]) -> list[bool]:
-        """Whether keys have a state."""
+        """Return whether each of the keys has a state."""
         where = self._where_of(self._numbers.find(keys))
         out = [keys[row] for row in np.flatnonzero(where == _OUT).tolist()]
         stored = iter(self._stored.are_there(out))
         return [next(stored) if it == _OUT else it == _HERE for it in where.tolist()]
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
-        """The first `limit` keys after `after` that begin with `prefix` and have a state, in order
-        of their characters (which is that of their UTF-8).
+        """Return the first `limit` keys after `after` that begin with `prefix` and have a state, in
+        order of their characters (which is that of their UTF-8).
         """
 
         def is_wanted(key: str) -> bool:
@@ -144,7 +145,7 @@ class KeyStates:
         self.unwritten_bytes += int(self._sizes[numbers].sum())
 
     def delete(self, numbers: Int64s) -> None:
-        """The keys' states go, here and with the next write."""
+        """Delete the keys' states, here and with the next write."""
         if not len(numbers):
             return
         self._fit()
@@ -156,7 +157,9 @@ class KeyStates:
         self._is_new[numbers] = False
 
     def are_held(self) -> Bools:
-        """For which numbers memory has something that must stay theirs."""
+        """Return bool[n]: for which numbers memory holds something, so that they must not be given
+        to other keys.
+        """
         self._fit()
         held: Bools = (self._where != _OUT) | self._is_new | self._is_taken_new
         return held
@@ -164,8 +167,8 @@ class KeyStates:
     # Writing.
 
     def first_offset(self) -> int | None:
-        """From where the source must be read to make again what is to be written, None if nothing
-        is.
+        """Return the offset from which the source must be read to make the unwritten changes again,
+        None if there are none.
         """
         return self._unwritten.first_offset()
 
@@ -222,7 +225,7 @@ class KeyStates:
         self._is_taken_new = fitted(self._is_taken_new, capacity, fill=False)
 
     def _where_of(self, numbers: Int64s) -> npt.NDArray[np.uint8]:
-        """Where states are, of numbers that may be UNKNOWN."""
+        """Return the places of states, of numbers that may be UNKNOWN."""
         self._fit()
         where = np.full(len(numbers), _OUT, np.uint8)
         is_known = numbers != UNKNOWN

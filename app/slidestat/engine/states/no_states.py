@@ -7,13 +7,13 @@ class NoStates:
     """A PartitionStore of a partition never seen."""
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
-        """None of each key."""
+        """Return None for each key."""
         return [None] * len(keys)
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:  # noqa: ARG002
-        """No keys."""
+        """Return no keys."""
         return iter(())
 
     def checkpoint(self) -> None:
-        """There is none."""
+        """Return None: there is no checkpoint."""
         return

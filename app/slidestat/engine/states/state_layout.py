@@ -9,12 +9,15 @@ from slidestat.engine.states.key_state import KeyState, decode_key_state, encode
 
 
 class StateLayout:
-    """Takes stored states apart, with their synopses in the topology's order, and puts them
-    together. A synopsis that a state does not have is b"".
+    """A codec of stored states, which has their synopses in the topology's order.
+
+    A synopsis that a state does not have is b"".
     """
 
     def __init__(self, topology: Topology | None = None, slots: Slots = ()) -> None:
-        """`slots` are the places of synopses, if they are not those of the topology's own."""
+        """Create the layout; `slots` are the places of synopses, if they are not those of the
+        topology's own.
+        """
         runners = [] if topology is None else list(dict.fromkeys(topology.runners))
         places = {slot.meaning: place for place, slot in enumerate(slots)}
         self._places = [places[runner.meaning] for runner in runners] if slots else []
@@ -37,7 +40,7 @@ class StateLayout:
         )
 
     def encode(self, state: KeyState) -> bytes:
-        """The bytes of a state as they are stored."""
+        """Return the bytes of a state as they are stored."""
         if not self._places:
             return encode_key_state(*state)
         return encode_key_state(*state._replace(synopses=self._in_places(state.synopses)))
@@ -54,6 +57,6 @@ AS_DECLARED = StateLayout()
 
 
 def starts_by_label(topology: Topology, layout: StateLayout) -> dict[str, int]:
-    """From when on figures that were added are counted, by their names."""
+    """Return the times from which added figures are counted, by their names."""
     pairs = zip(topology.labels, topology.runners, strict=True)
     return {label: layout.starts[it] for label, it in pairs if it in layout.starts}

@@ -31,7 +31,7 @@ class States:
 
     @classmethod
     def of(cls, states: Sequence[KeyState], synopses: int) -> "States":
-        """The columns of states with so many synopses, or none."""
+        """Return the columns of states, each with so many synopses or none."""
         watermarks, offsets, last_times, counts = (
             np.fromiter((state[field] for state in states), np.int64, len(states))
             for field in range(4)
@@ -48,7 +48,7 @@ class States:
         return len(self.watermarks)
 
     def each(self) -> Iterator[KeyState]:
-        """The states, one by one; that of a new key has no synopses."""
+        """Yield the states, one by one; that of a new key has no synopses."""
         columns = (self.watermarks, self.offsets, self.last_times, self.counts)
         synopses: Iterable[tuple[Any, ...]] = zip(
             *(column.tolist() for column in self.synopses), strict=True
@@ -67,7 +67,7 @@ class States:
             )
 
     def at(self, places: Int64s) -> "States":
-        """The states at these places, in their order."""
+        """Return the states at these places, in their order."""
         moved = list(enumerate(places.tolist())) if self.used or self.alerts else []
         return States(
             self.watermarks[places],

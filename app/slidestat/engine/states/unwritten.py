@@ -22,7 +22,7 @@ NOTHING_NEEDED = 2**63 - 1
 
 
 def slot_of(key: str) -> int:
-    """A key's slot; another one in each process, as Python's hashes of texts are."""
+    """Return a key's slot; it differs between processes, as Python's hashes of texts do."""
     return hash(key) % SLOTS
 
 
@@ -39,12 +39,12 @@ class Unwritten:
         self._is_changed = fitted(self._is_changed, capacity, fill=False)
 
     def has(self, numbers: Int64s | slice) -> Bools:
-        """Whether the states of these numbers have changes."""
+        """Return whether the states of these numbers have changes."""
         return self._is_changed[numbers]
 
     def add(self, numbers: Int64s, slots: Slots, first_offsets: Int64s | int) -> None:
-        """The states of these numbers, of these slots, have changes: of each, the first of its new
-        events lies at this offset; NOTHING_NEEDED for a change without events.
+        """Note changes of the states of these numbers, in these slots; `first_offsets` are those of
+        the first new event of each, NOTHING_NEEDED for a change without events.
         """
         self._is_changed[numbers] = True
         np.minimum.at(self._first_offsets, slots, first_offsets)
@@ -62,6 +62,6 @@ class Unwritten:
         return taken
 
     def first_offset(self) -> int | None:
-        """The least offset that the others need, None if they need none."""
+        """Return the least offset that the other changes need, None if they need none."""
         least = int(self._first_offsets.min())
         return None if least == NOTHING_NEEDED else least

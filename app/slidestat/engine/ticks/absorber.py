@@ -25,7 +25,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 class Absorber:
-    """Absorbs events that wait, those of many keys at once."""
+    """A processor that absorbs waiting events, those of many keys at once."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class Absorber:
         *,
         is_trial: bool = False,
     ) -> None:
-        """A trial says what would come, of keys that may be spoilt; whether a key falls silent is
-        not sure in it.
+        """Create the absorber; a trial runs on copies of the states, and whether a key falls silent
+        is not certain in it.
         """
         self._topology = topology
         self._every = topology.every_ms
@@ -51,7 +51,7 @@ class Absorber:
         self._is_trial = is_trial
 
     def trial(self, keys: HeldKeys) -> "Absorber":
-        """One that absorbs on trial, into `keys`."""
+        """Return an absorber for a trial on `keys`."""
         emissions = self._emissions.provisional()
         none = FollowedAlerts(keys, None)
         return Absorber(self._topology, keys, self._kernels, emissions, none, is_trial=True)

@@ -28,13 +28,13 @@ class Advance:
     def at_once(
         cls, before: int, offset: int, watermark: int, emitted: int, loss: Loss | None
     ) -> "Advance":
-        """To `watermark`, with the record at `offset` the last one."""
+        """Return an advance to `watermark` by one record, at `offset`."""
         offsets, watermarks = np.array([offset], np.int64), np.array([watermark], np.int64)
         return cls(before, offsets, watermarks, emitted, loss)
 
     @property
     def watermark(self) -> int:
-        """Where it ends."""
+        """The watermark at the end."""
         return int(self.watermarks[-1])
 
     @property
@@ -43,9 +43,9 @@ class Advance:
         return int(self.offsets[-1])
 
     def until(self, watermark: int) -> "Advance":
-        """The same up to `watermark`."""
+        """Return the same advance, up to `watermark`."""
         return replace(self, watermarks=np.minimum(self.watermarks, watermark))
 
     def source_offsets(self, ticks: Int64s) -> Int64s:
-        """int64[n]: of the record that had each tick passed, the offset."""
+        """Return int64[n]: for each tick the offset of the record that passed it."""
         return self.offsets[np.searchsorted(self.watermarks, ticks)]

@@ -31,7 +31,7 @@ class Closings(NamedTuple):
 
 
 class Closing:
-    """Finds the last ticks of the keys of a partition."""
+    """A finder of the last ticks of the keys of a partition."""
 
     def __init__(self, topology: Topology, keys: HeldKeys) -> None:
         self._every = topology.every_ms

@@ -13,7 +13,7 @@ from slidestat.engine.waiting.event_store import EventStore
 
 
 class EarlyAbsorption:
-    """Inserts events up to the watermark; nothing is said."""
+    """An early absorption of events up to the watermark, which emits nothing."""
 
     def __init__(
         self,
@@ -24,7 +24,9 @@ class EarlyAbsorption:
         now: Callable[[], Advance],
         next_offset: int,
     ) -> None:
-        """`now` says where the watermark is, `next_offset` what is read first."""
+        """Create the absorption; `now` returns the current advance, `next_offset` is the first that
+        is read.
+        """
         self._waiting = waiting
         self._absorber = absorber
         self._ticker = ticker

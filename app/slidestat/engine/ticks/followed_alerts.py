@@ -18,29 +18,33 @@ Int64s = npt.NDArray[np.int64]
 
 
 class FollowedAlerts:
-    """Takes the alerts of a partition's keys on."""
+    """A follower of the alerts of a partition's keys, from emission to emission."""
 
     def __init__(
         self, keys: HeldKeys, alerting: Alerting | None, *, tell_again: bool = False
     ) -> None:
-        """`alerting` is None where there are no alerts, and in a trial: they tell nothing of what
-        is not sure. They `tell_again` what becomes of them at emissions that are out, if that was
-        not told by the same alerts.
+        """Create the follower; `alerting` is None where there are no alerts, and in a trial, which
+        must not emit changes that are not certain.
+
+        With `tell_again`, changes at emissions that are out are emitted again, if other alerts were
+        declared then.
         """
         self._tell_again = tell_again
         self._keys = keys
         self._alerting = alerting
 
     def passed(self, absorbed_watermarks: Int64s, advance: Advance) -> Int64s:
-        """Up to where keys need no answers: their states have absorbed it, or it was emitted. But
-        of what was emitted alerts must go on, where a state has not.
+        """Return the times up to which keys need no answers: their states have absorbed them, or
+        they were emitted.
+
+        With alerts, what was emitted does not count, as an alert must follow it in each state.
         """
         if self._alerting is not None:
             return absorbed_watermarks
         return np.maximum(absorbed_watermarks, advance.emitted)
 
     def kept(self, standings: bytes) -> bytes:
-        """How the alerts of a key stand that are declared, for a state that is written."""
+        """Return the standings of a key's declared alerts, for a state that is written."""
         return b"" if self._alerting is None else self._alerting.kept(standings)
 
     def follow(

@@ -40,7 +40,7 @@ class KeptTicks:
         self.emissions += min(len(events), len(events.keys.unique()) * (last - first + 1))
 
     def take(self, emitted: int, loss: Loss | None) -> Advance:
-        """How the watermark has moved, over all that was kept; nothing is kept any more."""
+        """Return the advance over all that was kept, and keep nothing any more."""
         moves, self._moves, self.emissions = self._moves, [], 0
         offsets, watermarks = map(np.concatenate, zip(*moves, strict=True))
         return Advance(self._before, offsets, watermarks, emitted, loss)

@@ -28,7 +28,9 @@ class KernelCalls:
         observed: PartitionWork,
         starts: Mapping[Runner, int] = MappingProxyType({}),
     ) -> None:
-        """`starts` are the times from which on synopses that were added take events in."""
+        """Create the calls; `starts` are the times from which on synopses that were added take
+        events in.
+        """
         self._starts = starts
         self._runners = list(dict.fromkeys(topology.runners))
         self._columns = topology.columns

@@ -17,7 +17,9 @@ from slidestat.engine.waiting.event_store import EventStore
 
 
 class LookAhead:
-    """Gives each tick to come once, until a batch comes. Trials leave no trace."""
+    """A source of provisional emissions: it yields each tick to come once, until a batch comes.
+    Trials leave no trace.
+    """
 
     def __init__(
         self,
@@ -36,13 +38,14 @@ class LookAhead:
         self._emitted = self._published = NO_TIME
 
     def start_anew(self) -> None:
-        """A batch has come: what was to come may be otherwise."""
+        """Reset after a new batch, as the ticks to come may differ."""
         self._emitted = self._published = NO_TIME
 
     def emissions(self, now: Advance) -> Iterator[OutputRecords]:
-        """The emissions at the ticks that the watermark would pass, slice by slice. A tick after
-        events is sure to be emitted, but for an event that lies ahead of the others, not after the
-        time that is looked ahead to, and is refused in the end.
+        """Yield the emissions at the ticks that the watermark would pass, slice by slice.
+
+        A tick after events is sure to be emitted, with one exception: an event ahead of the others,
+        not after the time that is looked ahead to, that is refused in the end.
         """
         horizon, every = now.watermark, self._every
         # The events whose next tick lies in between.

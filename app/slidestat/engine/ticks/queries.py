@@ -9,28 +9,30 @@ Int64s = npt.NDArray[np.int64]
 
 
 class Queries(NamedTuple):
-    """`groups` int64[Q], of which of some keys each is; `times` int64[Q], at which tick."""
+    """Queries: `groups` int64[Q], the place of each one's key among some keys; `times` int64[Q],
+    its tick.
+    """
 
     groups: Int64s
     times: Int64s
 
     def and_(self, others: "Queries") -> "Queries":
-        """These and the others."""
+        """Return these queries and the others."""
         return Queries(*map(np.concatenate, zip(self, others, strict=True)))
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> "Queries":
-        """Those that are wanted."""
+        """Return the wanted queries."""
         return Queries(self.groups[wanted], self.times[wanted])
 
     def within(self, groups: Int64s) -> "Queries":
-        """Those of some groups, which rise, by their places there."""
+        """Return the queries of some groups, which rise, with the groups' places among them."""
         places = np.searchsorted(groups, self.groups)
         places[places == len(groups)] = 0
         is_there = groups[places] == self.groups
         return Queries(places[is_there], self.times[is_there])
 
     def distinct(self) -> "Queries":
-        """Each once, by group and time."""
+        """Return each query once, by group and time."""
         order = np.lexsort((self.times, self.groups))
         groups, times = self.groups[order], self.times[order]
         first = np.ones(len(groups), dtype=bool)
@@ -38,8 +40,8 @@ class Queries(NamedTuple):
         return Queries(groups[first], times[first])
 
     def events_before(self, groups: Int64s, times: Int64s, starts: Int64s) -> Int64s:
-        """int64[Q]: how many events of its group lie before each query. Events are by group, which
-        begin at `starts`.
+        """Return int64[Q]: how many events of its group lie before each query. Events are by group,
+        which begin at `starts`.
         """
         events = np.stack((groups, times, np.ones_like(groups)))
         queries = np.stack((self.groups, self.times, np.zeros_like(self.times)))

@@ -21,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class SilentKeys:
-    """Answers for keys without events; their states stay as they are."""
+    """A source of answers for keys without events; their states stay as they are."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class SilentKeys:
         self._alerts = alerts
 
     def trial(self, keys: HeldKeys) -> "SilentKeys":
-        """The same for `keys`, provisionally."""
+        """Return the same source for `keys`, provisionally."""
         none = FollowedAlerts(keys, None)
         emissions = self._emissions.provisional()
         return SilentKeys(self._topology, keys, self._kernels, emissions, none)
 
     def answer(self, due: DueSlice, advance: Advance) -> PlacedAnswers:
-        """The emissions of what is due, in order."""
+        """Return the emissions that are due, in order."""
         numbers = np.union1d(due.opened.numbers, due.closing.numbers)
         states = self._keys.states.read(numbers)
         queries = Queries(np.searchsorted(numbers, due.opened.numbers), due.opened.ticks)

@@ -20,7 +20,9 @@ _FIRST_SLICE = 500
 
 
 class Ticker:
-    """Takes the events that wait, slice by slice, and says what is due."""
+    """A scheduler that takes waiting events slice by slice, and yields the emissions that are
+    due.
+    """
 
     def __init__(
         self,
@@ -41,7 +43,7 @@ class Ticker:
         self._keys_pace = Pace(_FIRST_SLICE, sizes.keys)
 
     def trial(self, keys: HeldKeys) -> "Ticker":
-        """The same for `keys`, at the same pace."""
+        """Return a ticker for a trial on `keys`, at the same pace."""
         absorber, silent = self._absorber.trial(keys), self._silent.trial(keys)
         emissions = self._emissions.provisional()
         trial = Ticker(self._topology, keys, absorber, silent, emissions, SliceSizes())
@@ -61,7 +63,9 @@ class Ticker:
         return in_order(write, self._touched(waiting, advance), self._untouched(advance))
 
     def emissions_after(self, absorbed: PlacedAnswers, advance: Advance) -> Iterator[Outputs]:
-        """The same where the events are absorbed, and have come to `absorbed`."""
+        """Yield the emissions as `emissions` does, where the events are absorbed already, with the
+        answers `absorbed`.
+        """
         write = self._emissions.writer(advance.loss)
         return in_order(write, iter([(absorbed, LAST)]), self._untouched(advance))
 

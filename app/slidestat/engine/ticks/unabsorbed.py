@@ -11,7 +11,7 @@ from slidestat.engine.waiting.event_store import EventStore
 
 
 class Unabsorbed:
-    """Has the events of a key that wait absorbed into a copy of its state."""
+    """A view of keys with their waiting events, which it absorbs into a copy of a key's state."""
 
     def __init__(
         self,
@@ -20,18 +20,18 @@ class Unabsorbed:
         absorber: Absorber,
         now: Callable[[], Advance],
     ) -> None:
-        """`now` says where the watermark is."""
+        """Create the view; `now` returns the current advance."""
         self._keys = keys
         self._waiting = waiting
         self._absorber = absorber
         self._now = now
 
     def keys(self) -> set[str]:
-        """The keys of events up to the watermark that wait."""
+        """Return the keys of waiting events up to the watermark."""
         return self._waiting.keys(self._now().watermark)
 
     def state(self, key: str) -> KeyState | None:
-        """A key's state as it is when the events up to the watermark that wait are absorbed."""
+        """Return a key's state with the waiting events up to the watermark absorbed."""
         now = self._now()
         events = self._waiting.of_key(key, now.watermark)
         if not len(events):

@@ -14,9 +14,10 @@ from slidestat.engine.events import Events
 
 
 def in_file(events: Events, path: Path) -> Events:
-    """The same events in a file that was at `path` for a moment. They cannot be written.
+    """Return the same events in a file that was at `path` for a moment.
 
-    Costs a copy of them to the disk. Raises OSError where there is no room for them.
+    Its arrays cannot be written to. Costs a copy of the events to the disk. Raises OSError where
+    there is no room for them.
     """
     columns = [events.offsets, events.times, events.keys, *events.numbers, *events.items]
     # Arrow keeps a truth value in a bit, of which no view is possible.

@@ -35,7 +35,7 @@ _MEMORY_BYTES = 64 * 2**20
 
 
 class _Part(NamedTuple):
-    """Some events, and what there is to know of them; of one `in_order`, its time rises."""
+    """Some events, with their bounds; with `in_order`, their times rise."""
 
     events: Events
     first_time: int
@@ -63,12 +63,12 @@ class _Part(NamedTuple):
         return 0 if self.is_filed else self.events.nbytes
 
     def all(self) -> Events:
-        """All of its events, in memory."""
+        """Return all of the part's events, in memory."""
         # Kernels are compiled for arrays that may be written, which a file's are not.
         return _copied(self.events) if self.is_filed else self.events
 
     def split(self, until: int) -> tuple[Events, "_Part"]:
-        """The events up to a time, and the rest; neither is empty."""
+        """Return the events up to a time, and the rest as a part; neither is empty."""
         if not self.in_order:
             early = self.events.times <= until
             rest = self.events.take(np.flatnonzero(~early))
@@ -83,7 +83,7 @@ class _Part(NamedTuple):
         return self.events.between(0, end), _Part.of(_copied(rest))
 
     def upto(self, until: int) -> Events:
-        """The events up to a time."""
+        """Return the events up to a time."""
         if self.first_time > until:
             return self.events.between(0, 0)
         return self.events if self.last_time <= until else self.split(until)[0]
@@ -109,7 +109,7 @@ class EventStore:
         return sum(len(part.events) for part in self._parts())
 
     def copy(self) -> "EventStore":
-        """The same events, waiting on their own."""
+        """Return a store of the same events, which wait there independently."""
         other = EventStore(self._columns)
         other._runs, other._newest = [*self._untaken(), *self._runs], list(self._newest)
         return other
@@ -128,7 +128,7 @@ class EventStore:
         self.added_bytes += events.nbytes
 
     def take(self, until: int) -> Events:
-        """The events with times up to `until`, by (time, offset); they wait no more."""
+        """Return and remove the events with times up to `until`, by (time, offset)."""
         taken: list[Events] = []
         self._runs = _cut(self._runs, until, taken)
         self._newest = _cut(self._newest, until, taken)
@@ -137,14 +137,16 @@ class EventStore:
         return joined(taken, self._columns).in_order()
 
     def slices(self, until: int) -> KeySlices:
-        """The events with times up to `until`, to be taken some keys at a time. All of them must be
-        before this store is given others, or asked for others; until they are, they wait.
+        """Return the events with times up to `until`, to be taken some keys at a time.
+
+        All of them must be taken before events are added to this store, or others taken from it;
+        until then they wait.
         """
         self._sliced = KeySlices(self.take(until))
         return self._sliced
 
     def take_keys(self, until: int, wanted: Callable[[str], bool]) -> Events:
-        """As `take`, of the keys that are wanted; the events of the others wait on."""
+        """Return and remove, as `take` does, the events of the keys that are wanted."""
         events = self.take(until)
         keys, places = distinct_texts(events.keys)
         rows = np.array([wanted(key) for key in keys], bool)[places]
@@ -155,7 +157,9 @@ class EventStore:
         return events.take(np.flatnonzero(rows))
 
     def of_key(self, key: str, until: int) -> Events:
-        """The events of a key with times up to `until`, by (time, offset); they go on waiting."""
+        """Return the events of a key with times up to `until`, by (time, offset); they stay in the
+        store.
+        """
         found = []
         for part in self._parts():
             events = part.upto(until)
@@ -165,7 +169,7 @@ class EventStore:
         return joined(found, self._columns).in_order()
 
     def keys(self, until: int) -> set[str]:
-        """The keys of events with times up to `until`."""
+        """Return the keys of events with times up to `until`."""
         return {
             key
             for part in self._parts()
@@ -182,18 +186,20 @@ class EventStore:
         self._newest_events = sum(len(part.events) for part in self._newest)
 
     def last_time(self) -> int:
-        """The largest time that waits; NO_TIME if nothing does."""
+        """Return the largest time that waits; NO_TIME if nothing does."""
         return max((part.last_time for part in self._parts()), default=NO_TIME)
 
     def first_offset(self, until: int | None = None) -> int | None:
-        """The least offset that waits; of parts that have events with times up to `until`."""
+        """Return the least offset that waits; with `until`, of the parts that have events with
+        times up to it.
+        """
         offsets = (
             part.first_offset for part in self._parts() if until is None or part.first_time <= until
         )
         return min(offsets, default=None)
 
     def has_between(self, start: int, end: int) -> bool:
-        """Whether an event waits with start <= time < end."""
+        """Return whether an event waits with start <= time < end."""
         for part in self._parts():
             if part.first_time < end and part.last_time >= start:
                 times = part.events.times
@@ -202,7 +208,7 @@ class EventStore:
         return False
 
     def _placed(self, run: Events) -> _Part:
-        """A run, in memory or in a file."""
+        """Return a part of a run, in memory or in a file."""
         in_memory = sum(part.memory_bytes for part in self._runs)
         if self._file is None or in_memory + run.nbytes <= _MEMORY_BYTES:
             return _Part.of(run)
@@ -234,7 +240,7 @@ def _cut(parts: list[_Part], until: int, taken: list[Events]) -> list[_Part]:
 
 
 def _without(parts: list[_Part], offsets: Sequence[int]) -> list[_Part]:
-    """The parts without the events at these offsets."""
+    """Return the parts without the events at these offsets."""
     left, first, last = [], min(offsets), max(offsets)
     for part in parts:
         if part.last_offset < first or part.first_offset > last:
@@ -253,7 +259,7 @@ def _copied(events: Events) -> Events:
 
 
 def _rows_of(column: pa.Array, text: str) -> Int64s:
-    """Where the column has the text."""
+    """Return the rows where the column has the text."""
     if not pa.types.is_dictionary(column.type):
         return np.flatnonzero(pc.equal(column, text).to_numpy(zero_copy_only=False))
     code = column.dictionary.index(text).as_py()
