@@ -20,7 +20,7 @@ from faust.assignor.partition_assignor import (
 
 
 class BalancedAssignor(PartitionAssignor):
-    """Faust's assignor, with active partitions shared out evenly."""
+    """A partition assignor like Faust's, with active partitions shared out evenly."""
 
     def _perform_assignment(
         self, cluster: ClusterMetadata, member_metadata: MemberMetadataMapping
@@ -51,11 +51,12 @@ class BalancedAssignor(PartitionAssignor):
 
 
 def shared_out(partitions: int, held: Mapping[str, CopartitionedAssignment]) -> dict[str, set[int]]:
-    """The partitions of each member: as many as any other has, or one more.
+    """Return the partitions of each member: as many as any other has, or one more.
 
-    A member keeps what it has up to its share; what it gives up, or nobody has, goes to a standby
-    of it that has room, if there is one. So no more partitions move than must. It is a function of
-    the members' names and of what they have, in whatever order they came.
+    A member keeps what it has up to its share; a partition that it gives up, or that no member has,
+    goes to a member with room that has a standby of it, if there is one. So no more partitions move
+    than must. The result depends only on the members' names and on what they have, in whatever
+    order they came.
     """
     actives = dict(_without_doubles(partitions, held))
     share, more = divmod(partitions, len(actives))

@@ -25,8 +25,8 @@ _TELL_EVERY_S = 25.0
 
 
 def went_away_at_start() -> SlidestatError:
-    """The error of a worker whose brokers have answered once, and do not any more before it has
-    joined its group.
+    """Return the error of a worker whose brokers have answered once, but stopped before it joined
+    its group.
     """
     return SlidestatError(
         "The Kafka broker went away while the worker was starting.",
@@ -46,8 +46,8 @@ async def until_told(ask: Callable[[], Awaitable[Told]]) -> Told:
 
 
 class BrokerContact:
-    """Tells when the brokers fall silent or leave records unacknowledged, each half minute for how
-    long they have done so, and when that is over.
+    """A monitor that logs when the brokers fall silent or leave records unacknowledged, each half
+    minute for how long they have done so, and when that is over.
     """
 
     def __init__(self, producers: Sequence[BulkProducer], topic: str) -> None:

@@ -23,7 +23,9 @@ class CheckpointTurns:
         self._next = 0
 
     def due(self, now: float, share: float = 0.0) -> Sequence[int]:
-        """The slots whose turn has come by `now` (of time.monotonic), at least a `share` of all."""
+        """Return the slots whose turn is due at `now` (of time.monotonic), at least a `share` of
+        all.
+        """
         turns = SLOTS
         if self._turn_s:
             turns = int((now - self._given_until) / self._turn_s)

@@ -15,7 +15,7 @@ _SLOTS = 1000
 
 
 class _Label(msgspec.Struct, frozen=True):
-    """Whose data a folder holds."""
+    """The application and the cluster to which a folder's data belong."""
 
     application_id: str
     cluster_id: str
@@ -23,11 +23,12 @@ class _Label(msgspec.Struct, frozen=True):
 
 @contextmanager
 def data_folder(chosen: Path | None, application_id: str, cluster_id: str) -> Iterator[Path]:
-    """The folder for this worker's tables, locked while the context lasts.
+    """Yield the folder for this worker's tables, locked while the context lasts.
 
-    Without a choice, the first of the user's folders for this application that no other worker
-    holds: a worker started again finds its tables. Raises SlidestatError for a folder that another
-    worker holds, that cannot be written, or whose tables belong to another application or cluster.
+    Without a choice, it is the first of the user's folders for this application that no other
+    worker holds: a worker started again finds its tables. Raises SlidestatError for a folder that
+    another worker holds, that cannot be written, or whose tables belong to another application or
+    cluster.
     """
     with _lock(chosen, application_id) as folder:
         _check_label(folder, _Label(application_id, cluster_id))
@@ -35,7 +36,7 @@ def data_folder(chosen: Path | None, application_id: str, cluster_id: str) -> It
 
 
 def user_folders(application_id: str) -> Path:
-    """Where the user's data folders for an application are."""
+    """Return the folder that has the user's data folders for an application."""
     return user_data_path("slidestat") / application_id
 
 
@@ -58,7 +59,7 @@ def _lock(chosen: Path | None, application_id: str) -> Iterator[Path]:
 
 
 def _try_lock(folder: Path) -> FileLock | None:
-    """A lock on the folder, held; None if another process holds it."""
+    """Return a held lock on the folder; None if another process holds it."""
     lock = FileLock(folder / "worker.lock", timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)

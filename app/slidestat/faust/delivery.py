@@ -97,18 +97,18 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         return consumer
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Faust's look for streams that stand still, which only warns."""
+        """Check for streams that stand still, as Faust does, which only warns."""
         # aiokafka asserts that a partition has a position, and one just given may have none yet:
         # a worker must not end of it.
         with suppress(AssertionError):
             super().verify_event_path(now, tp)
 
     async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]:
-        """The offsets of the first records, as soon as the brokers tell."""
+        """Return the offsets of the first records, as soon as the brokers answer."""
         return await until_told(partial(super().earliest_offsets, *partitions))
 
     async def highwaters(self, *partitions: TP) -> Mapping[TP, int]:
-        """The offsets behind the last records, as soon as the brokers tell."""
+        """Return the offsets after the last records, as soon as the brokers answer."""
         return await until_told(partial(super().highwaters, *partitions))
 
     async def on_thread_stop(self) -> None:
@@ -148,7 +148,7 @@ def _assignment(consumer: AIOKafkaConsumer) -> Any:
 
 
 class BatchConsumer(Consumer):
-    """Faust's consumer, with batches and with offsets that the app answers for."""
+    """A consumer like Faust's, with batches and with offsets that the app is responsible for."""
 
     app: "BatchApp"
 
@@ -204,14 +204,15 @@ class BatchConsumer(Consumer):
         return fetched
 
     def jumped_to(self, tp: TP, offset: int) -> int | None:
-        """Where a partition is read on, if that is not where it was left; None if records from
-        `offset` on are on their way, or some have come since.
+        """Return the offset at which a partition is read on, if that is not where it was left; None
+        if records from `offset` on are on their way, or some have come since.
         """
         return cast(BatchConsumerThread, self._thread).positions.jumped_to(tp, offset)
 
     def is_end(self, tp: TP, offset: int) -> bool:
-        """Whether nothing that comes from `offset` on is known or on its way, and a fetch of a
-        moment ago has seen it. A worker that was stopped for a while does not know.
+        """Return whether no record from `offset` on is known or on its way, by a recent fetch.
+
+        A worker that was stopped for a while does not know, and False is returned.
         """
         assignment = _assignment(self._thread._ensure_consumer())
         if self._delivered.get(tp, 0) > offset or tp not in assignment.tps:
@@ -312,7 +313,7 @@ class BatchConsumer(Consumer):
 
 
 class BatchTransport(Transport):
-    """Faust's Kafka transport with the batch consumer."""
+    """A transport like Faust's for Kafka, with the batch consumer."""
 
     Consumer = BatchConsumer
 

@@ -38,34 +38,40 @@ NO_EPOCH = 0
 
 
 class SupersededError(Exception):
-    """Another worker has taken a partition over; nothing more may be written for it."""
+    """An error of a partition that another worker has taken over; nothing more may be written for
+    it.
+    """
 
 
 def next_epoch(newest: int, generation: int) -> int:
-    """That of an owner since `generation` of a partition whose largest epoch is `newest`."""
+    """Return the epoch for a new owner: `newest` is the partition's largest epoch, `generation` the
+    group's generation since which it owns the partition.
+    """
     return newest + generation
 
 
 def epoch_header(epoch: int) -> list[tuple[str, bytes]]:
-    """The headers of a record that is written in an epoch."""
+    """Return the headers of a record that is written in an epoch."""
     return [(_HEADER, b"%d" % epoch)]
 
 
 def epoch_of(headers: Headers) -> int:
-    """The epoch of a record's writer; NO_EPOCH if it does not say."""
+    """Return the epoch of a record's writer; NO_EPOCH if the record has none."""
     value = dict(headers or ()).get(_HEADER)
     return int(value) if value and value.isdigit() else NO_EPOCH
 
 
 class Restored:
-    """Which records of a partition count, in the order of their offsets."""
+    """A filter of the records of a partition that count, in the order of their offsets: those of
+    zombies do not.
+    """
 
     def __init__(self, newest: int) -> None:
         self.newest = newest
         """The largest epoch so far."""
 
     def counts(self, headers: Headers) -> bool:
-        """Whether the next record is one of an owner."""
+        """Return whether the next record is one of an owner."""
         epoch = epoch_of(headers)
         if epoch == NO_EPOCH:
             return True

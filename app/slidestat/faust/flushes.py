@@ -15,11 +15,11 @@ _T = TypeVar("_T")
 
 
 class FlushGivenUpError(Exception):
-    """It took too long."""
+    """An error of a flush that took too long."""
 
 
 class Flushes:
-    """Runs one flush after another."""
+    """A queue that runs one flush after another."""
 
     def __init__(self) -> None:
         self._one = asyncio.Lock()
@@ -43,7 +43,9 @@ class Flushes:
                 self._under_way = None
 
     async def run_within(self, seconds: float, flush: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """As `run`; after so long this flush is given up, and one that is under way before it."""
+        """Run a flush as `run` does; after so many seconds give it up, or the one under way before
+        it.
+        """
         timer = asyncio.get_running_loop().call_later(seconds, self._give_up)
         try:
             return await self.run(flush)

@@ -46,7 +46,7 @@ from slidestat.schemas.query import AddedStatistic, PartitionStatus
 
 
 class Pipeline:
-    """Feeds batches to partition processors and makes their results durable."""
+    """A pipeline that feeds batches to partition processors and makes their results durable."""
 
     def __init__(
         self,
@@ -69,12 +69,14 @@ class Pipeline:
         mover: ElectedMover | None = None,
         is_first_start: bool = False,
     ) -> None:
-        """With `allow_loss`, records that are gone before they were read are counted, and stop
+        """Create the pipeline.
+
+        With `allow_loss`, records that are gone before they were read are counted, and stop
         nothing; with `change_statistics`, stored states may be of other statistics. `schemas` are
-        those of the source's records, if they take any. What is emitted ahead goes to
-        `provisional`, which a topology with an `idle` takes. Events that memory is not to hold wait
-        in `folder`; `mover` moves the source's records, if this worker is elected to. At a first
-        start, the worker stops where all of the first records are refused.
+        those of the source's records, if they need any. Provisional emissions go to `provisional`,
+        which a topology with an `idle` needs. Events that memory should not hold wait in `folder`;
+        `mover` moves the source's records, if this worker is elected to. At a first start, the
+        worker stops where all of the first records are refused.
         """
         self._topology = topology
         self._mover = mover
@@ -109,14 +111,14 @@ class Pipeline:
     # Partitions.
 
     def needed_offset(self, partition: int) -> int:
-        """From where a partition must be read for the state that is stored here.
+        """Return the offset from which a partition must be read for the state that is stored here.
 
         Raises SlidestatError for a state of another topology, or of another source topic.
         """
         return self._held.needed_offset(partition)
 
     def next_offset(self, partition: int) -> int:
-        """Up to where a partition has been taken in."""
+        """Return the offset up to which a partition has been taken in."""
         processor = self._held.processors.get(partition)
         return processor.next_offset if processor else self.needed_offset(partition)
 
@@ -151,8 +153,9 @@ class Pipeline:
         self._order.forget()
 
     def sampled_keys(self, partition: int) -> tuple[str, list[Identity]] | None:
-        """The field of the key, and those of a partition's keys that other workers compare with
-        theirs; None where keys may lie in several partitions, or the partition is not open.
+        """Return the name of the key's field, and the identities of a partition's keys that other
+        workers compare with theirs; None where keys may lie in several partitions, or the partition
+        is not open.
         """
         return self._held.sampled_keys(partition)
 
@@ -166,10 +169,11 @@ class Pipeline:
     # Batches.
 
     async def check_order(self, batch: RecordBatch) -> bool:
-        """Whether `batch` is to be processed; False if its partition was given up meanwhile.
+        """Check the order of `batch`, and return whether it is to be processed; False if its
+        partition was given up meanwhile.
 
         Raises SlidestatError if records before it were not delivered or are gone, unless that is
-        allowed, or it is of a topic that was made anew.
+        allowed, or if it is of a topic that was deleted and created again.
         """
         return await self._order.check(batch)
 
@@ -212,17 +216,19 @@ class Pipeline:
         await self._states.write(snapshots)
 
     def durable(self) -> dict[TP, int]:
-        """The offset up to which each partition is durable, if the last snapshots are."""
+        """Return the offset up to which each partition is durable, if the last snapshots are."""
         return self._states.durable(self._topology.events_topic)
 
     # Questions.
 
     def view(self, partition: int) -> View:
-        """The keys of a partition that this worker holds, as they are now."""
+        """Return a view of the keys of a partition that this worker holds, as they are now."""
         return self._held.view(partition)
 
     def status(self, partition: int) -> PartitionStatus:
-        """How far a partition that this worker holds has come; counters as of the last batch."""
+        """Return the status of a partition that this worker holds; counters as of the last
+        batch.
+        """
         table = self._table.partition(partition)
         processor = self._held.processors.get(partition)
         reached = processor.reached if processor is not None else self._held.emitted(partition)
@@ -250,7 +256,7 @@ class Pipeline:
         )
 
     def firing(self) -> dict[str, int]:
-        """For how many keys of the partitions that are here each alert fires."""
+        """Return, by the alert's name, for how many keys of this worker's partitions it fires."""
         found = (
             {}
             if isinstance(self._topology, Referee)
@@ -263,13 +269,15 @@ class Pipeline:
         return found
 
     def behind(self) -> Behind | None:
-        """How far moving the source's records is behind; None unless this worker moves them."""
+        """Return how far moving the source's records is behind; None unless this worker moves
+        them.
+        """
         return None if self._mover is None else self._mover.behind
 
     @property
     def due_in_ms(self) -> int:
-        """How far event time is from the next tick of any partition that is here; 0 where that says
-        nothing of how long it takes.
+        """The distance of event time to the next tick of any partition of this worker; 0 where that
+        gives no idea of the time that it takes.
         """
         if isinstance(self._topology, Referee) or self._topology.is_sequence:
             return 0
@@ -285,14 +293,14 @@ class Pipeline:
         return isinstance(self._topology, Topology) and self._topology.exactly_once
 
     def changelog_written(self) -> tuple[int, int]:
-        """Records and bytes written to the changelog since the process began."""
+        """Return the records and bytes written to the changelog since the process began."""
         return self._table.changelog_records, self._table.changelog_bytes
 
 
 def _incomplete(
     processor: PartitionProcessor | RefereeProcessor | None,
 ) -> list[AddedStatistic] | msgspec.UnsetType:
-    """The statistics that were added of late, if any."""
+    """Return the statistics that were added recently, UNSET if there are none."""
     if not isinstance(processor, PartitionProcessor):
         return msgspec.UNSET
     return processor.incomplete or msgspec.UNSET

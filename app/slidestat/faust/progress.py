@@ -24,7 +24,9 @@ class Progress:
     """The progress of one topology."""
 
     def __init__(self, topology: str, letter_command: str = "") -> None:
-        """`letter_command` shows the topology's dead letters."""
+        """Create the progress; `letter_command` is the command that shows the topology's dead
+        letters.
+        """
         self._topology = topology
         self._letter_command = letter_command
         # Since the process began, and those that were told.
@@ -39,20 +41,20 @@ class Progress:
         self._said: set[str] = set()
 
     def ready(self, partitions: Collection[int]) -> None:
-        """The group gave this worker these partitions."""
+        """Log that the group gave this worker these partitions."""
         held = ", ".join(map(str, sorted(partitions))) or "none (the others hold them all)"
         self._say("ready", f"ready, partitions: {held}", partitions=sorted(partitions))
 
     def read(self, records: int) -> None:
-        """Records were taken in."""
+        """Count records that were taken in."""
         self._read += records
 
     def refused(self, reasons: Iterable[Reason]) -> None:
-        """Records were set aside, each for a reason; late ones are no dead letters."""
+        """Count records that were refused, by their reasons; late ones are no dead letters."""
         self._refused.update(reason for reason in reasons if reason is not Reason.LATE)
 
     def flushed(self, counters: Counters, max_time: int) -> None:
-        """State is durable up to here; said every few seconds, the last of it too."""
+        """Log the progress of durable state, every few seconds, and always the last one."""
         self._newest = counters, max_time
         wait_s = self._told_at + _EVERY_S - time.monotonic()
         if self._read == self._told_read or self._due is not None:
@@ -128,7 +130,9 @@ class Progress:
 
 
 def _listed(left_out: Mapping[str, int]) -> str:
-    """How many events each statistic leaves out, those that leave out as many together."""
+    """Return how many events each statistic leaves out as text; statistics with equal numbers
+    together.
+    """
     by_count: dict[int, list[str]] = {}
     for statistic, count in left_out.items():
         by_count.setdefault(count, []).append(statistic)
@@ -142,7 +146,9 @@ def _moment(time_ms: int) -> str:
 
 
 class RestoreProgress:
-    """How far the tables follow their changelogs, logged when that takes longer than a moment."""
+    """The progress of restoring tables from their changelogs, logged if that takes longer than a
+    moment.
+    """
 
     def __init__(self, records: int) -> None:
         self._records = records
@@ -150,7 +156,7 @@ class RestoreProgress:
         self._started = self._told_at = time.monotonic()
 
     def read(self, records: int) -> None:
-        """So many offsets further."""
+        """Count so many more offsets."""
         self._read += records
         if time.monotonic() >= self._told_at + _RESTORE_EVERY_S:
             self._told_at = time.monotonic()
@@ -162,7 +168,7 @@ class RestoreProgress:
             )
 
     def done(self) -> None:
-        """All of them."""
+        """Log that all have been read."""
         seconds = time.monotonic() - self._started
         log_event(
             "restored states",

@@ -8,18 +8,18 @@ from faust.types import TP
 
 
 class _Reached(NamedTuple):
-    """Where a partition's next fetch begins, and where the records before it end."""
+    """The beginning of a partition's next fetch, and the end of the records before it."""
 
     position: int
     end: int
 
 
 class ReadPositions:
-    """Follows the positions of the partitions of some topics, from fetch to fetch.
+    """The positions of the partitions of some topics, followed from fetch to fetch.
 
-    A fetch goes on behind transaction markers and what else holds no records: nothing lies between
-    there and the end of the last batch, unless the partition was put elsewhere by a seek, or for
-    want of what it would have read on with.
+    A fetch continues after transaction markers and other offsets without records: there is nothing
+    between its beginning and the end of the last batch, unless the position was changed by a seek,
+    or because the offset to continue from was gone.
     """
 
     def __init__(self, topics: Collection[str]) -> None:
@@ -56,8 +56,8 @@ class ReadPositions:
             self._reached[tp] = _Reached(positions[tp], end)
 
     def jumped_to(self, tp: TP, offset: int) -> int | None:
-        """Where a partition was put, if no record has come from there, and none was fetched from
-        `offset` on.
+        """Return the offset to which a partition was moved, if no record has come from there, and
+        none was fetched from `offset` on, else None.
         """
         reached = self._reached.get(tp)
         return None if reached and reached.end > offset else self._jumps.get(tp)

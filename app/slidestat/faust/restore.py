@@ -41,7 +41,7 @@ _PASSING = frozenset(
 
 
 class BulkRecovery(Recovery):
-    """Faust's recovery of tables, in which active partitions are restored at once.
+    """A recovery of tables like Faust's, in which active partitions are restored at once.
 
     `before_highwaters` is awaited with the active partitions before it is asked how far they go.
     `on_owned` is called with the active partitions of changelogs and the offsets of their last
@@ -169,7 +169,8 @@ class BulkRecovery(Recovery):
 def read_rows(
     bootstrap_servers: str, topic: str, partition: int, start: int, end: int
 ) -> list[Row]:
-    """The records of a changelog at offsets start <= offset < end, as soon as the broker answers.
+    """Return the records of a changelog at offsets start <= offset < end, as soon as the broker
+    answers.
 
     Raises SlidestatError if it refuses.
     """

@@ -27,7 +27,9 @@ Row = tuple[int, bytes, bytes | None, Headers]
 
 
 class StateStore(Store):
-    """Faust's RocksDB store, in which only the records of a partition's owners are restored."""
+    """A store in RocksDB like Faust's, in which only the records of a partition's owners are
+    restored.
+    """
 
     def __init__(self, url: str, app: Any, table: Any, **kwargs: Any) -> None:
         super().__init__(url, app, table, driver="rocksdict", **kwargs)
@@ -82,7 +84,7 @@ class StateStore(Store):
             batch.put(EPOCH_KEY, b"%d" % epoch)
 
     def newest_epoch(self, partition: int) -> int:
-        """The largest epoch of a partition's records so far."""
+        """Return the largest epoch of a partition's records so far."""
         return int(self._db_for_partition(partition).get(EPOCH_KEY) or NO_EPOCH)
 
     def apply_changelog_batch(
@@ -114,9 +116,9 @@ def shared_memory() -> tuple[rocksdict.Cache, rocksdict.WriteBufferManager]:
 
 
 class _SharedMemory(RocksDBOptions):
-    """Faust's settings of RocksDB, in memory that all partitions share, and without the statistics
-    that it writes every ten minutes: nobody reads them, and their thread ends a process with a
-    segmentation fault if they are due while it exits.
+    """RocksDB options like Faust's, with memory that all partitions share, and without the
+    statistics that it writes every ten minutes: they are never read, and their thread ends a
+    process with a segmentation fault if they are due while it exits.
     """
 
     def as_options(self) -> rocksdict.Options:

@@ -116,7 +116,7 @@ class StateTable:
         """Prepare for taking partitions over, before it is asked how far their changelogs go."""
 
     def is_superseded(self, partition: int) -> bool:
-        """Whether the fence of a later owner was met when this one's was written."""
+        """Return whether the fence of a later owner was found when this one's was written."""
         return self._store.newest_epoch(partition) > self._owned[partition].epoch
 
     async def write(self, snapshots: Mapping["TablePartition", Snapshot]) -> None:
@@ -177,7 +177,8 @@ class StateTable:
         return len(keys)
 
     def _strangers(self, partition: int, owned: "_Owned", written: int) -> set[bytes]:
-        """The keys that others have written since the last time, beside `written` of one's own.
+        """Return the keys that others have written since the last time; this worker has `written`
+        so many records itself.
 
         Raises SupersededError if one of them owns the partition.
         """
@@ -216,7 +217,9 @@ class StateTable:
 
 @dataclass
 class _Owned:
-    """This worker's epoch of a partition, and up to where it knows the changelog."""
+    """The epoch of this worker for a partition, and the offset up to which it knows the
+    changelog.
+    """
 
     epoch: int
     last_offset: int
@@ -227,7 +230,7 @@ class GivenUpError(Exception):
 
 
 class TablePartition:
-    """One partition's database, and reads of it."""
+    """The database of one partition, for reading."""
 
     def __init__(self, partition: int, database: rocksdict.Rdict) -> None:
         self.partition = partition
@@ -239,11 +242,11 @@ class TablePartition:
         self._is_given_up = True
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
-        """Stored states, None where there is none. About 1 microsecond a key."""
+        """Return the stored states of keys, None where there is none. About 1 microsecond a key."""
         return cast(list[bytes | None], self.database.get([_KEY + key.encode() for key in keys]))
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
-        """The keys from `start` on with their states, in key order."""
+        """Yield the keys from `start` on with their states, in key order."""
         first = _KEY + start.encode()
         items = cast(Iterator[tuple[bytes, bytes]], self.database.items(from_key=first))
         for key, state in items:
@@ -254,12 +257,14 @@ class TablePartition:
             yield key[1:].decode(), state
 
     def size(self) -> int:
-        """Bytes that the states take, in files and in what RocksDB has yet to write there."""
+        """Return the bytes that the states take, in files and in what RocksDB has yet to write
+        there.
+        """
         sizes = map(self.database.property_int_value, _SIZES)
         return sum(size for size in sizes if size is not None)
 
     def checkpoint(self) -> bytes | None:
-        """The partition's checkpoint, None for a partition never seen."""
+        """Return the partition's checkpoint, None for a partition never seen."""
         return cast(bytes | None, self.database.get(CHECKPOINT_KEY))
 
 

@@ -9,7 +9,7 @@ _NOTHING_DUE_MS = 250
 
 
 class TricklePace:
-    """Sets how long aiokafka's fetches wait, and for how many bytes."""
+    """A regulator of how long aiokafka's fetches wait, and for how many bytes."""
 
     def __init__(self) -> None:
         # What the client was configured with.
@@ -26,8 +26,8 @@ class TricklePace:
 
 
 def trickle_pace(due_in_ms: int) -> tuple[int, int]:
-    """Milliseconds that a fetch waits, and for how many bytes, where a tick was due in so many
-    milliseconds when the batch before last had been processed: another fetch is under way since.
+    """Return the milliseconds that a fetch waits, and for how many bytes, where a tick was due in
+    `due_in_ms` when the batch before last had been processed: another fetch is under way since.
     """
     wait_ms = min(max(due_in_ms - _NOTHING_DUE_MS, _WAIT_MS), _NOTHING_DUE_MS)
     return wait_ms, _BYTES * wait_ms // _WAIT_MS

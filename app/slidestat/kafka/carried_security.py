@@ -14,7 +14,9 @@ _FILES = ("ca_file", "certificate_file", "key_file")
 
 @dataclass(frozen=True)
 class CarriedSecurity:
-    """Settings whose certificates and keys travel with them; no secret is ever in its text."""
+    """The security settings with the contents of certificates and keys, for other machines; its
+    text never has a secret.
+    """
 
     settings: BrokerSecurity
     contents: Mapping[str, bytes] = field(default_factory=dict, repr=False)

@@ -13,7 +13,7 @@ _LOGIN_MODULES = {
 
 
 def client_config(bootstrap: str) -> dict[str, str | int | float | bool]:
-    """Address and security of a librdkafka client, from the environment.
+    """Return the address and security of a librdkafka client, from the environment.
 
     librdkafka writes each refused connection to standard error by itself; errors that matter reach
     the user as exceptions and delivery reports, so its own log is off. Raises SlidestatError for
@@ -39,7 +39,7 @@ def client_config(bootstrap: str) -> dict[str, str | int | float | bool]:
 
 
 def java_settings(security: BrokerSecurity) -> dict[str, str]:
-    """The same for Kafka's Java clients, which Spark's connector uses.
+    """Return the same settings for Kafka's Java clients, which Spark's connector uses.
 
     Secrets are among the values: hand them over in memory, and keep them out of logs. Certificates
     go as text, since Java wants a certificate and its key in one.
@@ -65,5 +65,5 @@ def java_settings(security: BrokerSecurity) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """A string in the syntax of Java's login configuration."""
+    """Return a string in the syntax of Java's login configuration."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -17,14 +17,16 @@ _FULL_S = 0.1
 
 
 def bulk_producer(bootstrap_servers: str, *, track_offsets: bool = False) -> BulkProducer:
-    """A producer for many records at once: as quick as the Python client lets it be."""
+    """Return a producer for many records at once, as fast as the Python client allows."""
     kind = BulkProducer if library() is None else ColumnProducer
     return kind(bootstrap_servers, track_offsets=track_offsets)
 
 
 class ColumnProducer(BulkProducer):
-    """Two clients: the columns have one of their own, as that of Python takes no columns. So their
-    records are in order among themselves alone.
+    """A producer of two clients: columns need one of their own, as the Python client takes no
+    columns.
+
+    So the order of records holds only within each of the two.
     """
 
     def __init__(self, bootstrap_servers: str, *, track_offsets: bool = False) -> None:
@@ -56,7 +58,9 @@ class ColumnProducer(BulkProducer):
                 raise not_sent(topic, partition, error.args[0]) from error
 
     def last_offset(self, topic: str, partition: int) -> int:
-        """The largest offset acknowledged there; KeyError if none or offsets are not tracked."""
+        """Return the largest acknowledged offset of a partition; raises KeyError if there is none
+        or offsets are not tracked.
+        """
         offset = self._native.last_offset(topic, partition)
         return super().last_offset(topic, partition) if offset < 0 else offset
 

@@ -37,7 +37,7 @@ _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:[^\s:@\[\]]+|\[[0-9A-Fa-f:.]+\])(?:
 def admin_client(
     bootstrap: str, on_error: Callable[[KafkaError], None] | None = None
 ) -> AdminClient:
-    """An administration client; raises SlidestatError for an address that cannot be one.
+    """Return an administration client; raises SlidestatError for an address that cannot be one.
 
     `on_error` is called, while requests wait, with the reason why a connection failed.
     """
@@ -56,7 +56,9 @@ def admin_client(
 
 
 def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
-    """The cluster's brokers and topics; raises SlidestatError if none answers in `timeout_s`."""
+    """Return the cluster's brokers and topics; raises SlidestatError if none answers in
+    `timeout_s`.
+    """
     kafka_errors: list[KafkaError] = []
     admin = admin_client(bootstrap, kafka_errors.append)
     deadline = time.monotonic() + timeout_s
@@ -107,7 +109,7 @@ def _hint(kafka_errors: list[KafkaError]) -> str:
 
 
 def require_topic(bootstrap: str, topic: str, create_command: str | None = None) -> int:
-    """The partition count of a topic; raises SlidestatError if there is no such topic.
+    """Return the partition count of a topic; raises SlidestatError if there is no such topic.
 
     `create_command` is for a topic whose name the user did not give: the command that makes it.
     """

@@ -11,7 +11,7 @@ _TIMEOUT_S = 5.0
 
 
 class Committed(NamedTuple):
-    """Up to where a partition is done, and the note beside that."""
+    """The committed offset of a partition, and its metadata."""
 
     offset: int
     note: str

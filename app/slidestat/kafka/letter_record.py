@@ -46,8 +46,8 @@ class LetterRecord(NamedTuple):
 def letter_record(
     letter: Letter, topology: str, topic: str, partition: int, room: int = LETTER_BYTES
 ) -> LetterRecord:
-    """The letter of `topology` about a record of `topic`; where key, value and headers have more
-    than `room` bytes together, each is cut to its first 64 KiB, headers to whole ones.
+    """Return the dead letter of `topology` about a record of `topic`; where key, value and headers
+    have more than `room` bytes together, each is cut to its first 64 KiB, headers to whole ones.
     """
     originals = kept_headers(letter.headers)
     headers: list[Header] = list(

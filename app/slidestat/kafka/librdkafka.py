@@ -72,7 +72,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 
 class _ProduceVa(types.WrapperAddressProtocol):
-    """rd_kafka_produceva for kernels, which call it at its address, and for Python."""
+    """The function rd_kafka_produceva, for kernels, which call it at its address, and for
+    Python.
+    """
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -89,7 +91,9 @@ class _ProduceVa(types.WrapperAddressProtocol):
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The library that comes with the Python client; None where it was built otherwise."""
+    """Return the library that comes with the Python client; None where the client was built
+    otherwise.
+    """
     try:
         found = [it for it in files(_PACKAGE) or () if it.name.startswith(_LIBRARY)]
         loaded = ctypes.CDLL(str(found[0].locate()))
@@ -105,7 +109,10 @@ class NativeProducer:
     """A producer for columns of records."""
 
     def __init__(self, settings: Mapping[str, object]) -> None:
-        """`settings` are librdkafka's; raises KafkaException for others. `library()` is there."""
+        """Create the producer; `settings` are librdkafka's; raises KafkaException for others.
+
+        `library()` must be there.
+        """
         found = library()
         if found is None:
             raise RuntimeError("librdkafka did not come with its Python client")
@@ -196,7 +203,7 @@ class NativeProducer:
         self._library.rd_kafka_poll(self._client, round(seconds * 1000))
 
     def queued(self) -> int:
-        """How many records are not acknowledged."""
+        """Return how many records are not acknowledged."""
         count: int = self._library.rd_kafka_outq_len(self._client)
         return count
 
@@ -214,8 +221,8 @@ class NativeProducer:
                     yield *place, KafkaError(code)
 
     def last_offset(self, topic: str, partition: int) -> int:
-        """The largest offset acknowledged there, -1 for none; of a producer that is told of all
-        deliveries.
+        """Return the largest acknowledged offset of a partition, -1 for none; the producer must get
+        reports of all deliveries.
         """
         return int(self._reports[self._place(topic, partition), _END]) - 1
 

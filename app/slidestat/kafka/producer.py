@@ -45,12 +45,12 @@ _ROOM_CHECK_S = 0.005
 
 
 class BulkProducer:
-    """Queues records without waiting; `flush` waits until all are acknowledged."""
+    """A producer that queues records without waiting; `flush` waits until all are acknowledged."""
 
     def __init__(
         self, bootstrap_servers: str, *, track_offsets: bool = False, **settings: Any
     ) -> None:
-        """`settings` are librdkafka's, beside our own."""
+        """Create the producer; `settings` are librdkafka's, in addition to our own."""
         self._offsets: dict[tuple[str, int], int] = {}
         self._error: SlidestatError | None = None
         self._waits_since: float | None = None
@@ -132,7 +132,7 @@ class BulkProducer:
         self._error = self._error or error
 
     def waited_s(self) -> float:
-        """How long somebody has been waiting for acknowledgements; 0 where nobody is."""
+        """Return for how many seconds acknowledgements have been waited for; 0 if none are."""
         return 0.0 if self._waits_since is None else time.monotonic() - self._waits_since
 
     @contextmanager
@@ -146,7 +146,9 @@ class BulkProducer:
             self._waits_since = before
 
     def is_answered(self, topic: str, timeout_s: float) -> bool:
-        """Whether a broker says within that time what it knows of a topic; blocks until then."""
+        """Return whether a broker answers a request about a topic within that time; blocks until
+        then.
+        """
         try:
             self._producer.list_topics(topic, timeout_s)
         except KafkaException:
@@ -154,11 +156,13 @@ class BulkProducer:
         return True
 
     def last_offset(self, topic: str, partition: int) -> int:
-        """The largest offset acknowledged there; KeyError if none or offsets are not tracked."""
+        """Return the largest acknowledged offset of a partition; raises KeyError if there is none
+        or offsets are not tracked.
+        """
         return self._offsets[topic, partition]
 
     def _unacknowledged(self) -> int:
-        """How many records are not acknowledged."""
+        """Return how many records are not acknowledged."""
         return len(self._producer)
 
     def _poll(self, seconds: float) -> None:
@@ -185,7 +189,7 @@ class BulkProducer:
 
 
 def not_sent(topic: str, partition: int, kafka_error: KafkaError) -> SlidestatError:
-    """Why a record was not taken, and what to do."""
+    """Return the error of a record that was not taken, with what to do."""
     reason = kafka_error.str().rstrip(".")
     if kafka_error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         return SlidestatError(

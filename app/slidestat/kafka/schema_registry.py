@@ -40,11 +40,11 @@ _NO_REGISTRY = (
 
 
 class SchemaRegistry:
-    """Finds schemas by their numbers: a Registry."""
+    """A finder of schemas by their numbers: a Registry."""
 
     def __init__(self, url: str) -> None:
-        """`url` may have a user and a password in it. Raises SlidestatError without one, and for
-        what is no address.
+        """Create the client; `url` may have a user and a password in it. Raises SlidestatError
+        without one, and for what is no address.
         """
         if not url:
             raise SlidestatError(
@@ -55,7 +55,10 @@ class SchemaRegistry:
         self._client, self._shown = registry_client(url, _IMPATIENCE)
 
     def look_up(self, number: int) -> str | None:
-        """As of a Registry. Takes 5 s at most for the schema, and for each that it refers to."""
+        """Look a schema up, as of a Registry.
+
+        Takes 5 s at most for the schema, and for each that it refers to.
+        """
         try:
             schema = self._client.get_schema(number)
             references: dict[tuple[str, int], NamedText] = {}
@@ -93,7 +96,7 @@ class SchemaRegistry:
 
 
 def _confluent_files() -> list[NamedText]:
-    """The files of Confluent's own that any schema may import, as no registry has them."""
+    """Return the files of Confluent's own that any schema may import, as no registry has them."""
     found = []
     for name in ("meta_pb2", "type.decimal_pb2", "type.variant_pb2", "types.decimal_pb2"):
         try:

@@ -55,11 +55,12 @@ class BrokerSecurity:
 
 
 def broker_security(environment: Mapping[str, str] = os.environ) -> BrokerSecurity:
-    """The settings that the environment has; raises SlidestatError for those that cannot be.
+    """Return the settings of the environment; raises SlidestatError for those that are not
+    possible.
 
-    A password is in its variable, or in the file that the variable with _FILE behind its name has.
-    Files of certificates and keys are PEM; they are read once, to refuse them here and not in the
-    depths of three clients.
+    A password is in its variable, or in the file named by the variable with _FILE appended to its
+    name. Files of certificates and keys are PEM; they are read once, so that a wrong one is refused
+    here and not in the depths of three clients.
     """
     protocol = environment.get(PROTOCOL, "").upper() or None
     if protocol is not None and protocol not in PROTOCOLS:
@@ -77,7 +78,9 @@ def broker_security(environment: Mapping[str, str] = os.environ) -> BrokerSecuri
 
 
 def tls_context(security: BrokerSecurity) -> ssl.SSLContext:
-    """Python's TLS with these files; raises SlidestatError where they cannot be used."""
+    """Return Python's TLS context with these files; raises SlidestatError where they cannot be
+    used.
+    """
     try:
         context = ssl.create_default_context(cafile=security.ca_file)
     except (OSError, ssl.SSLError) as error:
@@ -101,7 +104,9 @@ def tls_context(security: BrokerSecurity) -> ssl.SSLContext:
 
 
 def _refuse_what_has_no_effect(environment: Mapping[str, str], security: BrokerSecurity) -> None:
-    """A password given for a connection that would go without it is a mistake, not a detail."""
+    """Refuse settings that have no effect: a password given for a connection that would go without
+    it is a mistake, not a detail.
+    """
     for needed, names, protocols in (
         (security.has_sasl, _OF_SASL, "SASL_SSL or SASL_PLAINTEXT"),
         (security.has_tls, _OF_TLS, "SSL or SASL_SSL"),
@@ -162,7 +167,7 @@ def _file(environment: Mapping[str, str], name: str) -> Path | None:
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str | None:
-    """A secret, from its variable or its file; the line feed that editors leave is not in it."""
+    """Return a secret, from its variable or its file, without the line feed that editors leave."""
     value, path = environment.get(name), environment.get(f"{name}_FILE")
     if value and path:
         raise SlidestatError(

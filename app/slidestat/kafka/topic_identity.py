@@ -18,8 +18,10 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class TopicIdentity:
-    """Which topic goes by a name. `topic_id` is "" where the brokers keep none; how many of its
-    partitions have no leader now.
+    """The identity of the topic with a name.
+
+    `topic_id` is "" where the brokers keep none; `without_leader` is the number of its partitions
+    that have no leader now.
     """
 
     topic_id: str
@@ -30,7 +32,7 @@ class TopicIdentity:
 def identities(
     admin: AdminClient, names: Iterable[str], timeout_s: float
 ) -> dict[str, TopicIdentity]:
-    """Which topics go by these names; those that are not there are left out.
+    """Return the identities of the topics with these names; names without a topic are left out.
 
     A request to one broker, under a millisecond. Raises KafkaException where none answers.
     """
@@ -53,8 +55,8 @@ def identities(
 
 
 def topic_id(bootstrap: str, topic: str) -> str:
-    """The id of a topic, "" where the brokers keep none; raises SlidestatError if it is not there,
-    or no broker answers.
+    """Return the id of a topic, "" where the brokers keep none; raises SlidestatError if it is not
+    there, or no broker answers.
     """
     admin = AdminClient(client_config(bootstrap))
     try:

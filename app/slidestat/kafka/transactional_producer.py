@@ -29,11 +29,13 @@ FENCED = frozenset(
 
 
 class FencedError(Exception):
-    """Another producer has the transactional id now, or the transaction was open for too long."""
+    """An error of a producer whose transactional id another one has now, or whose transaction was
+    open for too long.
+    """
 
 
 class TransactionalProducer(BulkProducer):
-    """Queues records of a transaction, which begins with the first one after a commit."""
+    """A producer of transactions, each of which begins with the first record after a commit."""
 
     def __init__(self, bootstrap_servers: str, transactional_id: str) -> None:
         self._id = transactional_id

@@ -15,7 +15,7 @@ from slidestat.kafka.transactional_producer import FencedError, TransactionalPro
 
 
 def transactional_id(topology: str, partition: int) -> str:
-    """That of all who ever write a partition of a topology."""
+    """Return the transactional id that all owners of a partition of a topology share."""
     return f"slidestat-{topology}-{partition}"
 
 
@@ -77,8 +77,8 @@ class PartitionTransactions(BulkProducer):
                 self._ended.append(self._owned.pop(partition))
 
     def of(self, partition: int) -> TransactionalProducer:
-        """The producer of a partition that was taken over; raises SupersededError for one that
-        was given up since.
+        """Return the producer of a partition that was taken over; raises SupersededError for one
+        that was given up since.
         """
         if partition not in self._owned:
             raise SupersededError
@@ -116,5 +116,5 @@ class PartitionTransactions(BulkProducer):
             producer.fail(error)
 
     def waited_s(self) -> float:
-        """How long somebody has been waiting for acknowledgements; 0 where nobody is."""
+        """Return for how many seconds acknowledgements have been waited for; 0 if none are."""
         return max((producer.waited_s() for producer in self._owned.values()), default=0.0)

@@ -20,7 +20,7 @@ _BACKLOG_RECORDS = 20_000
 
 
 class BatchSteps:
-    """Takes in the batches of the partitions that are held."""
+    """The steps that process the batches of the partitions that are held."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class BatchSteps:
         return await self._send_steps(processor.kept_back(), partition, started, [])
 
     def forget(self) -> None:
-        """Partitions may move: what is kept back is read again."""
+        """Forget the ticks kept back, as partitions may move: their records are read again."""
         self._kept_since = {}
 
     def _steps_of(self, processor: Processor, batch: RecordBatch) -> Iterator[Effects]:

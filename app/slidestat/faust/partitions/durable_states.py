@@ -21,7 +21,7 @@ _UNWRITTEN_RECORDS = 4_000_000
 
 
 class DurableStates:
-    """Takes the changes since the last write, and writes them."""
+    """A writer of the states that changed since the last write."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class DurableStates:
         await self.write(changed)
 
     def durable(self, source: str) -> dict[TP, int]:
-        """The offset up to which each partition is durable, if the last snapshots are.
+        """Return the offset up to which each partition is durable, if the last snapshots are.
 
-        Also those without news: a commit that failed or was refused is made up for, and so are
-        offsets that were set back.
+        Unchanged partitions are included, so that a commit that failed or was refused, and offsets
+        that were set back, are corrected.
         """
         return {
             TP(source, partition): processor.checkpoint.next_offset
@@ -92,7 +92,7 @@ class DurableStates:
         }
 
     def _pressure(self) -> float:
-        """The share of the states to write that is beyond what may be unwritten."""
+        """Return the share of the unwritten states that exceeds the limits."""
         processors = self._held.processors.values()
         size = sum(processor.unwritten_bytes for processor in processors)
         records = sum(processor.unwritten_records for processor in processors)

@@ -17,10 +17,12 @@ MOST_REFUSED = 10_000
 
 
 class FirstRecords:
-    """Counts what is refused until a record is taken in, of a topology that never took in any."""
+    """A counter of the first records that are refused, until one is taken in, of a topology that
+    never took in any.
+    """
 
     def __init__(self, topology: Topology | Referee, *, is_watched: bool) -> None:
-        """Nothing is looked at unless `is_watched`."""
+        """Create the counter; without `is_watched` it does nothing."""
         self._topology = topology
         self._is_watched = is_watched
         self._refused: Counter[Reason] = Counter()

@@ -37,10 +37,10 @@ Processor = PartitionProcessor | RefereeProcessor
 
 
 class HeldPartitions:
-    """Opens partitions, and drops them all at a rebalance.
+    """The open partitions of this worker; a rebalance drops them all.
 
-    `processors` is then another dictionary: who has waited for anything compares, and goes on only
-    where it is still the one from before.
+    `processors` is then another dictionary: code that has waited for anything compares it, and
+    continues only if it is still the one from before.
     """
 
     def __init__(
@@ -55,8 +55,9 @@ class HeldPartitions:
         *,
         change_statistics: bool,
     ) -> None:
-        """`schemas` are those of the source's records, if they take any; events that memory is not
-        to hold wait in `folder`; with `change_statistics` stored states may be of other statistics.
+        """Create the holder; `schemas` are those of the source's records, if they need any; events
+        that memory should not hold wait in `folder`; with `change_statistics` stored states may be
+        of other statistics.
         """
         self._change_statistics = change_statistics
         self.processors: dict[int, Processor] = {}
@@ -103,19 +104,19 @@ class HeldPartitions:
             self._shared_keys.forget()
 
     def needed_offset(self, partition: int) -> int:
-        """From where a partition must be read for the state that is stored here.
+        """Return the offset from which a partition must be read for the state that is stored here.
 
         Raises SlidestatError for a state of another topology, or of another source topic.
         """
         return self._stored(self._table.partition(partition)).next_offset
 
     def emitted(self, partition: int) -> Checkpoint:
-        """How far a partition that is not open had been emitted."""
+        """Return the position up to which a partition that is not open had been emitted."""
         table = self._table.partition(partition)
         return decode_emitted(table.checkpoint(), self._stored(table))
 
     def view(self, partition: int) -> View:
-        """The keys of a partition as they are now, open or stored."""
+        """Return a view of the keys of a partition as they are now, open or stored."""
         processor = self.processors.get(partition)
         if processor is not None:
             return processor.view()
@@ -134,8 +135,9 @@ class HeldPartitions:
             self._shared_keys.look(partition, processor.key_sample)
 
     def sampled_keys(self, partition: int) -> tuple[str, list[Identity]] | None:
-        """The field of the key, and those of a partition's keys that other workers compare with
-        theirs; None where keys may lie in several partitions, or the partition is not open.
+        """Return the name of the key's field, and the identities of a partition's keys that other
+        workers compare with theirs; None where keys may lie in several partitions, or the partition
+        is not open.
         """
         processor, topology = self.processors.get(partition), self._topology
         if not isinstance(processor, PartitionProcessor) or isinstance(topology, Referee):

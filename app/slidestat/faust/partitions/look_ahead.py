@@ -48,7 +48,7 @@ async def look_ahead(
 
 
 class _Look:
-    """One look, at the partitions that are held when it begins."""
+    """A look ahead, at the partitions that are held when it begins."""
 
     def __init__(self, held: HeldPartitions, outputs: OutputTopics, offsets: SourceOffsets) -> None:
         self.has_sent = False

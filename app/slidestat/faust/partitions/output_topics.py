@@ -18,7 +18,9 @@ from slidestat.schemas.emission import DECLARATION_HEADER
 
 
 class OutputTopics:
-    """Queues emissions, alerts, synopses and letters; what is queued is counted in `observed`."""
+    """A sender of emissions, alerts, synopses and letters, which are queued, and counted in
+    `observed`.
+    """
 
     def __init__(
         self,
@@ -29,8 +31,11 @@ class OutputTopics:
         partitions: int,
         letter_bytes: int,
     ) -> None:
-        """Up to `silent_until` of a partition (a window end) was emitted before: nothing of it is
-        queued. The source has so many `partitions`; of a letter's value `letter_bytes` are kept.
+        """Create the sender.
+
+        Windows of a partition up to `silent_until` (a window end) were emitted before: nothing of
+        them is queued. The source has so many `partitions`; of a letter's value `letter_bytes` are
+        kept.
         """
         self._topology = topology
         self._producer = producer

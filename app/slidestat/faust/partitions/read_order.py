@@ -14,7 +14,7 @@ from slidestat.faust.source.topic_watch import another_source
 
 
 class ReadOrder:
-    """Compares what comes with what a partition needs next."""
+    """A check of the offsets that come against those that a partition needs next."""
 
     def __init__(
         self,
@@ -25,9 +25,9 @@ class ReadOrder:
         *,
         allow_loss: bool,
     ) -> None:
-        """With `allow_loss`, records that are gone before they were read are counted, and stop
-        nothing. `emit_kept` emits the ticks that a partition keeps back, before such a loss; it
-        returns False if the partition was given up meanwhile.
+        """Create the check; with `allow_loss`, records that are gone before they were read are
+        counted, and stop nothing. `emit_kept` emits the ticks that a partition keeps back, before
+        such a loss; it returns False if the partition was given up meanwhile.
         """
         self._topology = topology
         self._held = held
@@ -38,12 +38,13 @@ class ReadOrder:
         self._begins: dict[int, int] = {}
 
     async def check(self, batch: RecordBatch) -> bool:
-        """Whether `batch` is to be processed; False if its partition was given up meanwhile.
+        """Check the order of `batch`, and return whether it is to be processed; False if its
+        partition was given up meanwhile.
 
         Raises SlidestatError if records before it were not delivered or are gone, unless that is
-        allowed, or it is of a topic that was made anew. Faust drops what it has fetched when a
-        rebalance comes, and reads it again; should that ever go wrong, a worker that stops goes on
-        from where its state ends, and one that did not notice would lose events.
+        allowed, or if it is of a topic that was deleted and created again. Faust drops what it has
+        fetched when a rebalance comes, and reads it again; should that ever go wrong, a worker that
+        stops continues from where its state ends, and one that did not notice would lose events.
         """
         await self._held.open([batch.partition])
         if batch.partition not in self._held.processors:
@@ -92,12 +93,14 @@ class ReadOrder:
                 return
 
     def forget(self) -> None:
-        """Partitions may move, and be taken up elsewhere when they come back."""
+        """Forget all beginnings: partitions may move, and be taken up elsewhere when they come
+        back.
+        """
         self._begins = {}
 
     def _expected(self, partition: int, begin: int) -> int:
-        """The first offset not yet read; of a partition of which nothing was, where it was taken
-        up: at `begin`, unless that was said before.
+        """Return the first offset not yet read; for a partition of which nothing was read, the
+        offset `begin` of its first call.
         """
         processor = self._held.processors[partition]
         if processor.has_begun:

@@ -25,7 +25,7 @@ _END = "\0"
 
 
 def encode_note(samples: Mapping[str, Sequence[Identity]]) -> str:
-    """The note of the keys of least hash, by the name of the key's field."""
+    """Return the note with the keys of least hash, by the name of the key's field."""
     room = NOTED_KEYS // max(1, len(samples))
     pairs = [
         f"{_of_field(name)}:{b64encode(b''.join(keys[:room])).decode()}"
@@ -35,7 +35,7 @@ def encode_note(samples: Mapping[str, Sequence[Identity]]) -> str:
 
 
 def read_note(note: str, key_name: str) -> list[Identity]:
-    """The keys of a field; none of a note that has none, or is another's."""
+    """Return the keys of a field; none if the note has none, or is of another program."""
     head, *pairs = note.removesuffix(_END).split(" ")
     for pair in pairs if head == _HEAD else ():
         name, _, keys = pair.partition(":")

@@ -24,10 +24,10 @@ _SECONDS_A_PARTITION = 0.02
 
 
 class KeyWatch:
-    """Looks for keys of several partitions on behalf of a worker: one look for each topology whose
-    keys must lie in one, at least one; they share a source and a group.
+    """A search for keys that lie in several partitions, on behalf of a worker: one look for each
+    topology whose keys must lie in one, at least one; they share a source and a group.
 
-    `seen` records of the source were there to be looked at when the worker started.
+    `seen` records of the source were available when the worker started.
     """
 
     def __init__(self, looks: Sequence[SourceLook], seen: int) -> None:

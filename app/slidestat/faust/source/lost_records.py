@@ -10,7 +10,7 @@ from slidestat.log import log_event
 
 @dataclass(frozen=True)
 class LostRange:
-    """Offsets [first, end) of a partition of the source that the broker has deleted."""
+    """A range of offsets [first, end) of a partition of the source that the broker has deleted."""
 
     topic: str
     partition: int
@@ -25,7 +25,7 @@ class LostRange:
 
 
 def refusal(lost: LostRange, topology: Topology | Referee) -> SlidestatError:
-    """Why a worker does not go on without them, and what to do."""
+    """Return the error of a worker that does not continue without them, with what to do."""
     gone = f"{lost} are gone: the broker deleted them before they were read."
     keep = "Have the topic keep its records for longer (retention.ms) than workers may be down."
     if isinstance(topology, Referee) or topology.publish:

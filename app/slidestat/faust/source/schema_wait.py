@@ -19,7 +19,7 @@ _LACKING_S = 60.0
 
 
 class SchemaWait:
-    """Has the schemas of a source's records known before they are read."""
+    """A step before reading, which waits until the schemas of a source's records are known."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -8,7 +8,7 @@ class SourceOffsets(Protocol):
 
     @property
     def topic_id(self) -> str:
-        """Which topic it is, "" where that is not known."""
+        """The id of the topic, "" if it is not known."""
 
     async def confirm_source(self) -> None:
         """Return when it is sure that what was fetched before is of that topic; raises
@@ -16,15 +16,15 @@ class SourceOffsets(Protocol):
         """
 
     def end(self, partition: int) -> int | None:
-        """The offset after its last record, as of the last fetch."""
+        """Return the offset after the partition's last record, as of the last fetch."""
 
     def is_end(self, partition: int, offset: int) -> bool:
-        """Whether there is nothing from `offset` on, as a fetch of a moment ago has seen."""
+        """Return whether there is no record from `offset` on, by a recent fetch."""
 
     def jumped_to(self, partition: int, offset: int) -> int | None:
-        """Where the next record will be looked for, if none has come from there, and none from
-        `offset` on is on its way; None if one is, or will be.
+        """Return the offset at which the next record will be looked for, if none has come from
+        there, and none from `offset` on is on its way; None if one is, or will be.
         """
 
     async def earliest(self, partition: int) -> int:
-        """The offset of the first record that the broker still has."""
+        """Return the offset of the first record that the broker still has."""

@@ -106,7 +106,9 @@ class TopicWatch:
             return None
 
     def _ask(self, names: Sequence[str]) -> dict[str, TopicIdentity]:
-        """Which topics go by these names now, without those that are not there for some time."""
+        """Return the identities of the topics with these names, without those that have been
+        missing for some time.
+        """
         until = time.monotonic() + _UNKNOWN_S
         while True:
             found = identities(self._admin, names, _ANSWER_S)

@@ -18,7 +18,7 @@ LEAVE_S = 25.0
 
 
 class LeavingWorker(faust.Worker):
-    """Faust's worker, which leaves within LEAVE_S, and at a second signal at once."""
+    """A worker like Faust's, which leaves within LEAVE_S, and at a second signal at once."""
 
     def _schedule_shutdown(self, signal_received: signal.Signals) -> None:
         super()._schedule_shutdown(signal_received)

@@ -42,10 +42,11 @@ _REVOKED_S = 20.0
 
 
 class GroupMember:
-    """Computes topologies that share a group and a source, in a Faust app.
+    """A member of a group, which computes topologies that share a group and a source, in a Faust
+    app.
 
-    What is committed is what all topologies have made durable; one that is further on passes over
-    what it has seen.
+    Offsets are committed up to where all topologies are durable; a topology that is ahead of them
+    skips what it has read.
     """
 
     def __init__(self, settings: WorkerSettings) -> None:
@@ -167,7 +168,9 @@ class GroupMember:
                 raise
 
     async def _schemas_known(self, batch: RecordBatch, rebalances: int) -> bool:
-        """Whether the records can be read; False if they are given up before."""
+        """Wait for the schemas of a batch, and return whether it can be read; False if it is given
+        up before.
+        """
         if self._schemas is None:
             return True
         return await self._schemas.before(

@@ -20,6 +20,6 @@ def raise_open_files() -> None:
 
 
 def open_files() -> int:
-    """How many files this process may have open; WANTED_FILES where there is no limit."""
+    """Return how many files this process may have open; WANTED_FILES where there is no limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return WANTED_FILES if soft == resource.RLIM_INFINITY else soft

@@ -24,7 +24,7 @@ _PROVISIONAL_S = SESSION_TIMEOUT_S / 2
 
 
 class WorkerParts:
-    """Makes the parts of a worker, as its settings say."""
+    """A factory of the parts of a worker, by its settings."""
 
     def __init__(self, app: BatchApp, settings: WorkerSettings) -> None:
         self._app = app
@@ -91,6 +91,6 @@ class WorkerParts:
         ]
 
     def _mover_of(self, topology: Topology | Referee) -> ElectedMover | None:
-        """Who moves the records of a topology's source, if somebody does."""
+        """Return the mover of the records of a topology's source, None if they are not moved."""
         is_moved = isinstance(topology, Topology) and topology.repartition
         return self._settings.mover if is_moved else None

@@ -24,7 +24,9 @@ _FENCED_OFF = EndedError(
 
 
 class Supersession:
-    """Ends the worker if no rebalance comes: then who fenced it off is in no group with it."""
+    """A guard that ends the worker if no rebalance comes after it was fenced off: then the other
+    owner is in no group with it.
+    """
 
     def __init__(self, contact: BrokerContact, end: Callable[[SlidestatError], None]) -> None:
         self._contact = contact
@@ -32,7 +34,7 @@ class Supersession:
         self._is_known = False
 
     def __bool__(self) -> bool:
-        """Whether the worker may write nothing."""
+        """Return whether the worker may write nothing."""
         return self._is_known
 
     def learn(self, error: SupersededError) -> None:
@@ -41,7 +43,7 @@ class Supersession:
         self._look_later(_FENCED_OFF if isinstance(error.__cause__, FencedError) else _SUPERSEDED)
 
     def rebalanced(self) -> None:
-        """The group has said who has the partitions."""
+        """Clear the supersession after a rebalance: the group has assigned the partitions."""
         self._is_known = False
 
     def _look_later(self, reason: SlidestatError) -> None:

@@ -20,8 +20,8 @@ _NO_TIMESTAMP = -1
 
 @dataclass(frozen=True, slots=True)
 class FetchedColumns:
-    """n records in the order of their offsets: `offsets` and `timestamps` int64[n], and their keys,
-    values and headers.
+    """Fetched records in the order of their offsets: `offsets` and `timestamps` int64[n], and their
+    n keys, values and headers.
     """
 
     offsets: Int64s
@@ -58,7 +58,7 @@ def columns_of(parts: Sequence[Any]) -> FetchedColumns:
 
 
 def _by_kernel(parts: Sequence[PlainRecords]) -> FetchedColumns | None:
-    """None if some of them are not as they must be."""
+    """Return the columns by a kernel, None if the bytes of a record are not as they must be."""
     data = parts[0].data if len(parts) == 1 else b"".join(part.data for part in parts)
     buffer = np.frombuffer(data, np.uint8)
     batches = np.empty((len(parts), BATCH_COLUMNS), np.int64)

@@ -34,8 +34,10 @@ if codec.has_zstd():
 
 @dataclass(slots=True)
 class PlainRecords:
-    """`count` records of a batch, uncompressed; `offset` is of the last one, `last_offset` too if
-    others of its batch follow. Asked for are those from `least_offset` on.
+    """Some uncompressed records of a batch, `count` of them: `offset` is of the last one,
+    `last_offset` too if others of its batch follow.
+
+    Wanted are those from `least_offset` on.
     """
 
     batch: "PlainBatch"
@@ -75,7 +77,7 @@ class PlainBatch:
         self.base_time = batch.max_timestamp if self.is_append_time else batch.first_timestamp
 
     def validate_crc(self) -> bool:
-        """Whether its bytes are those that were written."""
+        """Return whether the bytes are those that were written."""
         return bool(self._batch.validate_crc())
 
     def __iter__(self) -> Iterator[Any]:
@@ -94,7 +96,7 @@ class PlainBatch:
         return data if decode is None else decode(data.tobytes())
 
     def _parts(self, data: bytes | memoryview, count: int) -> Iterator[Any]:
-        """Part the records where there is no more room."""
+        """Yield the records in parts of at most the room that is left."""
         buffer, start = np.frombuffer(data, np.uint8), 0
         end, _ = after_records(buffer, start, count)
         if end != len(data):
@@ -112,9 +114,9 @@ class PlainBatch:
 
 
 class FetchedBytes:
-    """aiokafka's MemoryRecords, which keep their bytes to themselves, with the bytes at hand.
+    """A wrapper of aiokafka's MemoryRecords that keeps the bytes, which those do not show.
 
-    Plain batches are told apart while there is `room`: so many records are taken at the most.
+    Plain batches are recognised while there is `room`: at most so many records are taken.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -124,15 +126,15 @@ class FetchedBytes:
         self.room = 0
 
     def size_in_bytes(self) -> int:
-        """How many bytes they are."""
+        """Return the size of the records in bytes."""
         return int(self._records.size_in_bytes())
 
     def has_next(self) -> bool:
-        """Whether another batch is there as a whole."""
+        """Return whether another complete batch is there."""
         return bool(self._records.has_next())
 
     def next_batch(self) -> Any:
-        """The next batch; None if there is none."""
+        """Return the next batch; None if there is none."""
         batch = self._records.next_batch()
         if batch is None:
             return None

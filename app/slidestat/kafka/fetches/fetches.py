@@ -16,7 +16,7 @@ from slidestat.kafka.fetches.fetched_bytes import FetchedBytes, PlainRecords
 
 
 class Fetches(OrderedDict[TopicPartition, Any]):
-    """aiokafka's fetches by partition, those of `topics` taken as columns."""
+    """The fetches of aiokafka by partition, those of `topics` as columns."""
 
     def __init__(self, topics: Collection[str], fetched: Mapping[TopicPartition, Any]) -> None:
         super().__init__()
@@ -39,7 +39,9 @@ def keep_fetched_bytes() -> None:
 
 
 def _noted(records: PartitionRecords, _tp: TopicPartition, record: Any) -> Any:
-    """A record, or many; of these, those are asked for that aiokafka has not come past."""
+    """Return a record, or many; of many, the wanted ones are those that aiokafka has not passed
+    yet.
+    """
     if isinstance(record, PlainRecords):
         record.least_offset = records.next_fetch_offset
     return record

@@ -19,7 +19,7 @@ class ChangeRecord(NamedTuple):
 
 @dataclass
 class AlertReader(TopicReader[ChangeRecord]):
-    """Reads changes of alerts."""
+    """A reader of alert changes."""
 
     def _decoded(self, value: bytes, headers: list[tuple[str, bytes]]) -> ChangeRecord | None:
         try:

@@ -20,7 +20,7 @@ class Record:
 
 @dataclass
 class EmissionReader(TopicReader[Record]):
-    """Reads emissions; those in Avro take a schema `registry`, without which `batches` raises
+    """A reader of emissions; those in Avro need a schema `registry`, without which `batches` raises
     SlidestatError.
     """
 

@@ -11,9 +11,10 @@ from slidestat.kafka.read.scan import open_scanner
 
 @contextmanager
 def reading(bootstrap: str, topic: str) -> Iterator[Consumer]:
-    """A consumer for `scan` and for questions about the offsets of `topic`; belongs to no group.
+    """Yield a consumer for `scan` and for requests for the offsets of `topic`; it belongs to no
+    group.
 
-    What the broker refuses within is a SlidestatError that names the topic.
+    Errors of the broker within the context become a SlidestatError that names the topic.
     """
     consumer = open_scanner(bootstrap)
     try:

@@ -17,10 +17,10 @@ _SILENCE_S = 30.0
 
 
 def open_scanner(bootstrap: str, *, must_be_whole: bool = False) -> Consumer:
-    """A consumer for `scan` and for questions about offsets; close it.
+    """Return a consumer for `scan` and for requests for offsets; the caller closes it.
 
-    Where the broker has deleted what comes next, it goes on with the first record that there is;
-    if all `must_be_whole`, `scan` raises KafkaException.
+    Where the broker has deleted the next records, it continues with the first one that there is;
+    with `must_be_whole`, `scan` raises KafkaException instead.
     """
     return Consumer(
         {
@@ -36,14 +36,14 @@ def open_scanner(bootstrap: str, *, must_be_whole: bool = False) -> Consumer:
 
 
 def concerns_group(kafka_error: KafkaError) -> bool:
-    """Whether an error is of the group alone, which the client asks about though nothing is read by
-    it.
+    """Return whether an error is of the group alone, which the client asks for although nothing is
+    read by it.
     """
     return kafka_error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def scan(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> Iterator[Message]:
-    """The records of a topic from these offsets by partition to the ends that they have now.
+    """Yield the records of a topic from these offsets by partition to the ends that they have now.
 
     Each partition's in order. Raises KafkaException if the broker fails or is silent for 30 s.
     """

@@ -40,11 +40,11 @@ class SourceLook:
     registry: Registry | None = None
 
     def look(self) -> int:
-        """How many records there are; some of them are looked at.
+        """Look at some of the records, and return how many there are.
 
-        Records that are no events are passed over, and those whose schema the registry does not
-        tell now. Raises SlidestatError for a key that lies in two
-        partitions, KafkaException for a broker's error.
+        Records that are no events are skipped, and those whose schema the registry cannot give now.
+        Raises SlidestatError for a key that lies in two partitions, KafkaException for a broker's
+        error.
         """
         topology = self.topology
         if topology.publishes_partitions or self.partitions == 1:
@@ -103,7 +103,9 @@ def _in_words(source: str) -> Iterator[None]:
 def _spread(
     consumer: Consumer, topic: str, ranges: Mapping[int, tuple[int, int]]
 ) -> Iterator[Message]:
-    """About SAMPLE_RECORDS records, as many of each partition, at places spread over its range."""
+    """Yield about SAMPLE_RECORDS records, as many of each partition, at places spread over its
+    range.
+    """
     of_each = max(_LEAST_OF_A_PARTITION, SAMPLE_RECORDS // len(ranges))
     whole = {p: (start, end) for p, (start, end) in ranges.items() if end - start <= of_each}
     yield from scan_ranges(consumer, topic, whole)
@@ -119,7 +121,7 @@ def _spread(
 
 
 def _readable(messages: Iterator[Message], registry: Registry) -> Iterator[Message]:
-    """Those whose schemas are known, or can be had at once."""
+    """Yield the messages whose schemas are known, or can be got at once."""
     is_silent = False
     for message in messages:
         for number in registry.schemas.unknown([message.value()]):

@@ -35,7 +35,7 @@ Read = TypeVar("Read")
 
 @dataclass
 class Letters:
-    """How many dead letters have a reason, and what one of them says."""
+    """The number of dead letters with a reason, and the detail of one of them."""
 
     count: int
     one: DeadLetterHeaders
@@ -43,11 +43,11 @@ class Letters:
 
 @dataclass
 class TopicReader(ABC, Generic[Read]):
-    """Reads what a topic's `partitions` have, without joining a consumer group.
+    """A reader of a topic's `partitions`, which joins no consumer group.
 
-    `once` ends at the records that were there at the start. `read` counts the records of the kind,
-    those of other keys too, `letters` dead letters by their reason, and `skipped` the records that
-    are neither. Memory: one fetch.
+    With `once` it ends at the records that were there at the start. `read` counts the records of
+    the kind, those of other keys too, `letters` dead letters by their reason, and `skipped` the
+    records that are neither. Memory: one fetch.
     """
 
     bootstrap: str
@@ -152,7 +152,7 @@ class TopicReader(ABC, Generic[Read]):
         """Read a record's value; None for one of another kind, or that nobody wants."""
 
     def _wants(self, key: str) -> bool:
-        """Whether a record of the kind is of a key that is asked for."""
+        """Count a record of the kind, and return whether its key is wanted."""
         self.read += 1
         return self.key_glob is None or fnmatchcase(key, self.key_glob)
 
