@@ -70,7 +70,9 @@ def logging_to_stderr(form: LogForm = LogForm.TEXT) -> Iterator[None]:
 
 
 def json_logging() -> dict[str, Any]:
-    """A logging configuration under which everybody's warnings are logged in JSON."""
+    """Return a logging configuration under which the warnings of all libraries are logged in
+    JSON.
+    """
     return {
         "version": 1,
         "disable_existing_loggers": False,

@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 
 class _AwayError(Exception):
-    """Alertmanager does not answer, or cannot now."""
+    """An error of an Alertmanager that does not answer, or cannot now."""
 
 
 class _Pause:
@@ -54,18 +54,18 @@ class _Pause:
 
 
 class AlertRelay:
-    """Tells the Alertmanager at `url` what fires by a topic of alerts.
+    """A relay that posts to the Alertmanager at `url` what fires by a topic of alerts.
 
-    Once begun it goes on when the Alertmanager or the brokers are away, trying again after 1 s, 2 s
-    and so on up to a minute; what fires is told again each minute meanwhile. Raises SlidestatError
-    for a URL that is none, for an Alertmanager that refuses what it is told, and where the topic
-    cannot be read at the start.
+    Once begun it continues when the Alertmanager or the brokers are away, trying again after 1 s, 2
+    s and so on up to a minute; firing alerts are posted again each minute meanwhile. Raises
+    SlidestatError for a URL that is none, for an Alertmanager that refuses what is posted, and
+    where the topic cannot be read at the start.
     """
 
     def __init__(
         self, url: str, reader: Callable[[], AlertReader], say: Say, alerts: Collection[str]
     ) -> None:
-        """`alerts` are the names of those that are told."""
+        """Create the relay; `alerts` are the names of those that are posted."""
         address, user = _address(url)
         self._url = address.rstrip("/") + _PATH
         self._headers = {"Content-Type": "application/json"}
@@ -147,18 +147,20 @@ class AlertRelay:
 
 
 class _RefusedError(SlidestatError):
-    """Alertmanager refuses what it is told, and would again."""
+    """An error of an Alertmanager that refuses what is posted, and would again."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Leaves a redirect to be the answer."""
+    """A handler that follows no redirect: the redirect is the answer."""
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
         """Follow none."""
 
 
 def _address(url: str) -> tuple[str, str]:
-    """Part a URL from "user:password", "" without one; raises SlidestatError for what is none."""
+    """Split a URL into its address without a user, and "user:password", "" without one; raises
+    SlidestatError for what is no URL.
+    """
     checked_address(url, "Alertmanager", "http://127.0.0.1:9093")
     try:
         parts = urlsplit(url)

@@ -78,16 +78,16 @@ _decode = msgspec.json.Decoder(Letter).decode
 
 @dataclass(frozen=True)
 class Sent:
-    """How many dead letters were sent again, and which were not."""
+    """The result of sending dead letters again: how many were sent, and which were not."""
 
     sent: int
     closed_before: int
 
 
 def open_letters(bootstrap: str, topic: str, reason: str | None = None) -> Iterator[Letter]:
-    """The open letters of a topic in its order, of one reason if that is given.
+    """Yield the open letters of a topic in its order, of one reason if that is given.
 
-    The topic is read twice: marks stand behind the letters. Memory goes with the marks. Raises
+    The topic is read twice, as marks are behind the letters. Memory grows with the marks. Raises
     SlidestatError for a topic that cannot be read.
     """
     starts = _beginnings(bootstrap, topic)
@@ -104,7 +104,7 @@ def open_letters(bootstrap: str, topic: str, reason: str | None = None) -> Itera
 
 
 def read_letters(text: bytes, file: str) -> list[Letter]:
-    """The letters of lines of JSON, which `file` has; blank lines pass.
+    """Return the letters of lines of JSON, from `file`; blank lines are skipped.
 
     Raises SlidestatError for the first line that is no letter.
     """
@@ -223,7 +223,7 @@ def _beginnings(bootstrap: str, topic: str) -> dict[int, int]:
 
 
 def _closed(consumer: Consumer, topic: str, starts: dict[int, int]) -> set[bytes]:
-    """The keys of the letters that are closed."""
+    """Return the keys of the letters that are closed."""
     return {
         key
         for message in scan(consumer, topic, starts)
@@ -234,7 +234,7 @@ def _closed(consumer: Consumer, topic: str, starts: dict[int, int]) -> set[bytes
 
 
 def _headers(message: Message) -> dict[str, bytes]:
-    """The newest value of each name: a letter's own headers follow those of its record."""
+    """Return the newest value of each name: a letter's own headers follow those of its record."""
     return {name: value for name, value in _all_headers(message) if value is not None}
 
 
@@ -243,7 +243,7 @@ def _all_headers(message: Message) -> list[Header]:
 
 
 def _letter(message: Message) -> Letter | None:
-    """The letter of a record, None for a mark and for what no worker has written."""
+    """Return the letter of a record, None for a mark and for what no worker has written."""
     headers = _headers(message)
     try:
         decoded = DeadLetterHeaders.decode(headers.items())
@@ -274,7 +274,7 @@ def _letter(message: Message) -> Letter | None:
 
 
 def _record_headers(letter: Letter) -> list[_Header]:
-    """The record's own, but for where it was sent again from before."""
+    """Return the record's own headers, without the one for where it was sent again from."""
     return [
         (header.name, _bytes(header.value, header.value_base64))
         for header in letter.headers
@@ -287,7 +287,7 @@ def _count(raw: bytes | None) -> int | None:
 
 
 def _text(raw: bytes | None) -> tuple[str | None, str | None]:
-    """(text, None), or (None, base64) for bytes that are none."""
+    """Return (text, None), or (None, base64) for bytes that are no UTF-8."""
     if raw is None:
         return None, None
     try:

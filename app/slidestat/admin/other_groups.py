@@ -98,8 +98,8 @@ def last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str,
 
 
 def last_checkpoints(bootstrap: str, topic: str, partitions: int) -> dict[int, bytes]:
-    """The last checkpoint of each partition of a changelog, as stored; none of one whose worker was
-    killed in the middle of its last flush.
+    """Return the last checkpoint of each partition of a changelog, as stored; none of one whose
+    worker was killed in the middle of its last flush.
     """
     return {
         partition: last.value() or b""

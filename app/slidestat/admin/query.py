@@ -32,8 +32,9 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def find_worker(topology: Topology | Referee, data_dir: Path | None = None) -> str:
-    """The URL of a worker of `topology` that runs on this machine with the data folder `data_dir`,
-    or one in there, as several workers of one command have; without it, with one of the user's.
+    """Return the URL of a worker of `topology` that runs on this machine with the data folder
+    `data_dir`, or one in it, as several workers of one command have; without `data_dir`, with one
+    of the user's.
 
     Raises SlidestatError if none answers.
     """
@@ -66,9 +67,9 @@ def ask(
     ranks: Sequence[float] = (),
     items: Sequence[str] = (),
 ) -> tuple[KeyAnswer, bytes]:
-    """A key's answer, and as the JSON that it came in.
+    """Return a key's answer, and the JSON that it came in.
 
-    Raises SlidestatError for an error that the worker tells, and where none answers.
+    Raises SlidestatError for an error in the worker's answer, and where none answers.
     """
     shown = checked_address(url, "worker", "http://127.0.0.1:6066")
     if shown != url:

@@ -54,8 +54,8 @@ def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) 
 
 
 def repartition_config(bootstrap: str, topology: Topology) -> dict[str, str]:
-    """The settings of the topic: records stay as long as in the source, and as large as letters may
-    be, or as in the source.
+    """Return the settings of the topic: records stay as long as in the source, and may be as large
+    as letters, or as in the source.
     """
     source = topic_configs(admin_client(bootstrap), [topology.source])[topology.source]
     return {

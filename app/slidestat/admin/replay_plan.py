@@ -35,8 +35,9 @@ _FIRST_LOOK_BACK = 16
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """Records [start, end) of a partition are read; windows that end after `silent_until` (ms of
-    event time, None: all) are emitted. `oldest` is the first record that the broker still has.
+    """The plan for a partition: records [start, end) are read; windows that end after
+    `silent_until` (ms of event time, None: all) are emitted. `oldest` is the first record that the
+    broker still has.
     """
 
     partition: int
@@ -59,7 +60,7 @@ class ReplayPlan:
 
     @property
     def records(self) -> int:
-        """How many records are read at most: compaction and transactions leave holes."""
+        """The largest number of records that are read: compaction and transactions leave holes."""
         return sum(p.end - p.start for p in self.partitions)
 
     @property
@@ -73,10 +74,10 @@ class ReplayPlan:
 def plan_replay(
     bootstrap: str, topology: Topology, begin: str, end: str, into: str | None
 ) -> ReplayPlan:
-    """A replay of `topology` from `begin` ("earliest", an ISO 8601 time, an offset) to `end`
-    ("latest", a time, an offset), instead of the live output or `into` another.
+    """Return the plan of a replay of `topology` from `begin` ("earliest", an ISO 8601 time, an
+    offset) to `end` ("latest", a time, an offset), instead of the live output or `into` another.
 
-    Raises SlidestatError for what cannot be meant, or cannot be replayed from there.
+    Raises SlidestatError for what has no meaning, or cannot be replayed from there.
     """
     if into is not None and into in (topology.name, topology.output):
         raise SlidestatError(
@@ -164,7 +165,7 @@ def _plan(
 
 
 def _offset_at(consumer: Consumer, tp: TopicPartition, time_ms: int, newest: int) -> int:
-    """The first offset whose timestamp is at least `time_ms`; the end if there is none."""
+    """Return the first offset whose timestamp is at least `time_ms`; the end if there is none."""
     asked = TopicPartition(tp.topic, tp.partition, max(time_ms, 0))
     found = consumer.offsets_for_times([asked], timeout=_TIMEOUT_S)[0]
     if found.error is not None:
@@ -173,15 +174,15 @@ def _offset_at(consumer: Consumer, tp: TopicPartition, time_ms: int, newest: int
 
 
 def _timestamp_at(consumer: Consumer, tp: TopicPartition, offset: int) -> int | None:
-    """The timestamp of the first record at or after `offset`, None if there is none."""
+    """Return the timestamp of the first record at or after `offset`, None if there is none."""
     for message in scan(consumer, tp.topic, {tp.partition: offset}):
         return int(message.timestamp()[1])
     return None
 
 
 def _after_last(consumer: Consumer, tp: TopicPartition, start: int, end: int) -> int:
-    """The offset after the last record of [start, end), which is where a replay has read all of
-    it: what lies behind may be marks of transactions. `start` if there is no record.
+    """Return the offset after the last record of [start, end), up to which a replay reads: what
+    follows may be marks of transactions. `start` if there is no record.
     """
     look_back = _FIRST_LOOK_BACK
     while start < end:

@@ -19,7 +19,8 @@ _LIMIT = "max.message.bytes"
 
 
 def check_sizes(bootstrap: str, topology: Topology, measured: Sequence[Footprint]) -> int:
-    """How many bytes of a record a letter may have; `measured` are the topology's footprints.
+    """Return how many bytes of a record a letter may have; `measured` are the topology's
+    footprints.
 
     Raises SlidestatError if a state that is foreseen does not fit the changelog, or a letter topic
     takes less than the source. All topics must exist.

@@ -49,10 +49,10 @@ def require_no_workers(bootstrap: str, topology: Topology) -> None:
 
 
 def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -> int:
-    """Empty the state, and have it begin at these offsets by partition; how many keys it had.
+    """Empty the state, let it begin at these offsets by partition, and return how many keys it had.
 
-    The changelog must exist and no worker run. Time goes with the changelog's length. A reset that
-    was broken off is taken up by the next one. Raises SlidestatError if the broker fails.
+    The changelog must exist and no worker run. Takes time in proportion to the changelog. A reset
+    that was broken off is completed by the next one. Raises SlidestatError if the broker fails.
     """
     identity = topic_id(bootstrap, topology.events_topic)
     sender = ChangelogWriter(bootstrap, topology.changelog_topic)
@@ -90,7 +90,7 @@ def _set_offsets(bootstrap: str, topology: Topology, starts: Mapping[int, int]) 
 
 
 def _live_keys(bootstrap: str, topic: str, partition: int) -> tuple[set[bytes], int]:
-    """The keys of the records that compaction would keep, and the largest epoch."""
+    """Return the keys of the records that compaction would keep, and the largest epoch."""
     live: set[bytes] = set()
     newest = NO_EPOCH
     with reading(bootstrap, topic) as consumer:

@@ -51,7 +51,7 @@ class TopicOutcome:
 
 @dataclass(frozen=True)
 class TopicRow:
-    """One topic of a listing; `records` is the sum of high less low watermarks."""
+    """A topic in a listing; `records` is the sum of high less low watermarks."""
 
     name: str
     partitions: int
@@ -123,8 +123,8 @@ def create_synopsis_topic(bootstrap: str, topology: "Topology", partitions: int)
 def written_topics(
     topology: "Topology | Referee", retention: str = FOREVER
 ) -> dict[str, dict[str, str]]:
-    """The settings of the topics that a topology writes for others: output, dead letters, late, and
-    alerts if it has any.
+    """Return the settings of the topics that a topology writes for others: output, dead letters,
+    late, and alerts if it has any.
     """
     keep, letters = retention_config(retention), letters_config(retention)
     alerts = {} if topology.alert_topic is None else {topology.alert_topic: keep}
@@ -137,12 +137,12 @@ def written_topics(
 
 
 def letters_config(retention: str) -> dict[str, str]:
-    """The settings of a topic that takes any record of the source."""
+    """Return the settings of a topic that takes any record of the source."""
     return {**retention_config(retention), "max.message.bytes": str(_LETTER_BYTES)}
 
 
 def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:
-    """The topics by name; those of Kafka itself (named `__…`) only with `internal`."""
+    """Return the topics by name; those of Kafka itself (named `__…`) only with `internal`."""
     topics = require_broker(bootstrap).topics
     names = sorted(name for name in topics if internal or not name.startswith("__"))
     if not names:
@@ -170,7 +170,7 @@ def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:
 
 
 def retention_config(retention: str) -> dict[str, str]:
-    """The topic settings for "forever" or a duration such as "7d"."""
+    """Return the topic settings for "forever" or a duration such as "7d"."""
     if retention == FOREVER:
         # By the same timestamps a broker begins a new segment: once for every week that events
         # jump, unless told otherwise. With nothing to delete there is no need to.
@@ -185,7 +185,7 @@ def retention_config(retention: str) -> dict[str, str]:
 
 
 def topic_configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """The settings of topics that exist, by the topic's name."""
+    """Return the settings of topics that exist, by the topic's name."""
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     if not resources:
         return {}
@@ -197,7 +197,9 @@ def topic_configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[st
 
 
 def _create(admin: AdminClient, name: str, partitions: int, config: Mapping[str, str]) -> bool:
-    """Whether the topic was made here: False if another client was quicker."""
+    """Create a topic, and return whether it was created here: False if another client was
+    quicker.
+    """
     topic = NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config))
     try:
         admin.create_topics([topic], request_timeout=_TIMEOUT_S)[name].result()

@@ -83,8 +83,8 @@ def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
 
 
 def _has_written(bootstrap: str, topology: Topology | Referee, partitions: int) -> bool:
-    """Whether the states, as their changelog has them, are of a time when the output went where it
-    goes now.
+    """Return whether the states, by their changelog, are from a time when the output had the topic
+    that it has now.
     """
     output = topology.output_topic
     return any(
@@ -94,7 +94,7 @@ def _has_written(bootstrap: str, topology: Topology | Referee, partitions: int) 
 
 
 def require_events(bootstrap: str, source: str) -> int:
-    """The partition count of a topic of events; raises SlidestatError if it is missing, or
+    """Return the partition count of a topic of events; raises SlidestatError if it is missing, or
     compacted.
     """
     partitions = require_topic(bootstrap, source)

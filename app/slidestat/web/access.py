@@ -15,7 +15,7 @@ _OPEN_PATHS = frozenset(("/healthz", "/readyz"))
 
 
 def guard(token: str | None) -> Middleware:
-    """A middleware that lets through who may ask."""
+    """Return a middleware that lets only permitted requests through."""
     expected = None if token is None else f"Bearer {token}".encode()
 
     @web.middleware
@@ -44,8 +44,10 @@ def _check_token(request: web.Request, expected: bytes) -> None:
 
 
 def _check_host(request: web.Request) -> None:
-    """A page of a strange site can have its own name lead to this machine, and a browser would
-    give it the answers as its own: they are for who calls this machine by one of its own names.
+    """Refuse a request that names another host than this machine.
+
+    A page of a strange site can have its own name resolve to this machine, and a browser would give
+    it the answers as its own: only callers that use one of this machine's own names get them.
     """
     try:
         host = URL.build(scheme="http", authority=request.host).host

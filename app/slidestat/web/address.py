@@ -26,7 +26,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
 
 def read_token() -> str | None:
-    """The bearer token of the environment, or of the file that it names; None without one.
+    """Return the bearer token of the environment, or of the file that it names; None without one.
 
     Raises SlidestatError for a file that cannot be read and for what is no token.
     """
@@ -69,7 +69,7 @@ class WebAddress:
 
     @property
     def url(self) -> str:
-        """Where it can be asked, such as http://127.0.0.1:6066."""
+        """The URL of the server, such as http://127.0.0.1:6066."""
         # An address of all interfaces is none to call.
         host = self.host if ip_of(self.host) != "any" else socket.gethostname()
         return str(URL.build(scheme="http", host=host, port=self.listener.getsockname()[1]))

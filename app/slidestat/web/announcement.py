@@ -12,7 +12,7 @@ _FILE = "web.json"
 
 
 class Announced(msgspec.Struct, frozen=True):
-    """Where a worker answers, and its name."""
+    """The URL of a worker, and its name."""
 
     url: str
     worker: str

@@ -29,7 +29,7 @@ _REFUSAL = (
 
 
 def most_connections() -> int:
-    """How many connections this process takes: 256, fewer where it may open few files."""
+    """Return how many connections this process takes: 256, fewer where it may open few files."""
     return min(MOST_CONNECTIONS, open_files() // _SHARE)
 
 
@@ -47,7 +47,7 @@ class LimitedSite(web.SockSite):
 
 
 class _Entrance(asyncio.Protocol):
-    """Hands a connection on to aiohttp, or refuses it."""
+    """A protocol that hands a connection on to aiohttp, or refuses it."""
 
     def __init__(self, server: web.Server, most: int) -> None:
         self._server = server

@@ -18,7 +18,7 @@ _ADVICE = {
 
 
 class HttpError(Exception):
-    """No answer, with an HTTP status."""
+    """An error that is answered with an HTTP status."""
 
     def __init__(
         self, status: int, message: str, advice: str, headers: dict[str, str] | None = None
@@ -30,7 +30,7 @@ class HttpError(Exception):
 
 
 def bad_request(error: SlidestatError) -> HttpError:
-    """A parameter that cannot be, as an HTTP error."""
+    """Return the HTTP error for an invalid parameter."""
     return HttpError(400, error.message, error.advice)
 
 
@@ -40,7 +40,9 @@ def unavailable(message: str) -> HttpError:
 
 
 def too_many() -> HttpError:
-    """More is asked than is answered beside the work."""
+    """Return the error of a worker that is asked more than it can answer in addition to its
+    work.
+    """
     return HttpError(
         429,
         "The worker is asked more than it answers beside its work.",
@@ -52,7 +54,7 @@ def too_many() -> HttpError:
 def json_response(
     answer: msgspec.Struct, status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:
-    """A struct as the body of a response."""
+    """Return a response with a struct as its body."""
     return web.Response(
         body=msgspec.json.encode(answer),
         status=status,

@@ -31,8 +31,8 @@ _PARTITION = ("topology", "partition")
 def worker_registry(
     topologies: Mapping[str, LiveTopology], remaining: Callable[[], int]
 ) -> CollectorRegistry:
-    """All metrics of a worker: its topologies', and those of its process; `remaining` tells how
-    many changelog records it still has to read.
+    """Return all metrics of a worker: its topologies', and those of its process; `remaining`
+    returns the number of changelog records it still has to read.
     """
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -52,7 +52,7 @@ class WorkerCollector(Collector):
         self._remaining = remaining
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric, each with all its labels."""
+        """Yield every metric, each with all its labels."""
         yield InfoMetricFamily(
             "slidestat_build", "The version that runs.", {"version": version("slidestat")}
         )
@@ -241,7 +241,7 @@ def _status(live: LiveTopology) -> list[PartitionStatus]:
 
 
 def _buckets(latencies: Latencies) -> list[tuple[str, float]]:
-    """Cumulative, as Prometheus has them."""
+    """Return cumulative buckets, as Prometheus has them."""
     bounds = [*map(floatToGoString, LATENCY_BOUNDS_S), "+Inf"]
     total = 0
     buckets: list[tuple[str, float]] = []

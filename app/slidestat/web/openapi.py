@@ -52,7 +52,7 @@ _OF_KEYS = (400, 401, 403, 404, 421, 429, 500, 502, 503)
 
 
 def openapi_document() -> dict[str, Any]:
-    """The document, as what JSON is made of."""
+    """Return the document as an object for JSON."""
     _, schemas = msgspec.json.schema_components(
         _STRUCTS, ref_template="#/components/schemas/{name}"
     )

@@ -48,7 +48,7 @@ class Page:
         )
 
     async def index(self, request: web.Request) -> web.Response:
-        """The page itself."""
+        """Serve the page itself."""
         return self._response(request, "index.html")
 
     async def file(self, request: web.Request) -> web.Response:
@@ -71,7 +71,7 @@ class Page:
 
 
 def is_page(path: str) -> bool:
-    """Whether a request for this path is one for the page or its files."""
+    """Return whether a request for this path is one for the page or its files."""
     return path == PAGE_PATH or path.startswith(STATIC_PATH)
 
 

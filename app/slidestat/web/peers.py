@@ -67,11 +67,12 @@ class Peers:
             yield
 
     def workers(self, topic: str) -> list[Worker]:
-        """All that hold partitions of `topic`, this one as well."""
+        """Return all workers that hold partitions of `topic`, this one as well."""
         return sorted(_workers(self._distribution(), topic), key=lambda w: w.partitions)
 
     async def ask(self, topic: str, path_and_query: str) -> list[Reply]:
-        """The answers of all other workers to a GET of what is encoded already; at most 5 s.
+        """Return the answers of all other workers to a GET of a path and query, which are encoded
+        already; at most 5 s.
 
         Raises HttpError where too many others ask them through this worker.
         """

@@ -77,19 +77,19 @@ class Routes:
         )
 
     async def health(self, request: web.Request) -> web.Response:
-        """That it runs."""
+        """Answer the liveness probe."""
         checked(no_query, request)
         return json_response(Health("ok"))
 
     async def ready(self, request: web.Request) -> web.Response:
-        """That it has its partitions."""
+        """Answer the readiness probe: ready once the worker has its partitions."""
         checked(no_query, request)
         for live in self._topologies.values():
             require_ready(live)
         return json_response(Health("ready"))
 
     async def openapi(self, request: web.Request) -> web.Response:
-        """The description of all this."""
+        """Return the OpenAPI description of these routes."""
         checked(no_query, request)
         return web.Response(body=self._openapi, content_type="application/json")
 

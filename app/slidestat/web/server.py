@@ -51,16 +51,16 @@ class QueryServer:
 
     @property
     def canonical_url(self) -> str:
-        """As the workers of the group know it."""
+        """The URL by which the workers of the group know it."""
         return self.address.canonical_url
 
     def server(self, app: BatchApp, topologies: Mapping[str, LiveTopology]) -> Web:
-        """The server of these topologies, by name."""
+        """Return the server of these topologies, by name."""
         return _Server(app, self.address, topologies, self.history)
 
 
 class _Server(Web):
-    """Faust's server on a socket that listens already."""
+    """A server like Faust's on a socket that listens already."""
 
     # Faust's own pages would show tables to anyone.
     default_blueprints = ()
@@ -108,9 +108,10 @@ def application(
     history: History,
     looks: Looks,
 ) -> web.Application:
-    """The routes, the page, who may ask, and how errors are told. `remaining` tells how many
-    changelog records the worker still has to read, `history` what was emitted of a key; `looks`
-    sees the states.
+    """Return the application with its routes, the page, access control and error responses.
+
+    `remaining` returns the number of changelog records the worker still has to read, `history` what
+    was emitted of a key; `looks` sees the states.
     """
 
     async def sign(_request: web.Request, response: web.StreamResponse) -> None:

@@ -14,7 +14,7 @@ _REFUSAL_S = 0.5
 
 
 class Turns:
-    """So many at once; whoever has waited for `wait_s` is refused with 429."""
+    """A limit of requests at once; a request that has waited for `wait_s` is refused with 429."""
 
     def __init__(self, at_once: int, wait_s: float) -> None:
         self._free = asyncio.Semaphore(at_once)
@@ -22,7 +22,7 @@ class Turns:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
-        """A turn; raises HttpError where none comes in time."""
+        """Wait for a turn, and hold it; raises HttpError where none comes in time."""
         try:
             async with asyncio.timeout(self._wait_s):
                 await self._free.acquire()

@@ -22,7 +22,7 @@ class Elsewhere:
     async def answered(
         self, live: LiveTopology, request: web.Request, key: str, epoch: int, *, is_for_here: bool
     ) -> web.Response:
-        """The answer of the worker that has the key, which was not here in an epoch."""
+        """Return the answer of the worker that has the key, which was not here in an epoch."""
         found = [] if is_for_here else await self._found(live, request, epoch)
         if len(found) > 1:
             raise in_two_places(key, [f"worker {reply.worker.url}" for reply in found])
@@ -36,7 +36,7 @@ class Elsewhere:
         )
 
     async def pages(self, live: LiveTopology, request: web.Request, epoch: int) -> list[KeyPage]:
-        """Their pages of keys; raises HttpError if one does not answer."""
+        """Return the other workers' pages of keys; raises HttpError if one does not answer."""
         pages = []
         for reply in await self._ask(live, request, epoch):
             if reply.status != 200:
@@ -45,7 +45,9 @@ class Elsewhere:
         return pages
 
     async def _found(self, live: LiveTopology, request: web.Request, epoch: int) -> list[Reply]:
-        """The answers of the workers that have the key; raises HttpError if that is not sure."""
+        """Return the answers of the workers that have the key; raises HttpError if that is not
+        certain.
+        """
         replies = await self._ask(live, request, epoch)
         found = [reply for reply in replies if reply.status == 200]
         if not found:
@@ -83,7 +85,7 @@ def _no_answer(reply: Reply) -> HttpError:
 
 
 def in_two_places(key: str, places: Sequence[str]) -> HttpError:
-    """The error of a key that is held more than once."""
+    """Return the error of a key that is held more than once."""
     return HttpError(
         409,
         f"The key {key!r} is in several places: {', '.join(places)}.",

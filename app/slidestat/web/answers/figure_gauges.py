@@ -19,8 +19,8 @@ _LABELS = ("topology", "key", "statistic", "window", "quantile", "at_least", "be
 
 
 def registry_of(answers: Sequence[KeyAnswer], lists: Container[str]) -> CollectorRegistry:
-    """The gauges of answers; none of the statistics in `lists`, which list other items from time to
-    time.
+    """Return the gauges of answers; none of the statistics in `lists`, which list other items from
+    time to time.
     """
     registry = CollectorRegistry()
     registry.register(_FigureGauges(answers, lists))
@@ -33,7 +33,7 @@ class _FigureGauges(Collector):
         self._lists = lists
 
     def collect(self) -> Iterator[Metric]:
-        """Estimates and their bounds, and where the windows end."""
+        """Yield gauges of the estimates and their bounds, and of the window ends."""
         for name, text, field in (
             ("slidestat_figure", "The estimate.", "estimate"),
             ("slidestat_figure_lower", "The exact figure is not below this.", "lower"),

@@ -26,7 +26,7 @@ class Here:
         self._worker = worker
 
     def topology(self, request: web.Request) -> LiveTopology:
-        """The topology that a request names; raises HttpError where it is not here."""
+        """Return the topology that a request names; raises HttpError where it is not here."""
         name = request.match_info["name"]
         live = self.topologies.get(name)
         if live is None:
@@ -35,7 +35,9 @@ class Here:
         return live
 
     def is_for_here(self, request: web.Request) -> bool:
-        """Whether another worker asks; raises HttpError if it means another than this one."""
+        """Return whether another worker asks; raises HttpError if it means another worker than this
+        one.
+        """
         meant = request.headers.get(WORKER_HEADER)
         if meant not in (None, self._worker):
             raise HttpError(
@@ -58,13 +60,15 @@ class Here:
 
 
 def answering(live: LiveTopology) -> Topology:
-    """The topology whose figures are answered with: a referee's are those that it is of."""
+    """Return the topology whose figures are in the answers: for a referee, the one whose synopses
+    it merges.
+    """
     declared = live.topology
     return declared.answering if isinstance(declared, Referee) else declared
 
 
 def checked(parse: Callable[[str], Parsed], request: web.Request) -> Parsed:
-    """The query of a request; raises HttpError for one that cannot be parsed."""
+    """Return the query of a request; raises HttpError for one that cannot be parsed."""
     try:
         return parse(request.rel_url.raw_query_string)
     except SlidestatError as error:

@@ -30,7 +30,7 @@ History = Callable[[Topology | Referee, int, str], Awaitable[KeyHistory]]
 
 
 class OutputHistory:
-    """Reads histories in a thread: the worker's own work goes on."""
+    """A reader of histories in a thread, so that the worker's own work continues."""
 
     def __init__(self, bootstrap: str, registry: str, clock: Clock = time.monotonic) -> None:
         self._bootstrap = bootstrap

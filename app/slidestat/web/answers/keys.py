@@ -42,7 +42,7 @@ class KeyAnswers:
         self._histories = Turns(*_HISTORIES)
 
     async def list_keys(self, request: web.Request) -> web.Response:
-        """A page of the keys of all workers."""
+        """Return a page of the keys of all workers."""
         live = self._here.topology(request)
         prefix, after, limit = checked(page_query, request)
         is_for_here = self._here.is_for_here(request)
@@ -64,7 +64,7 @@ class KeyAnswers:
         return json_response(KeyPage(live.topology.name, keys, keys[-1] if has_more else None))
 
     async def show_key(self, request: web.Request) -> web.Response:
-        """The figures of a key, wherever in the group it is."""
+        """Return the figures of a key, wherever in the group it is."""
         live = self._here.topology(request)
         is_for_here = self._here.is_for_here(request)
         async with self._questions.one():
@@ -129,7 +129,8 @@ class KeyAnswers:
 
 
 def _key_of(request: web.Request, place: int) -> tuple[str, str]:
-    """The key that is asked for, in the path at a place or in the query, and the rest of the query.
+    """Return the key of a request, from a place in the path or from the query, and the rest of the
+    query.
 
     As it was sent: aiohttp leaves escapes that are no UTF-8 as they are.
     """

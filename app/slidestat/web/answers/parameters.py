@@ -27,7 +27,7 @@ _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def key_of(segment: str) -> str:
-    """The key that a percent-encoded path segment stands for."""
+    """Return the key of a percent-encoded path segment."""
     if _BROKEN_ESCAPE.search(segment):
         raise SlidestatError(f"The key {segment!r} has a broken escape.", "Write % as %25.")
     try:
@@ -39,8 +39,8 @@ def key_of(segment: str) -> str:
 
 
 def key_in_query(query: str) -> tuple[str, str]:
-    """The key of ?key=, and the query without it: for keys that no path can have, as who follows
-    URLs takes "." and ".." for folders, however they are encoded.
+    """Return the key of ?key=, and the query without it: for keys that no path can have, as HTTP
+    clients take "." and ".." for folders, however they are encoded.
     """
     given, others = _keys_and_others(query)
     if len(given) != 1 or not given[0]:
@@ -52,7 +52,7 @@ def key_in_query(query: str) -> tuple[str, str]:
 
 
 def keys_in_query(query: str) -> tuple[list[str], str]:
-    """The keys of ?key=&key=, each once, and the query without them.
+    """Return the keys of ?key=&key=, each once, and the query without them.
 
     Raises SlidestatError for none, for too many, and for more figures than a scrape may ask for.
     """
@@ -75,15 +75,17 @@ def keys_in_query(query: str) -> tuple[list[str], str]:
 
 
 def _keys_and_others(query: str) -> tuple[list[str], list[str]]:
-    """The values of `key` in a query, as path segments have them, and its other parameters."""
+    """Return the values of `key` in a query, as path segments have them, and its other
+    parameters.
+    """
     pairs = [(pair, *pair.partition("=")[::2]) for pair in query.split("&")]
     keys = [value.replace("+", "%20") for _, name, value in pairs if name == "key"]
     return keys, [pair for pair, name, _ in pairs if name != "key"]
 
 
 def key_query(topology: Topology | Referee, query: str) -> Question:
-    """The question of ?window=&statistic=&quantile=&rank=&item=, each any number of times, and one
-    &where=.
+    """Return the question of ?window=&statistic=&quantile=&rank=&item=, each any number of times,
+    and one &where=.
     """
     names = ("window", "statistic", "quantile", "rank", "item", "where")
     parameters = _parameters(query, names)
@@ -115,7 +117,7 @@ def key_query(topology: Topology | Referee, query: str) -> Question:
 
 
 def page_query(query: str) -> tuple[str, str, int]:
-    """Prefix, after and limit of ?prefix=&after=&limit=."""
+    """Return prefix, after and limit of ?prefix=&after=&limit=."""
     parameters = _parameters(query, ("prefix", "after", "limit"))
     prefix, after = _single(parameters, "prefix") or "", _single(parameters, "after") or ""
     limit = _single(parameters, "limit")

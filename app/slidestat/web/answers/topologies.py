@@ -31,8 +31,9 @@ class TopologyAnswers:
     def __init__(
         self, here: Here, peers: Peers, url: str, remaining: Callable[[], int], watchers: Turns
     ) -> None:
-        """This worker answers at `url`, and `remaining` records are to be restored; `watchers` are
-        served in their turns.
+        """Create the answers; this worker answers at `url`, and `remaining` returns the number of
+        records still to be restored; `watchers` limits the requests for a status that are answered
+        at once.
         """
         self._here = here
         self._peers = peers
@@ -41,19 +42,19 @@ class TopologyAnswers:
         self._watchers = watchers
 
     async def list_topologies(self, request: web.Request) -> web.Response:
-        """The topologies of this worker."""
+        """Return the topologies of this worker."""
         checked(no_query, request)
         lives = [self._here.topologies[name] for name in sorted(self._here.topologies)]
         return json_response(TopologyList([self._describe(live) for live in lives]))
 
     async def show_topology(self, request: web.Request) -> web.Response:
-        """One of them."""
+        """Return one topology."""
         live = self._here.topology(request)
         checked(no_query, request)
         return json_response(self._describe(live))
 
     async def show_status(self, request: web.Request) -> web.Response:
-        """How its workers are, also those that cannot be reached."""
+        """Return the status of a topology's workers, also those that cannot be reached."""
         live = self._here.topology(request)
         checked(no_query, request)
         async with self._watchers.one():
@@ -70,7 +71,7 @@ class TopologyAnswers:
         return json_response(TopologyStatus(live.topology.name, int(time.time() * 1000), workers))
 
     def _status(self, live: LiveTopology) -> WorkerStatus:
-        """How this worker is."""
+        """Return the status of this worker."""
         if not live.is_ready:
             return WorkerStatus(self._url, "restoring", self._remaining(), [])
         behind = live.held.behind()
