@@ -12,7 +12,7 @@ TOKEN_FILE_VARIABLE = "SLIDESTAT_WEB_TOKEN_FILE"  # noqa: S105  a variable's nam
 
 
 class Compression(StrEnum):
-    """How a producer compresses what it sends."""
+    """The compression of what a producer sends."""
 
     NONE = "none"
     GZIP = "gzip"
@@ -31,7 +31,7 @@ class TimeUnit(StrEnum):
 
 
 class SchemaForm(StrEnum):
-    """In which form a schema is printed."""
+    """The form in which a schema is printed."""
 
     JSON = "json"
     AVRO = "avro"

@@ -95,7 +95,7 @@ def send(
 
 
 def _topic(name: str, late: bool, bootstrap: str) -> str:
-    """The topic of the letters of a topology or a referee; its first worker makes it."""
+    """Return the topic of the letters of a topology or a referee; its first worker creates it."""
     from slidestat.declare.forms.files import load_declaration
     from slidestat.kafka.connection import require_topic
 

@@ -103,7 +103,7 @@ def init(
 
 
 def _ask(what: str, fields: Sequence[tuple[str, str]]) -> int:
-    """The place of the field that a person takes; the first one where Enter alone is pressed."""
+    """Ask for a field, and return its place; the first one where Enter alone is pressed."""
     print(f"Which field is the {what}?")
     width = max(len(name) for name, _ in fields)
     for number, (name, value) in enumerate(fields, 1):

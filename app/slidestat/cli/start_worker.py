@@ -159,7 +159,9 @@ def letter_command(typed: str, bootstrap: str) -> str:
 def _mover(
     topologies: Sequence[Topology | Referee], bootstrap: str, extent: Extent, *, allow_loss: bool
 ) -> ElectedMover | None:
-    """Who moves the source's records, if somebody must; a replay reads what was moved."""
+    """Return the mover of the source's records, None if they need none; a replay reads what was
+    moved.
+    """
     if extent.end_offsets is not None:
         return None
     for topology in topologies:
@@ -169,7 +171,7 @@ def _mover(
 
 
 def _schemas_of(topologies: Sequence[Topology | Referee], registry: str) -> Registry | None:
-    """The registry that has the schemas of the source's records, if they take any."""
+    """Return the registry that has the schemas of the source's records, None if they need none."""
     in_binary = [it for it in topologies if isinstance(it, Topology) and it.reads_binary]
     for topology in in_binary:
         translation_of(topology, SourceSchemas())  # It says what is missing, or wrong.

@@ -89,14 +89,16 @@ def worker_commands(
 
 
 def usable_cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):  # Linux; it knows of containers' sets.
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class WorkerProcesses:
-    """One process for each command, until one signal ends all; a second one ends them at once."""
+    """A group of processes, one for each command, until one signal ends all; a second one ends them
+    at once.
+    """
 
     def __init__(self, commands: Sequence[Sequence[str]]) -> None:
         self._workers = [_Worker(number, own) for number, own in enumerate(commands, 1)]
@@ -213,7 +215,7 @@ def _pipe(worker: _Worker) -> int:
 
 
 def _refusal_in(line: bytes) -> list[str]:
-    """The error, the advice, or both, of a line."""
+    """Return the error and the advice of a line, or one of them."""
     if found := _REFUSAL.fullmatch(line):
         return [found[1].decode(errors="replace")]
     try:

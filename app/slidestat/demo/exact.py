@@ -25,7 +25,9 @@ class Checked:
 
     @property
     def relative_error(self) -> float:
-        """|estimate - exact| / exact; 0 where both are 0, infinite without an estimate."""
+        """The relative error |estimate - exact| / exact; 0 where both are 0, infinite without an
+        estimate.
+        """
         estimate = self.figure.estimate
         if estimate is None:
             return float("inf")
@@ -52,7 +54,7 @@ class _Key:
 
 
 class ExactFlights:
-    """Counts and sums of the demo's events over any window, exactly."""
+    """The exact counts and sums of the demo's events over any window."""
 
     def __init__(self) -> None:
         with resources.as_file(
@@ -74,11 +76,11 @@ class ExactFlights:
 
     @property
     def events(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         return sum(len(key.times) for key in self._keys.values())
 
     def figure(self, emission: Emission, figure: Figure) -> float:
-        """The exact figure of an emission's key and a figure's window.
+        """Return the exact figure of an emission's key and a figure's window.
 
         Raises SlidestatError for a statistic or a window that the demo does not recompute.
         """
@@ -97,8 +99,9 @@ class ExactFlights:
         raise SlidestatError(f"{figure} is neither count nor sum.", "This is a bug in slidestat.")
 
     def expected(self, topology: Topology, partition_of: dict[str, int]) -> set[tuple[str, int]]:
-        """The (key, window end) that must be emitted: for each key the ticks after its events, and
-        those by which all its events have left the span, as far as its partition's watermark came.
+        """Return the (key, window end) that must be emitted: for each key the ticks after its
+        events, and those by which all its events have left the span, up to its partition's
+        watermark.
         """
         watermarks: dict[int, int] = {}
         for key, partition in partition_of.items():
@@ -122,7 +125,7 @@ class ExactFlights:
 
 
 def check(exact: ExactFlights, emissions: Iterable[Emission]) -> list[Checked]:
-    """Each figure of the emissions beside the exact one."""
+    """Return each figure of the emissions with the exact one."""
     return [
         Checked(emission, figure, exact.figure(emission, figure))
         for emission in emissions

@@ -225,7 +225,7 @@ def _report(
 
 
 def _table(checked: list[Checked]) -> Table:
-    """Figures spread over keys and time, the busiest keys among them."""
+    """Return a table of figures spread over keys and time, the busiest keys among them."""
     largest = sorted(checked, key=lambda c: -c.exact)[: _ROWS_SHOWN // 2]
     others = checked[:: max(1, 2 * len(checked) // _ROWS_SHOWN)]
     table = Table(

@@ -13,7 +13,9 @@ _STOP_S = 30.0
 
 
 class Workers:
-    """`count` workers of a topology file; ended, by their process ids, when the context is left."""
+    """A group of `count` workers of a topology file; they are ended, by their process ids, when the
+    context is left.
+    """
 
     def __init__(self, topology_file: Path, bootstrap: str, folder: Path, count: int) -> None:
         self._commands = {

@@ -15,7 +15,9 @@ from slidestat.kafka.settings import broker_security
 def brokers(
     bootstrap: str, topology: Topology | Referee | None, registry: str
 ) -> Iterator[Finding]:
-    """The connection, then what is allowed, to a worker of `topology` if there is one."""
+    """Yield the findings about the connection, then about the permissions, those of a worker of
+    `topology` if there is one.
+    """
     try:
         security = broker_security()
         found = security.protocol

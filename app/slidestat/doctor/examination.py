@@ -14,7 +14,8 @@ from slidestat.doctor.lengths import unlikely_lengths
 def examine(
     bootstrap: str, topology: Topology | Referee | None = None, registry: str = ""
 ) -> Iterator[Finding]:
-    """Each check's findings, as they come; the broker's last, as it may take its time.
+    """Yield each check's findings, one after the other; the broker's last, as it may take its time.
+
     `registry` is the address of the schema registry of what is in Avro.
     """
     if (system := machine.supported()) is not None:
@@ -31,7 +32,7 @@ def examine(
 
 
 def line_of(finding: Finding) -> str:
-    """A finding for a person; the advice stands below."""
+    """Return a finding for a person, with the advice below it."""
     mark = {Verdict.GOOD: "good", Verdict.MISSING: "----", Verdict.BAD: "BAD "}[finding.verdict]
     line = f"{mark}  {finding.check}: {finding.found}"
     return f"{line}\n      what to do: {finding.advice}" if finding.advice else line

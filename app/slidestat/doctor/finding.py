@@ -6,7 +6,7 @@ import msgspec
 
 
 class Verdict(StrEnum):
-    """Whether something will do: `missing` is needed only for what the finding names."""
+    """The verdict on a check: `missing` is needed only for what the finding names."""
 
     GOOD = "good"
     MISSING = "missing"
@@ -14,7 +14,7 @@ class Verdict(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of `slidestat doctor`; `advice` says what to do where it is not good."""
+    """A line of `slidestat doctor`; `advice` is what to do where it is not good."""
 
     check: str
     verdict: Verdict

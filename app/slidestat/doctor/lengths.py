@@ -8,7 +8,9 @@ from slidestat.text.durations import human_duration
 
 
 def unlikely_lengths(topology: Topology) -> Iterator[Finding]:
-    """A finding where windows do not reach each other: events between them are in no figure."""
+    """Yield a finding where windows do not reach each other: events between them are in no
+    figure.
+    """
     if topology.windows_of_events or topology.is_sequence:
         return
     shortest, every = min(topology.window_lengths), topology.every_ms

@@ -22,7 +22,7 @@ _LEAST_DISK = 2 * 10**9
 
 
 def python() -> Finding:
-    """The interpreter, and the packages that do the work."""
+    """Return the finding about the interpreter, and the packages that do the work."""
     try:
         found = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     except PackageNotFoundError as error:
@@ -36,7 +36,7 @@ def python() -> Finding:
 
 
 def codecs() -> Finding:
-    """Whether a worker can unpack what producers compress."""
+    """Return the finding about the codecs with which a worker unpacks what producers compress."""
     missing = [codec for codec, is_there in _CODECS.items() if not is_there()]
     if missing:
         return Finding(
@@ -49,7 +49,7 @@ def codecs() -> Finding:
 
 
 def java() -> Iterator[Finding]:
-    """A Java for the local broker, and one for the Spark jobs."""
+    """Yield the findings about a Java for the local broker, and one for the Spark jobs."""
     try:
         found = find_java()
         text = f"Java {found.version} from {found.source}"
@@ -87,7 +87,7 @@ def kernels() -> Finding:
 
 
 def disk() -> Iterator[Finding]:
-    """Room for tables, and for downloads."""
+    """Yield the findings about the disk space for tables, and for downloads."""
     for check, folder in (("tables", user_folders("")), ("downloads", cache_folder())):
         place = folder
         while not place.exists():
@@ -103,7 +103,7 @@ def disk() -> Iterator[Finding]:
 
 
 def supported() -> Finding | None:
-    """Told only where the system is one that slidestat was never run on."""
+    """Return a warning on platforms on which slidestat was never run, None on the others."""
     if sys.platform.startswith("linux") or sys.platform == "darwin":
         return None
     return Finding(

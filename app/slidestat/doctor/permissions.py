@@ -44,12 +44,14 @@ class _Use:
 
 
 def cluster_permission(bootstrap: str) -> Finding:
-    """Whether this user may write idempotently by the word of the cluster."""
+    """Return the finding about the cluster's permission for this user to write idempotently."""
     return _idempotent_writes(admin_client(bootstrap))
 
 
 def creation_permission(bootstrap: str) -> Finding:
-    """Whether this user may create a topic of any name; none is needed where topics exist."""
+    """Return the finding about the permission to create a topic of any name; none is needed where
+    topics exist.
+    """
     admin = admin_client(bootstrap)
     refusal = _refusal_to_create(admin, f"slidestat-doctor-{uuid.uuid4().hex[:8]}")
     if refusal is None:
@@ -134,8 +136,8 @@ def _idempotent_writes(admin: AdminClient) -> Finding:
 def _unseen_topic(
     admin: AdminClient, bootstrap: str, use: _Use, kafka_error: KafkaError
 ) -> Finding:
-    """A topic that is missing, or that this user may not even see: the brokers tell the two apart
-    only to who may see it, or make it.
+    """Return the finding about a topic that is missing, or that this user may not even see: the
+    brokers distinguish the two only for users who may see it, or create it.
     """
     name = use.topic
     if kafka_error.code() not in (_MISSING, *_REFUSED):
@@ -218,7 +220,7 @@ def _lacking(
 
 
 def _refusal_to_create(admin: AdminClient, name: str) -> str | None:
-    """Why the brokers would not create a topic; None if they would."""
+    """Return the reason why the brokers would not create a topic; None if they would."""
     topic = NewTopic(name, num_partitions=1, replication_factor=-1)
     try:
         asked = admin.create_topics([topic], validate_only=True, request_timeout=_TIMEOUT_S)
@@ -229,7 +231,7 @@ def _refusal_to_create(admin: AdminClient, name: str) -> str | None:
 
 
 def _grant(bootstrap: str, operations: tuple[AclOperation, ...], kind: str, name: str) -> str:
-    """How who runs the brokers allows it."""
+    """Return the advice for the administrator of the brokers on how to allow it."""
     user = broker_security().username or "NAME"
     flags = " ".join(f"--operation {_word(operation)}" for operation in operations)
     return (
@@ -244,5 +246,5 @@ def _listed(operations: tuple[AclOperation, ...], word: str = "and") -> str:
 
 
 def _word(operation: AclOperation) -> str:
-    """As Kafka's own tools write it: DescribeConfigs."""
+    """Return an operation as Kafka's own tools write it: DescribeConfigs."""
     return operation.name.title().replace("_", "")

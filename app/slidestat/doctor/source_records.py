@@ -29,7 +29,9 @@ _TIMEOUT_S = 10.0
 def unread_records(
     bootstrap: str, topology: Topology | Referee, cluster: ClusterMetadata
 ) -> Iterator[Finding]:
-    """A finding, once workers have stored a state; what would stop them is bad."""
+    """Yield a finding about unread records, once workers have stored a state; what would stop them
+    is bad.
+    """
     source, changelog = topology.events_topic, topology.changelog_topic
     if source not in cluster.topics or changelog not in cluster.topics:
         return

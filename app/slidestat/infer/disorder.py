@@ -17,9 +17,9 @@ _AHEAD_MS = duration_ms(Topology.ahead, "ahead")
 
 @dataclass(frozen=True)
 class Disorder:
-    """How far each sampled event lies behind the newest before it, int64 ms; how many events a
-    worker would refuse as from the future, which say nothing of the others' order; and how many ms
-    lie between the first and the last event.
+    """The out-of-orderness of sampled events: how far each lies behind the newest before it, int64
+    ms; how many events a worker would refuse as from the future, which do not count for the others'
+    order; and how many ms lie between the first and the last event.
     """
 
     behind: Int64s
@@ -27,15 +27,15 @@ class Disorder:
     length: int
 
     def late(self, lateness: int) -> float:
-        """The share of events that a lateness of so many ms would refuse.
+        """Return the share of events that a lateness of so many ms would refuse.
 
-        The newest event before another may not be in the sample: it may be more.
+        The true share may be larger, as the newest event before another may not be in the sample.
         """
         return float((self.behind > lateness).mean()) if len(self.behind) else 0.0
 
 
 def disorder(sample: Sample, path: FieldPath | None, time_format: str) -> Disorder:
-    """The disorder of the sample's events, whose times are in the field at `path`."""
+    """Return the disorder of the sample's events, whose times are in the field at `path`."""
     refused = 0
     behind, firsts, lasts = [np.zeros(0, np.int64)], [], []
     for partition in range(sample.partitions):
@@ -54,7 +54,7 @@ def disorder(sample: Sample, path: FieldPath | None, time_format: str) -> Disord
 def _times(
     sample: Sample, partition: int, path: FieldPath | None, time_format: str
 ) -> tuple[Int64s, Int64s]:
-    """The times of a partition's events, and Kafka's timestamps of their records."""
+    """Return the times of a partition's events, and Kafka's timestamps of their records."""
     records = [r for r in sample.records if r.partition == partition]
     if path is None:
         stamps = np.array([r.timestamp_ms for r in records], np.int64)

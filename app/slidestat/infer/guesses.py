@@ -22,15 +22,15 @@ class Guess:
 
 @dataclass(frozen=True)
 class Doubts:
-    """Choices among fields that would do as well: `ask` makes them; without it the first field is
-    taken, and `warnings` say so.
+    """The choices among fields that would do equally well: `ask` makes them; without it the first
+    field is taken, with a warning in `warnings`.
     """
 
     ask: Ask | None
     warnings: list[str]
 
     def settle(self, what: str, fields: Sequence[FieldSurvey]) -> FieldSurvey:
-        """The field to take of at least one, the likeliest first."""
+        """Return the field to take, of at least one, the likeliest first."""
         fields = fields[:_MOST_CHOICES]
         if len(fields) == 1:
             return fields[0]

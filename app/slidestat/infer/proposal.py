@@ -51,7 +51,7 @@ class Proposal:
 
 
 def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) -> Proposal:
-    """The topology that fits the sample best; `ask` is asked where several fields would do.
+    """Return the topology that fits the sample best; `ask` is asked where several fields would do.
 
     Raises SlidestatError if no record is a JSON object.
     """

@@ -13,7 +13,7 @@ from slidestat.infer.proposed_fields import path_of
 
 
 def toml_text(proposal: Proposal) -> str:
-    """The file."""
+    """Return the text of the file."""
     return "".join(f"{line}\n" for line in _lines(proposal))
 
 
@@ -74,7 +74,7 @@ def _left_to_choose(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _condition(proposal: Proposal) -> str:
-    """One on what events have, for an example; "" where nothing is known of them."""
+    """Return an example of a condition on fields that events have; "" where no field is known."""
     if proposal.value is not None:
         return f"{_sql(proposal.value)} > 100"
     return "" if proposal.top is None else f"{_sql(proposal.top)} is not null"
@@ -98,5 +98,5 @@ def _field(name: str, guess: Guess) -> str:
 
 
 def _text(value: str) -> str:
-    """A TOML string: JSON's escapes are among TOML's, which wants one more."""
+    """Return a TOML string: JSON's escapes are valid in TOML, which needs one more."""
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

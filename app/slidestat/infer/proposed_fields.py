@@ -31,12 +31,14 @@ _FLAGS = {"0", "1", "0.0", "1.0"}
 
 
 def common_fields(found: Survey) -> list[FieldSurvey]:
-    """The fields that almost all records have."""
+    """Return the fields that almost all records have."""
     return [f for f in found.fields.values() if f.present >= _ALMOST_ALL * found.objects]
 
 
 def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, int]:
-    """The key, and how many the sample has; raises SlidestatError where nothing could be it."""
+    """Return the key, and how many keys the sample has; raises SlidestatError where no field can be
+    the key.
+    """
     if found.keyed >= _ALMOST_ALL * len(sample.records):
         matching = _fields_of_the_key(sample)
         for path, share in matching.items():
@@ -59,7 +61,9 @@ def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, i
 
 
 def _fields_of_the_key(sample: Sample) -> dict[FieldPath, float]:
-    """How large a share of the records each field repeats the Kafka key in, shortest path first."""
+    """Return the share of the records in which each field repeats the Kafka key, shortest path
+    first.
+    """
     same: dict[FieldPath, int] = {}
     for record in sample.records:
         key, value = key_text(record), as_object(record)
@@ -73,7 +77,7 @@ def _fields_of_the_key(sample: Sample) -> dict[FieldPath, float]:
 
 
 def propose_time(found: Survey, doubts: Doubts) -> tuple[Guess, str, FieldPath | None]:
-    """The time, its format and its path; Kafka's timestamp where no field is a time."""
+    """Return the time, its format and its path; Kafka's timestamp where no field is a time."""
     candidates = []
     for seen in common_fields(found):
         if (name := _format(seen)) is not None:
@@ -96,7 +100,9 @@ def propose_time(found: Survey, doubts: Doubts) -> tuple[Guess, str, FieldPath |
 
 
 def _format(seen: FieldSurvey) -> str | None:
-    """The format in which almost all values are times, the one of most of them if it can."""
+    """Return the format in which almost all values are times, if possible that of most of them;
+    None if there is none.
+    """
     formats = [name for name, _ in seen.formats.most_common(1)]
     if _UTC in seen.formats:
         formats.append(_UTC)
@@ -104,12 +110,14 @@ def _format(seen: FieldSurvey) -> str | None:
 
 
 def _times_in(seen: FieldSurvey, time_format: str) -> int:
-    """How many of a field's values are times in a format: with UTC for none, zones may be there."""
+    """Return how many of a field's values are times in a format: the format with UTC for missing
+    zones also takes values with zones.
+    """
     return seen.formats[time_format] + (seen.formats["iso8601"] if time_format == _UTC else 0)
 
 
 def some_are_not(seen: FieldSurvey, others: int, what: str) -> str:
-    """That some of a field's values are refused."""
+    """Return the warning that some of a field's values are refused."""
     return (
         f"{others:,} of {seen.present:,} sampled values of {field_text(seen.path)!r} are no {what}:"
         " their records will be dead letters."
@@ -117,12 +125,12 @@ def some_are_not(seen: FieldSurvey, others: int, what: str) -> str:
 
 
 def is_measure(seen: FieldSurvey) -> bool:
-    """Whether a field is of numbers that differ, and are no times."""
+    """Return whether a field has numbers that differ, and are no times."""
     return seen.numbers >= _ALMOST_ALL * seen.present and not seen.formats and len(seen.values) > 1
 
 
 def propose_value(numbers: Sequence[FieldSurvey], found: Survey, doubts: Doubts) -> Guess | None:
-    """The number that is most likely measured, not an identifier."""
+    """Return the number that is most likely a measurement, not an identifier."""
 
     def unlike(seen: FieldSurvey) -> tuple[bool, bool, bool, bool]:
         name = seen.path[-1]
@@ -141,7 +149,7 @@ def propose_value(numbers: Sequence[FieldSurvey], found: Survey, doubts: Doubts)
 
 
 def propose_items(texts: Sequence[FieldSurvey], found: Survey) -> tuple[Guess | None, Guess | None]:
-    """A text of many values, whose number is of interest, and one whose values come again."""
+    """Return a text with many values, whose number is of interest, and one whose values repeat."""
     varied = sorted(texts, key=lambda f: (-len(f.values), f.path))
     distinct = next((f for f in varied if len(f.values) > _FEW), None)
     repeated = [f for f in varied if 2 <= len(f.values) <= found.objects / 3]
@@ -157,10 +165,10 @@ def propose_items(texts: Sequence[FieldSurvey], found: Survey) -> tuple[Guess | 
 
 
 def written(path: FieldPath) -> str | tuple[str, ...]:
-    """The path as a topology has it: names with a dot or an operator as a list."""
+    """Return the path as a topology has it: names with a dot or an operator as a list."""
     return field_text(path) if is_plain(path) else path
 
 
 def path_of(text: str | tuple[str, ...]) -> FieldPath:
-    """The path of a field as a topology has it."""
+    """Return the path of a field as a topology has it."""
     return tuple(text.split(".")) if isinstance(text, str) else text

@@ -32,7 +32,7 @@ _WINDOWS = (
 
 
 def propose_lateness(found: Disorder) -> tuple[str, str]:
-    """The lateness, and what share it refuses; of a short topic, a part of its length."""
+    """Return the lateness, and what share it refuses; for a short topic, a part of its length."""
     if not found.behind.any():
         return _LATENESS[0], "all sampled events lie in order"
     fitting = [text for text in _LATENESS if _ms(text) * _LATENESS_OF_LENGTH <= found.length] or [
@@ -51,8 +51,8 @@ def propose_lateness(found: Disorder) -> tuple[str, str]:
 
 
 def propose_windows(records: int, length: int, keys: int) -> Windows:
-    """Windows in which a key has some events, of `records` in `length` ms; none longer than the
-    topic, if it tells of any.
+    """Return windows in which a key has some events, of `records` in `length` ms; none longer than
+    the topic, if its length is known.
     """
     if length <= 0 or not keys:
         return Windows(_WINDOWS[0], "the usual ones: the events tell no rate")
@@ -73,7 +73,7 @@ def propose_windows(records: int, length: int, keys: int) -> Windows:
 
 
 def _about(number: float) -> str:
-    """A number of three digits, the others 0: 1,590, not 1.59e+03."""
+    """Return a number with three digits, the others 0: 1,590, not 1.59e+03."""
     return f"{float(f'{number:.3g}'):,.10g}"
 
 
@@ -87,7 +87,7 @@ def _share(found: Disorder, lateness: str) -> str:
 
 
 def _length(ms: int) -> str:
-    """A length in the largest unit of which it has two."""
+    """Return a length in the largest unit of which it has at least two."""
     for unit, per_unit in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
         if ms >= 2 * per_unit:
             return f"{ms / per_unit:,.0f} {unit}"

@@ -22,11 +22,11 @@ from slidestat.produce.cells import NOT_JSON
 
 
 def readable(sample: Sample, registry: str) -> Sample:
-    """The sample with JSON for the values that it takes a schema registry to read, if most of them
-    are framed for one. `registry` is its address. What cannot be read is left as it is.
+    """Return the sample with JSON for the values that need a schema registry, if most of them are
+    framed for one.
 
-    Raises SlidestatError if there is no registry, or it does not answer, and if no value can be
-    read.
+    `registry` is its address. Values that cannot be read are left as they are. Raises
+    SlidestatError if there is no registry, or it does not answer, and if no value can be read.
     """
     values = [record.value for record in sample.records if record.value is not None]
     framed = [value for value in values if schemas_of([value])]
@@ -68,7 +68,7 @@ def _read_by_schemas(sample: Sample, framed: list[bytes], registry: Registry) ->
 
 
 def _format_of(framed: Sequence[bytes], registry: Registry) -> str:
-    """The format of most values that the registry has a schema of."""
+    """Return the format of most values that the registry has a schema of."""
     kinds: Counter[str] = Counter()
     for value in framed:
         try:

@@ -32,8 +32,8 @@ class SampledRecord:
 
 @dataclass(frozen=True)
 class Sample:
-    """Records in the order of each partition, and how many the topic has in all; the topic's values
-    are in `source_format`, those here JSON.
+    """A sample: records in the order of each partition, and how many the topic has in all; the
+    topic's values are in `source_format`, those here JSON.
     """
 
     topic: str
@@ -51,8 +51,8 @@ class Sample:
 
 
 def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
-    """Records of a topic, about `records` of them, as many of each partition, in runs that are
-    spread evenly over its offsets: the first and the newest are among them.
+    """Return a sample of a topic, of about `records` records, as many of each partition, in runs
+    that are spread evenly over its offsets: the first and the newest are among them.
 
     Reads without joining a group. Raises SlidestatError for a topic that is missing or empty.
     """
@@ -104,7 +104,7 @@ def sample_ends(bootstrap: str, topic: str, partitions: int, records: int) -> li
 def _runs(
     bounds: Mapping[int, tuple[int, int]], of_each: int, most: int
 ) -> Iterator[dict[int, tuple[int, int]]]:
-    """Offsets to read, by partition, one run of each after the other, `most` of them."""
+    """Yield `most` times the offsets to read, by partition: one run of each."""
     runs = max(1, min(most, of_each))
     for place in range(runs):
         found = {}

@@ -36,7 +36,7 @@ def _spread_key(sample: Sample, path: FieldPath | None) -> str | None:
 
 
 def spread_lateness(lateness: Guess) -> Guess:
-    """The lateness of a topology whose records are repartitioned, which needs one."""
+    """Return the lateness of a topology whose records are repartitioned, which needs one."""
     if lateness.value != "0s":
         return lateness
     return Guess(_LEAST_LATENESS, "what partitions may differ in, of which the sample says nothing")

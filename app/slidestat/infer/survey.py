@@ -20,7 +20,7 @@ _PER_MS = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 
 @dataclass
 class FieldSurvey:
-    """One field: in how many records it has which sort of value, and its values as text."""
+    """A field: in how many records it has which sort of value, and its values as text."""
 
     path: FieldPath
     present: int = 0
@@ -36,7 +36,7 @@ class FieldSurvey:
 
 @dataclass(frozen=True)
 class Survey:
-    """All fields of the records that are JSON objects, by path; how many records are none; and how
+    """The fields of the records that are JSON objects, by path; how many records are none; and how
     many have a key, and whether it is text.
     """
 
@@ -69,7 +69,7 @@ def survey(records: Sequence[SampledRecord]) -> Survey:
 
 
 def as_object(record: SampledRecord) -> dict[str, object] | None:
-    """The JSON object of a record, None if it is none."""
+    """Return the JSON object of a record, None if it is none."""
     try:
         value = msgspec.json.decode(record.value or b"")
     except NOT_JSON:
@@ -78,7 +78,7 @@ def as_object(record: SampledRecord) -> dict[str, object] | None:
 
 
 def key_text(record: SampledRecord) -> str | None:
-    """A record's Kafka key as text, None without one, or with one that cannot be a key."""
+    """Return a record's Kafka key as text, None without one, or with one that cannot be a key."""
     try:
         text = record.key.decode() if record.key else ""
     except UnicodeDecodeError:
@@ -87,7 +87,7 @@ def key_text(record: SampledRecord) -> str | None:
 
 
 def leaves(value: dict[str, object], path: FieldPath = ()) -> Iterator[tuple[FieldPath, object]]:
-    """(path, value) of what is no object, and no list."""
+    """Yield (path, value) of all values that are neither objects nor lists."""
     for name, inner in value.items():
         if not name:
             continue
@@ -99,7 +99,7 @@ def leaves(value: dict[str, object], path: FieldPath = ()) -> Iterator[tuple[Fie
 
 
 def time_format(value: object) -> str | None:
-    """The format in which a value is a time of 1980 to 2100, None if in none."""
+    """Return the format in which a value is a time of 1980 to 2100, None if in none."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -138,7 +138,7 @@ def _look(seen: FieldSurvey, value: object) -> None:
 
 
 def _decimals(value: float) -> int:
-    """The digits after the point, as written."""
+    """Return the number of digits after the point, as written."""
     text = repr(value)
     if "e" in text or "." not in text:
         return 0

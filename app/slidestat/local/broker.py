@@ -26,7 +26,7 @@ _LAST_LINES = 15
 
 
 class _PortTakenError(Exception):
-    """Another process took the port between its choice and its use."""
+    """An error of a port that another process took between its choice and its use."""
 
 
 class LocalBroker:
@@ -66,13 +66,15 @@ class LocalBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`127.0.0.1:port`; the same through `kill` and `restart`."""
+        """The address `127.0.0.1:port`; the same through `kill` and `restart`."""
         if self._ports is None:
             raise RuntimeError("the broker was not started")
         return f"{HOST}:{self._ports[0]}"
 
     def secured_servers(self, protocol: str) -> str:
-        """`127.0.0.1:port` of a further listener; the same through `kill` and `restart`."""
+        """Return the address `127.0.0.1:port` of a further listener; the same through `kill` and
+        `restart`.
+        """
         return f"{HOST}:{self._secured_ports[protocol]}"
 
     @property
@@ -92,7 +94,7 @@ class LocalBroker:
         return self._process.supervisor_pid if self._process else None
 
     def is_running(self) -> bool:
-        """Whether the JVM is alive now."""
+        """Return whether the JVM is alive now."""
         return self._process is not None and self._process.wait(0) is None
 
     def start(self) -> None:
@@ -129,7 +131,7 @@ class LocalBroker:
             self._process = None
 
     def kill(self) -> None:
-        """SIGKILL the JVM, as a crash would; data and ports stay for `restart`."""
+        """Kill the JVM with SIGKILL, as a crash would; data and ports stay for `restart`."""
         self._signal_and_wait(signal.SIGKILL)
 
     def restart(self) -> None:
@@ -246,7 +248,7 @@ class LocalBroker:
 
 
 def _cluster_id(data: Path) -> str | None:
-    """The id of the cluster that formatted this folder, None if none did."""
+    """Return the id of the cluster that formatted this folder, None if none did."""
     try:
         lines = (data / "meta.properties").read_text("ascii").splitlines()
     except FileNotFoundError:

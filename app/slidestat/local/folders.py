@@ -11,17 +11,19 @@ _LOG_AGE_S = 7 * 24 * 3600
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for slidestat, made if missing; SLIDESTAT_CACHE_DIR overrides it."""
+    """Return the user's cache folder for slidestat, made if missing; SLIDESTAT_CACHE_DIR overrides
+    it.
+    """
     folder = Path(os.environ.get(CACHE_ENV) or user_cache_dir("slidestat")).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def log_folder() -> Path:
-    """The folder for logs of brokers whose data is temporary; drops logs older than a week.
+    """Return the folder for logs of brokers whose data is temporary; drops logs older than a week.
 
-    The logs are not beside the data, because the data is removed when the broker fails,
-    which is when somebody wants to read the log.
+    The logs are not in the data's folder, because that is removed when the broker fails, which is
+    when somebody wants to read the log.
     """
     folder = cache_folder() / "logs"
     folder.mkdir(exist_ok=True)

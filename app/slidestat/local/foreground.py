@@ -44,7 +44,7 @@ def run_in_foreground(port: int | None, data_dir: Path | None) -> None:
 
 @contextmanager
 def _asked_to_stop() -> Iterator[Event]:
-    """An event that the first SIGINT or SIGTERM sets; a second one interrupts as usual."""
+    """Yield an event that the first SIGINT or SIGTERM sets; a second one interrupts as usual."""
     asked = Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

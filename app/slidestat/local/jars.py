@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Jar:
-    """One locked jar: its Maven coordinate `group:artifact:version` and the SHA-256 in hex."""
+    """A locked jar: its Maven coordinate `group:artifact:version` and the SHA-256 in hex."""
 
     coordinate: str
     sha256: str
@@ -51,7 +51,7 @@ class Jar:
         return f"{artifact}-{version}.jar"
 
     def is_intact(self, path: Path) -> bool:
-        """Whether `path` is a file with the locked content."""
+        """Return whether `path` is a file with the locked content."""
         try:
             with path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest() == self.sha256
@@ -60,7 +60,7 @@ class Jar:
 
 
 def locked_jars(lock_file: Path = LOCK_FILE) -> list[Jar]:
-    """The jars that a lock file lists, in its order, which is also the class path's."""
+    """Return the jars that a lock file lists, in its order, which is also the class path's."""
     lines = lock_file.read_text("ascii").splitlines()
     return [Jar(coordinate, sha256) for sha256, coordinate in map(str.split, lines)]
 

@@ -54,10 +54,11 @@ def first_java(
     error_of: Callable[[int], str],
     modules: Sequence[str] = (),
 ) -> Java | list[str]:
-    """The first Java that has `modules` and no error: JAVA_HOME's, that on PATH, one of `others`
-    (source and launcher). Without one, what was tried and why each will not do.
+    """Return the first Java that has `modules` and no error: JAVA_HOME's, that on PATH, one of
+    `others` (source and launcher).
 
-    `error_of(release)` says what is wrong with a release, nothing if it suits.
+    Without one, return what was tried, each with the reason against it. `error_of(release)` returns
+    the reason against a release, "" if it suits.
     """
     tried = []
     for source, executable in chain(_usual(), others):

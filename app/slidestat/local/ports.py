@@ -14,7 +14,7 @@ _TRIES = 200
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on this loopback port now."""
+    """Return whether a server could listen on this loopback port now."""
     with socket.socket() as probe:
         # as the JVM does, or connections that ended a moment ago would count as a server
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -67,10 +67,10 @@ def server_properties(
     secured_ports: Mapping[str, int],
     secured_settings: Mapping[str, str],
 ) -> str:
-    """The text of server.properties for a broker on these loopback ports.
+    """Return the text of server.properties for a broker on these loopback ports.
 
-    `secured_ports` are those of further listeners, by security protocol; `secured_settings` say
-    what they ask of a client.
+    `secured_ports` are those of further listeners, by security protocol; `secured_settings` are
+    what those demand of a client.
     """
     listeners = ",".join(
         f"{protocol}://{HOST}:{port}"
@@ -101,6 +101,8 @@ def server_properties(
 def java_command(
     java: Path, classpath: Sequence[Path], scratch: Path, main: Sequence[str | Path]
 ) -> list[str | Path]:
-    """The command line of `main`, a Java class and its arguments; native code goes to `scratch`."""
+    """Return the command line of `main`, a Java class and its arguments; native code goes to
+    `scratch`.
+    """
     joined = ":".join(map(str, classpath))
     return [java, *JVM_FLAGS, f"-Djava.io.tmpdir={scratch}", "-cp", joined, *main]

@@ -19,7 +19,7 @@ _LONGEST_END_S = 45.0  # the supervisor grants 30 s before it kills
 
 
 class SupervisedProcess:
-    """One process at a time, run by a supervisor that ends it when we end, however we end.
+    """A process, one at a time, run by a supervisor that ends it when we end, however we end.
 
     `folder`, if given, is made by the supervisor and removed by it at the end. `held_open` is a
     file descriptor that supervisor and process keep open as long as they live. Raises
@@ -132,7 +132,9 @@ class SupervisedProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Ours; with a UTF-8 locale if there is none, or the JVM reads no path outside ASCII."""
+    """Return our environment, with a UTF-8 locale if there is none, or the JVM reads no path
+    outside ASCII.
+    """
     if any(name in os.environ for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         return dict(os.environ)
     return {**os.environ, "LC_ALL": "C.UTF-8"}

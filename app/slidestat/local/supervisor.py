@@ -57,7 +57,9 @@ def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
 
 
 class Supervisor:
-    """One child at a time, one folder, and the conversation with the parent."""
+    """The supervisor of one child at a time and one folder, with the conversation with the
+    parent.
+    """
 
     def __init__(self, parent: int, folder: Path | None, held_open: list[int]) -> None:
         self._parent = parent

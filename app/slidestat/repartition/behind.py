@@ -4,16 +4,17 @@ from typing import NamedTuple
 
 
 class Behind(NamedTuple):
-    """How many offsets of the source are not moved yet, of all its partitions, and the Kafka
-    timestamp, in milliseconds, of the oldest such record that was fetched; None without one.
+    """The lag of moving: how many offsets of the source are not moved yet, of all its partitions,
+    and the Kafka timestamp, in milliseconds, of the oldest such record that was fetched; None
+    without one.
     """
 
     records: int
     oldest_ms: int | None
 
     def seconds(self, now_s: float) -> float | None:
-        """How long ago that record was written, by a clock in seconds: 0 where all is moved, None
-        where nothing of the rest was fetched yet.
+        """Return the age of that record, by a clock in seconds: 0 where all is moved, None where
+        nothing of the rest was fetched yet.
         """
         if not self.records:
             return 0.0

@@ -40,7 +40,10 @@ _LEAVE_S = 10.0
 
 
 class ElectedMover:
-    """Moves records while this worker is elected. `failure` is what a person must correct."""
+    """A mover of records that runs while this worker is elected.
+
+    `failure` is an error that a person must correct.
+    """
 
     def __init__(self, move: Move) -> None:
         self._move = move
@@ -53,8 +56,8 @@ class ElectedMover:
 
     @property
     def behind(self) -> Behind | None:
-        """How far moving is behind, as of the last second or so; None where another worker moves,
-        and until it is known.
+        """The lag of moving, as of the last second or so; None where another worker moves, and
+        until it is known.
         """
         mover = self._mover
         return None if mover is None else mover.behind

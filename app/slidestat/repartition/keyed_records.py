@@ -13,7 +13,9 @@ from slidestat.engine.decoding.decoder import EventDecoder
 
 
 class KeyReader:
-    """Reads what a record is placed and ordered by. About 0.2 us a plain record."""
+    """A reader of the fields by which a record is placed and ordered. About 0.2 us a plain
+    record.
+    """
 
     def __init__(self, topology: Topology) -> None:
         plain = replace(

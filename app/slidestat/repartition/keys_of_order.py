@@ -44,18 +44,18 @@ class KeysOfOrder:
         self._settle()
 
     def first(self, count: int) -> Int64s:
-        """The keys int64[count] of the first ones."""
+        """Return the keys int64[count] of the first ones."""
         return self._keys[:count]
 
     def count_up_to(self, key: int, *, inclusive: bool, settled_alone: bool) -> int:
-        """How many have keys less than that, or as large; also provisional ones unless
-        `settled_alone`.
+        """Return how many have keys less than `key`, or, with `inclusive`, equal to it; also
+        provisional ones unless `settled_alone`.
         """
         count = int(np.searchsorted(self._keys, key, "right" if inclusive else "left"))
         return min(count, self.settled) if settled_alone else count
 
     def drop(self, count: int) -> None:
-        """The first ones wait no longer."""
+        """Drop the first ones, which no longer wait."""
         if count > self.settled:
             self.reached = max(self.reached, int(self._clocks[count - 1]))
         self.settled = max(0, self.settled - count)

@@ -27,10 +27,10 @@ _NO_LIMIT = int(np.iinfo(np.int64).max)
 
 
 class MergeOrder(Generic[_Record]):
-    """Puts the records of some partitions in order; each waits for its turn. About 0.2 us a record.
+    """A merge of the records of some partitions in order; each record waits for its turn.
 
-    `starts` are the offsets from which on each partition is read, `lateness` is the topology's, in
-    milliseconds or numbers of a sequence.
+    About 0.2 us a record. `starts` are the offsets from which on each partition is read, `lateness`
+    is the topology's, in milliseconds or numbers of a sequence.
     """
 
     def __init__(self, starts: dict[int, int], lateness: int) -> None:
@@ -45,8 +45,9 @@ class MergeOrder(Generic[_Record]):
         self._queues[partition].add(offsets, times, sizes, records)
 
     def reach_end(self, partition: int, offset: int) -> None:
-        """The partition has nothing more up to `offset`, which comes next. It holds nobody back
-        until more is added.
+        """Note that the partition has no more records before `offset`, which comes next.
+
+        It holds no other partition back until more is added.
         """
         queue = self._queues[partition]
         queue.is_at_end = True
@@ -72,7 +73,7 @@ class MergeOrder(Generic[_Record]):
         return len(queue.records), int(queue.sizes.sum())
 
     def needs_more(self, partition: int) -> bool:
-        """Whether nothing of a partition can take its turn before more of it is added."""
+        """Return whether no record of a partition can take its turn before more of it is added."""
         queue = self._queues[partition]
         return queue.holds_back and not queue.keys.settled
 
@@ -109,8 +110,8 @@ class _Queue(Generic[_Record]):
         return not self.is_at_end
 
     def count_before(self, own: int, limit: tuple[int, int]) -> int:
-        """How many come before what the partition of the limit may yet bring; of equals, those of
-        the lesser partition go first.
+        """Return how many records come before any that the partition of the limit may yet bring; of
+        equal ones, those of the lesser partition go first.
         """
         key, partition = limit
         return self.keys.count_up_to(

@@ -33,13 +33,13 @@ _NEW_LEADER = frozenset(
 
 
 def mover_id(topology: Topology) -> str:
-    """The consumer group that the offsets are of, and the transactional id of who moves."""
+    """Return the consumer group of the offsets, which is also the transactional id of the mover."""
     return f"slidestat-{topology.events_topic}"
 
 
 class MovedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Of which source records are moved, by which key, to how many partitions; with both topics'
-    ids, "" where the brokers keep none.
+    """The origin of moved records: the source, the key by which they are moved, and the number of
+    partitions; with both topics' ids, "" where the brokers keep none.
     """
 
     source: str
@@ -79,13 +79,13 @@ def topics_now(admin: AdminClient, topology: Topology) -> TopicsNow:
 
 
 def first_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int]:
-    """The offset of the first record of each partition, or of the one that will be."""
+    """Return the offset of the first record of each partition, or of the one that will be."""
     earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
     return _listed(admin, topic, partitions, earliest)
 
 
 def is_unwritten(admin: AdminClient, topic: str, partitions: int) -> bool:
-    """Whether a topic never had a record."""
+    """Return whether a topic never had a record."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     return not any(_listed(admin, topic, partitions, latest).values())
 
@@ -106,9 +106,10 @@ def _listed(admin: AdminClient, topic: str, partitions: int, which: OffsetSpec) 
 def check_note(
     topology: Topology, now: MovedFrom, committed: dict[int, Committed], *, is_empty: bool
 ) -> bool:
-    """Whether the topic was moved to before, as now; False for one that is to be taken in hand.
+    """Return whether the topic was moved to before, in the same way; False for one that is to be
+    taken over.
 
-    Raises SlidestatError for a topic with records of somebody else, or of another source or key,
+    Raises SlidestatError for a topic with records of another program, or of another source or key,
     and where offsets are missing.
     """
     notes = [_note(beside.note) for beside in committed.values()]
@@ -146,7 +147,7 @@ def check_note(
 def offsets_of(
     topology: Topology, positions: dict[int, int], note: MovedFrom
 ) -> list[TopicPartition]:
-    """Offsets to commit, with the note beside each."""
+    """Return the offsets to commit, each with the note as its metadata."""
     text = note.text()
     return [
         TopicPartition(topology.source, partition, offset, text)
@@ -155,7 +156,7 @@ def offsets_of(
 
 
 def _key_text(topology: Topology) -> str:
-    """The key's name; with a digest of how it is computed."""
+    """Return the key's name, with a digest of its expression if it is computed."""
     if not topology.key_expression:
         return topology.key_name
     digest = hashlib.sha256(topology.key_expression.encode()).hexdigest()[:_DIGITS]

@@ -56,7 +56,7 @@ _PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, Kafka
 
 
 class Mover:
-    """Moves records while `goes_on()`.
+    """A mover of records, which runs while `goes_on()`.
 
     `run` raises SlidestatError for what a person must correct, KafkaException for any other error:
     another mover may then begin where this one committed last.
@@ -204,7 +204,7 @@ class Mover:
     # Looks.
 
     def _look(self) -> None:
-        """Every few seconds: at the topics, and at what is waited for."""
+        """Look every few seconds at the topics, and at the partitions that are waited for."""
         self._look_due = time.monotonic() + _LOOK_S
         found = topics_now(self._admin, self._topology)
         if found.note != self._now.note:

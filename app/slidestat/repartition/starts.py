@@ -19,8 +19,9 @@ from slidestat.repartition.moved_from import (
 
 @dataclass(frozen=True)
 class Move:
-    """Which records are moved: those of the topology's source. With `allow_loss`, records that are
-    gone before they were moved are told of; else they end it.
+    """A move of the records of the topology's source.
+
+    With `allow_loss`, records that are gone before they were moved are logged; else they end it.
     """
 
     bootstrap: str
@@ -29,15 +30,15 @@ class Move:
 
 
 def committed_offsets(move: Move, now: TopicsNow, *, waits: bool = True) -> dict[int, Committed]:
-    """Up to where each partition of the source was moved, with the note beside that; `waits` as of
-    `group_offsets`.
+    """Return the offset up to which each partition of the source was moved, with its note; `waits`
+    as in `group_offsets`.
     """
     group, source = mover_id(move.topology), move.topology.source
     return group_offsets(move.bootstrap, group, source, now.source_partitions, waits=waits)
 
 
 def starts_of(move: Move, admin: AdminClient, now: TopicsNow) -> dict[int, int]:
-    """From where each partition of the source is moved on.
+    """Return the offset from which each partition of the source is moved on.
 
     Raises SlidestatError for topics that are not those of the notes, and for records that are gone
     unless that is allowed.

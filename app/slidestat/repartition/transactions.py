@@ -20,10 +20,10 @@ KeyedRecord = tuple[Message, str | None, int]
 
 
 class Transactions:
-    """One transaction after another, each begun by its first record.
+    """The transactions of a mover, one after another, each begun by its first record.
 
-    Methods raise KafkaException for a record that the broker refused, and for what cannot be tried
-    again, or may not as `goes_on()` says.
+    Methods raise KafkaException for a record that the broker refused, and for an error that cannot
+    be retried, or that may not because `goes_on()` is false.
     """
 
     def __init__(self, bootstrap: str, topology: Topology, goes_on: Callable[[], bool]) -> None:
@@ -89,7 +89,7 @@ class Transactions:
             self._is_open = True
 
     def _until_done(self, call: Callable[[], _Result]) -> _Result:
-        """The result of a call that may be made again where it took too long."""
+        """Return the result of a call that may be made again where it took too long."""
         while True:
             try:
                 return call()

@@ -60,7 +60,7 @@ def _show_newest(reader: AlertReader, rows: int, console: Console) -> int:
 
 
 def _distinct(changes: Iterable[AlertChange]) -> Iterable[AlertChange]:
-    """Each change once, though a worker that started again may have sent it twice."""
+    """Yield each change once, though a worker that started again may have sent it twice."""
     seen = set()
     for change in changes:
         place = change.topology, change.alert, change.key, change.window_end_ms
@@ -70,7 +70,9 @@ def _distinct(changes: Iterable[AlertChange]) -> Iterable[AlertChange]:
 
 
 def change_line(change: AlertChange) -> str:
-    """A change in one line: when, which alert, of which key, what it does, how sure, by what."""
+    """Return a change in one line: when, which alert, of which key, the change, how certain, by
+    which figures.
+    """
     return " ".join(_cells(change))
 
 

@@ -16,7 +16,7 @@ _IS_TOO_EARLY = f">= {EARLIEST_TIME_MS}"
 
 
 def count_lines(topic: str, letters: Iterable[Letter], *, as_json: bool) -> Iterator[str]:
-    """How many there are of each reason, the most frequent first, with the newest detail."""
+    """Yield how many letters have each reason, the most frequent first, with the newest detail."""
     counts: Counter[str] = Counter()
     newest: dict[str, Letter] = {}
     for letter in letters:
@@ -38,7 +38,7 @@ def count_lines(topic: str, letters: Iterable[Letter], *, as_json: bool) -> Iter
 
 
 def letter_lines(letters: Iterable[Letter], limit: int, *, as_json: bool) -> Iterator[str]:
-    """The letters one by one: for a person, or whole, as lines of JSON."""
+    """Yield the letters one by one: for a person, or whole, as lines of JSON."""
     if as_json:
         yield from (msgspec.json.encode(letter).decode() for letter in letters)
         return

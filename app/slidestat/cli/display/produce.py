@@ -13,7 +13,7 @@ from slidestat.produce.readers import Reader
 
 @contextmanager
 def produce_bar(label: str) -> Iterator[OnProgress]:
-    """A progress bar on standard error, for `produce_file`'s `on_progress`; terminals only."""
+    """Show a progress bar on standard error, for `produce_file`'s `on_progress`; terminals only."""
     console = Console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}"),
@@ -35,13 +35,15 @@ def produce_bar(label: str) -> Iterator[OnProgress]:
 
 
 def show_report(report: ProduceReport, *, as_json: bool) -> None:
-    """The report on standard output: as text, or as one JSON object with ProduceReport's fields."""
+    """Print the report on standard output: as text, or as one JSON object with ProduceReport's
+    fields.
+    """
     for line in [msgspec.json.encode(report).decode()] if as_json else _lines(report):
         print(line)
 
 
 def _lines(report: ProduceReport) -> list[str]:
-    """The report as text: what was left out, if anything, and what was sent."""
+    """Return the report as text: what was left out, if anything, and what was sent."""
     lines = []
     if report.skipped:
         lines.append(

@@ -62,7 +62,9 @@ def query(
 
 
 def other_spellings(where: str) -> list[str]:
-    """The same condition with the text in the other ways to write a number, or in another case."""
+    """Return the same condition with its text in the other notations of a number, or in another
+    case.
+    """
     field, _, text = where.partition("=")
     ways = [text.strip(), text.lower(), text.upper()]
     with suppress(ValueError, OverflowError):
@@ -72,7 +74,7 @@ def other_spellings(where: str) -> list[str]:
 
 
 def _sides(rank: ValueRank) -> list[Figure]:
-    """A rank as figures, with what each is of told beside the statistic's name."""
+    """Return a rank as figures, each with its side in the name of the statistic."""
     value = short(rank.value)
     sides = (
         (f"at most {value}", rank.at_most, rank.share_at_most),
@@ -90,7 +92,7 @@ def _sides(rank: ValueRank) -> list[Figure]:
 
 
 def _chosen(figure: Figure, where: str | None) -> Figure:
-    """The figure, with what it was asked for told beside its name."""
+    """Return the figure, with the condition that was asked for in its name."""
     if where is None:
         return figure
     return msgspec.structs.replace(figure, statistic=f"{figure.statistic} where {where}")

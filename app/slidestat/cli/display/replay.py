@@ -44,7 +44,7 @@ def plan_lines(plan: ReplayPlan) -> Iterator[str]:
 
 
 def plan_json(plan: ReplayPlan) -> str:
-    """The plan as one JSON object, with the fields of PartitionPlan for each partition."""
+    """Return the plan as one JSON object, with the fields of PartitionPlan for each partition."""
     topology = plan.topology
     return msgspec.json.encode(
         {

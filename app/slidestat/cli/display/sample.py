@@ -8,7 +8,7 @@ from slidestat.infer.sampling import Sample
 
 
 def sample_lines(sample: Sample, proposal: Proposal) -> Iterator[str]:
-    """The topic, what was guessed and why, and what to beware of."""
+    """Yield lines about the topic, the guesses and their reasons, and the warnings."""
     rate = sample.records_per_second
     pace = f", which came at about {rate:,.0f} a second" if rate is not None else ""
     yield (

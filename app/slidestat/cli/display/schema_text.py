@@ -15,8 +15,8 @@ _NAMED = {
 
 
 def schema_lines(record: str | None, form: str) -> list[str]:
-    """The schema of a record, "json" or "avro", or without one a line for each record that has one.
-    A record's second version is NAME.v2.
+    """Return the schema of a record, "json" or "avro", or without one a line for each record that
+    has one. A record's second version is NAME.v2.
 
     Raises SlidestatError for another record.
     """

@@ -10,7 +10,7 @@ from slidestat.admin.topics import TopicOutcome, TopicRow
 
 
 def show_topics(rows: Sequence[TopicRow], *, as_json: bool) -> None:
-    """A table of topics, or one JSON object a line with the fields of TopicRow."""
+    """Print a table of topics, or one JSON object a line with the fields of TopicRow."""
     if as_json:
         for row in rows:
             print(msgspec.json.encode(row).decode())
@@ -29,6 +29,8 @@ def show_topics(rows: Sequence[TopicRow], *, as_json: bool) -> None:
 
 
 def show_outcomes(outcomes: Sequence[TopicOutcome], *, as_json: bool) -> None:
-    """A sentence for each topic asked for, or one JSON object a line with TopicOutcome's fields."""
+    """Print a sentence for each topic asked for, or one JSON object a line with TopicOutcome's
+    fields.
+    """
     for outcome in outcomes:
         print(msgspec.json.encode(outcome).decode() if as_json else outcome)

@@ -69,7 +69,7 @@ def promise_text(promise: Promise, series: Sequence[Series] = ()) -> str:
 
 
 def _format_text(topology: Topology) -> str:
-    """The format of a source that is not plain JSON."""
+    """Return the format of a source that is not plain JSON, "" for one that is."""
     if topology.source_format == "json":
         return ""
     if not topology.reads_binary:
@@ -116,7 +116,7 @@ def _facts(topology: Topology) -> dict[str, str]:
 
 
 def _output_text(topology: Topology) -> str:
-    """The format of an output that is not plain JSON."""
+    """Return the format of an output that is not plain JSON, "" for one that is."""
     written = {
         "avro": ", in Avro",
         "protobuf": ", in Protobuf",
@@ -138,7 +138,7 @@ def _rows(topology: Topology) -> dict[str, str]:
 
 
 def _alerts(topology: Topology) -> dict[str, str]:
-    """The topic of the alerts, then each with its condition."""
+    """Return the topic of the alerts, then each with its condition."""
     if topology.alert_topic is None:
         return {}
     of_events = topology.windows_of_events
@@ -183,7 +183,7 @@ def _statistics(topology: Topology, footprints: Sequence[Footprint]) -> Table:
 
 
 def _name(label: str, statistic: Statistic) -> str:
-    """The name of a statistic's figures, and what tells them from each other."""
+    """Return the name of a statistic's figures, and what distinguishes them."""
     figures = [Figure(label, None, None, None, **asdict(series)) for series in statistic.series()]
     first, *others = map(qualified, figures)
     return ", ".join([first, *(text.removeprefix(f"{label} ") for text in others)])

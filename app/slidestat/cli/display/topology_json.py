@@ -8,7 +8,8 @@ from slidestat.engine.footprint import measure
 
 
 def topology_object(topology: Topology) -> dict[str, Any]:
-    """Its topics, fields and windows, and of each statistic the promise and the bytes of a key.
+    """Return a topology's topics, fields and windows, and for each statistic the promise and the
+    bytes of a key.
 
     Windows are in milliseconds, or in events where the span is; `bytes` go by the key's events in
     the span. Costs a second, as footprint.measure does.

@@ -57,7 +57,7 @@ def watch(reader: EmissionReader, rows: int, statistic: str | None, *, as_json: 
 
 
 def rows_of(emission: Emission, statistic: str | None) -> list[Row]:
-    """A row for each of the figures, of all statistics or of one."""
+    """Return a row for each of the figures, of all statistics or of one."""
     return [
         Row(emission.key, emission.window_end_ms, figure, emission.provisional, emission.lost)
         for figure in emission.figures
@@ -98,7 +98,9 @@ class Latest:
                 self.is_cut = True
 
     def newest_first(self) -> list[Row]:
-        """Emission by emission; the rows of each in its own order."""
+        """Return the rows of the newest emissions first; the rows of each emission in its own
+        order.
+        """
         newest = reversed(self._by_source.values())
         rows = list(islice((row for _, rows in newest for row in rows), self._rows + 1))
         self.is_cut |= len(rows) > self._rows
@@ -157,7 +159,7 @@ def _show_live(reader: EmissionReader, rows: int, statistic: str | None, console
 
 
 def _nothing(reader: EmissionReader, statistic: str | None) -> str:
-    """Why nothing was shown, in one line."""
+    """Return the reason why nothing was shown, in one line."""
     if not reader.read:
         return (
             f"Nothing is there: {reader.topic} has no emissions; `slidestat dlq count` says whether"
@@ -195,8 +197,10 @@ def _line(row: Row, width: int) -> str:
 
 
 def _table(rows: Sequence[Row], width: int, caption: str | None = None) -> Table:
-    """A table for a terminal of `width` characters. Where it is narrow, keys and statistics go on
-    in a next line, and times have no date: numbers are there to their ends.
+    """Return a table for a terminal of `width` characters.
+
+    Where it is narrow, keys and statistics continue in a next line, and times have no date: numbers
+    are always complete.
     """
     texts = [cells(row) for row in rows]
     marks = [row.marks for row in rows]
@@ -225,5 +229,5 @@ def _table(rows: Sequence[Row], width: int, caption: str | None = None) -> Table
 
 
 def _longest(rows: Iterable[Sequence[str]]) -> list[int]:
-    """The width of each column on a terminal, its heading included."""
+    """Return the width of each column on a terminal, with its heading."""
     return [max(map(cell_len, column)) for column in zip(_HEADINGS, *rows, strict=True)]

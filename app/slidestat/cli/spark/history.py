@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def timed_topology(name: str, what: str) -> "Topology":
-    """The topology of that name or file, for a job that goes by times; raises SlidestatError for
-    one of a sequence.
+    """Return the topology of that name or file, for a job that goes by times; raises SlidestatError
+    for one of a sequence.
     """
     from slidestat.declare.forms.files import load_topology
     from slidestat.declare.topology import require_times
