@@ -80,7 +80,7 @@ def _lines(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _label(known: dict[str, Any]) -> str:
-    """The statistic, what tells its figures apart, and the length of the window."""
+    """Return the statistic, what distinguishes its figures, and the length of the window."""
     for name in ("window_ms", "window_events"):
         if name in known:
             # pandas has whole numbers as doubles where others are NULL.

@@ -13,7 +13,7 @@ ADVICE = (
 
 
 def is_connect(spark: Any) -> bool:
-    """Whether a session is one of Spark Connect."""
+    """Return whether a session is one of Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

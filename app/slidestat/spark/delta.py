@@ -41,7 +41,9 @@ def delta_jars() -> list[Path]:
 
 
 def delta_settings(extensions: str = "") -> dict[str, str]:
-    """The settings of a session that reads and writes Delta tables, beside its other extensions."""
+    """Return the settings of a session that reads and writes Delta tables, together with its other
+    extensions.
+    """
     return {
         EXTENSIONS: ",".join(dict.fromkeys([*filter(None, extensions.split(",")), _EXTENSION])),
         CATALOG: _CATALOG,
@@ -49,14 +51,14 @@ def delta_settings(extensions: str = "") -> dict[str, str]:
 
 
 def has_jars(jvm: Any) -> bool:
-    """Whether a JVM of Spark's has Delta Lake's classes."""
+    """Return whether a JVM of Spark's has Delta Lake's classes."""
     from py4j.java_gateway import JavaClass
 
     return isinstance(jvm.io.delta.sql.DeltaSparkSessionExtension, JavaClass)
 
 
 def has_delta(spark: "SparkSession") -> bool:
-    """Whether a session can read and write Delta tables."""
+    """Return whether a session can read and write Delta tables."""
     return has_jars(spark._jvm) and spark.conf.get(CATALOG, None) is not None
 
 

@@ -19,12 +19,16 @@ _Probe = Callable[[Iterable[int]], Iterator[tuple[str, str, list[str]]]]
 
 
 def is_on_this_machine(master: str) -> bool:
-    """Whether tasks run in the driver's own process: local, local[4]; not local-cluster[...]."""
+    """Return whether tasks run in the driver's own process: local, local[4]; not
+    local-cluster[...].
+    """
     return master.partition("[")[0] == "local"
 
 
 def runs_each_task_once(master: str) -> bool:
-    """Whether tasks run in the driver's own process, and a job ends with the first that fails."""
+    """Return whether tasks run in the driver's own process, and a job ends with the first that
+    fails.
+    """
     return is_on_this_machine(master) and "," not in master
 
 
@@ -55,7 +59,9 @@ def require_executors(spark: "SparkSession") -> None:
 
 
 def _by_value() -> _Probe:
-    """The probe as code that travels whole: one of a module that is not there could not be read."""
+    """Return the probe as code that is pickled as a whole: a reference to a module that is missing
+    there could not be read.
+    """
 
     def probe(_rows: Iterable[int]) -> Iterator[tuple[str, str, list[str]]]:
         import importlib.util

@@ -48,7 +48,7 @@ def read_statistics(spark: SparkSession, lake: str, topology: str) -> DataFrame:
 
 
 def _field(field: FieldInfo) -> Column:
-    """A figure's field; what an emission leaves out has its default."""
+    """Return a figure's field as a column; one that an emission leaves out has its default."""
     column = f.col("figure")[field.name]
     if field.required or field.default is None:
         return column.alias(field.name)

@@ -77,13 +77,13 @@ _SHUFFLE = "spark.sql.shuffle.partitions"
 def spark_session(
     job: str, master: str | None = None, *, delta: bool = False
 ) -> Iterator["SparkSession"]:
-    """A session for `job`, stopped when the context is left; inside spark-submit, its own.
+    """Yield a session for `job`, stopped when the context is left; inside spark-submit, its own.
 
-    `master` is where to run, `local[*]` by default; under spark-submit it is not asked. With
-    `delta` the session reads and writes Delta tables; under spark-submit it does so wherever
-    Delta's jars are. Costs 3 to 5 s for the JVM on this machine. Raises SlidestatError without
-    PySpark, without a Java that Spark runs on, if Spark does not start, without Delta's jars where
-    they are asked for, or if executors elsewhere lack what a job needs.
+    `master` is where to run, `local[*]` by default; under spark-submit it is not used. With `delta`
+    the session reads and writes Delta tables; under spark-submit it does so wherever Delta's jars
+    are. Costs 3 to 5 s for the JVM on this machine. Raises SlidestatError without PySpark, without
+    a Java that Spark runs on, if Spark does not start, without Delta's jars where they are asked
+    for, or if executors elsewhere lack what a job needs.
     """
     _require_pyspark()
     _require_no_connect(master or "")
@@ -102,14 +102,15 @@ def spark_session(
 
 
 def write_tasks(spark: "SparkSession") -> int:
-    """In how many tasks at most a job writes its files: two for each core that there is."""
+    """Return in how many tasks at most a job writes its files: two for each core that there is."""
     return 2 * spark.sparkContext.defaultParallelism
 
 
 def _set_partitions(session: "SparkSession") -> None:
-    """Two tasks for each core, where nobody has said otherwise, not Spark's 200 and Delta's 50: a
-    task costs more than a small partition. How many cores there will be is not known where
-    executors come and go.
+    """Set two tasks for each core, unless they are configured, not Spark's 200 and Delta's 50: a
+    task costs more than a small partition.
+
+    Where executors come and go, the number of cores is not known, and nothing is set.
     """
     conf = session.sparkContext.getConf()
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
@@ -199,7 +200,7 @@ def _started(job: str, master: str, *, delta: bool) -> "SparkSession":
 
 
 def _cause(log: Path) -> str:
-    """Why a JVM ended before it had begun; "" if its log does not say."""
+    """Return the reason why a JVM ended before it had begun; "" if its log has none."""
     found = _ENDED.findall(log.read_text("utf-8", "replace")) if log.exists() else []
     return found[-1] if found else ""
 

@@ -153,7 +153,9 @@ class Audit:
         declarations: Mapping[str, Declaration],
         last: Progress | None,
     ) -> Callable[[int, str], tuple[Charge, ...]]:
-        """Where each declaration was in charge of a partition, as far as that is not settled."""
+        """Return a function of partition and fingerprint: the charges of that declaration there, as
+        far as they are not settled.
+        """
         charges = None
         if len(declarations) > 1:
             every = {mark: declaration.every_ms for mark, declaration in declarations.items()}
@@ -171,7 +173,9 @@ class Audit:
     def _later_windows_since(
         self, source: AuditedSource, until: Mapping[int, int], reach_ms: int | None
     ) -> dict[int, int]:
-        """From when on there may be events, in each partition, of windows after this audit."""
+        """Return, by partition, the time from which on there may be events of windows after this
+        audit.
+        """
         if reach_ms is None:
             return {}
         if self._given.is_of_referee:
@@ -198,8 +202,8 @@ class Audit:
         return found
 
     def _before(self, emissions: AuditedEmissions, reach_ms: int | None) -> AuditReport | None:
-        """The audit to go on from; None if all is to be audited. Raises SlidestatError for one of
-        another sample.
+        """Return the audit to continue from; None if all is to be audited. Raises SlidestatError
+        for one of another sample.
         """
         if not self.since_last:
             return None
@@ -252,7 +256,7 @@ class Audit:
         return AuditedAnswers(self.spark, self.lake, self._given, partitions)
 
     def _sampled(self, rows: DataFrame) -> DataFrame:
-        """The rows of the keys to be judged, and those of no key."""
+        """Return the rows of the keys to be judged, and those of no key."""
         if self.sample == 1:
             return rows
         key = f.col("event_key")

@@ -13,13 +13,13 @@ _FOREVER_MS = 2**62
 
 
 class Charge(NamedTuple):
-    """Ticks from `since_ms` to before `until_ms`."""
+    """The ticks from `since_ms` to before `until_ms`."""
 
     since_ms: int
     until_ms: int
 
     def has(self, tick_ms: int) -> bool:
-        """Whether a tick is one of them."""
+        """Return whether a tick is one of them."""
         return self.since_ms <= tick_ms < self.until_ms
 
 
@@ -39,7 +39,7 @@ class Turn(NamedTuple):
 
 
 def charges_of(turns: Iterable[Turn], every_ms: Mapping[str, int]) -> Charges:
-    """The charges of all partitions; `every_ms` is that of each declaration."""
+    """Return the charges of all partitions; `every_ms` is that of each declaration."""
     found: dict[tuple[int, str], list[Charge]] = {}
     in_order = sorted(turns, key=lambda turn: turn[:2])
     for partition, those in groupby(in_order, key=lambda turn: turn.partition):

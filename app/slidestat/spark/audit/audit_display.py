@@ -53,7 +53,7 @@ def show(report: AuditReport) -> None:
 
 
 def _judged(judged: Sequence[Judged]) -> Iterator[str]:
-    """By what emissions were judged, where that is not the given declaration alone."""
+    """Yield by which declarations emissions were judged, unless by the given one alone."""
     if all(one.declaration and one.is_given for one in judged):
         return
     for one in judged:

@@ -29,13 +29,15 @@ class AuditedEmissions:
 
     @cached_property
     def rows(self) -> DataFrame:
-        """source_partition, source_offset, event_key, window_end_ms, place on the topic, value, and
-        the fingerprint of the declaration, "" without one.
+        """Return source_partition, source_offset, event_key, window_end_ms, place on the topic,
+        value, and the fingerprint of the declaration, "" without one.
         """
         return self._own_rows
 
     def of_streams(self, runs: DataFrame) -> DataFrame:
-        """Runs of events as they meet the rows: by partition and key."""
+        """Return runs of events with the columns on which the rows are joined: partition and
+        key.
+        """
         return runs
 
     @cached_property
@@ -59,7 +61,8 @@ class AuditedEmissions:
         return self.lake.read(self.spark, Dataset.STATISTICS)
 
     def reached(self) -> tuple[dict[int, int], int]:
-        """The last offset that emissions rest on, of each partition, and the emissions' bytes.
+        """Return the last offset that emissions rest on, of each partition, and the emissions'
+        bytes.
 
         Raises SlidestatError for rows that are no emissions, and if there are none of the topology.
         """
@@ -93,10 +96,10 @@ class AuditedEmissions:
         return reached, sum(group.bytes for group in found)
 
     def emitted_until(self) -> dict[int, int]:
-        """Up to when each partition has emitted all that it will.
+        """Return the time up to which each partition has emitted all that it will.
 
-        A partition emits in the order of ticks. Of those that its last record gave a lake may have
-        got the first ones only, so what is due is what lies before the first of them. How the
+        A partition emits in the order of ticks. A lake may have got only the first of the emissions
+        that its last record caused, so what is due lies before the first of them. How the
         partition's clock went does not matter: events may wait, also for others to confirm them.
         """
         own = f.col("topology") == self.lake.topology
@@ -109,8 +112,8 @@ class AuditedEmissions:
         return {row.source_partition: row.tick - 1 for row in last.collect()}
 
     def places(self) -> dict[int, int] | None:
-        """The last offset of each partition of the topic of statistics; None of a lake that a
-        backfill has filled, from no topic.
+        """Return the last offset of each partition of the topic of statistics; None of a lake that
+        a backfill has filled, from no topic.
         """
         found = self.rows.groupBy("record_partition").agg(f.max("place").alias("last")).collect()
         if any(row.record_partition is None for row in found):
@@ -118,8 +121,10 @@ class AuditedEmissions:
         return {row.record_partition: row.last for row in found}
 
     def to_judge(self, last: Progress | None) -> DataFrame:
-        """The rows to be judged after the audit that had come to `last`. With them are those that
-        it has judged already of later ticks, as of no declaration: what is there is not missing.
+        """Return the rows to be judged after the audit with the progress `last`.
+
+        With them are rows of later ticks that it has judged already, marked as of no declaration,
+        so that they are not reported as missing.
         """
         if last is None:
             return self.rows
@@ -128,8 +133,8 @@ class AuditedEmissions:
         return new.unionByName(judged.withColumn("declaration", f.lit(_JUDGED)))
 
     def has_changed(self, last: Progress) -> bool:
-        """Whether there are new emissions of ticks that are settled, or of others in place of final
-        ones, that are not the same as those that were judged.
+        """Return whether there are new emissions of settled ticks, or in place of final ones, that
+        differ from those that were judged.
         """
         judged = self._judged(last)
         new = self.rows.where(self._is_new(last)).join(judged, _SAME, "left_anti")
@@ -146,18 +151,18 @@ class AuditedEmissions:
         return f.col("place") > per_partition(last.judged, f.col("record_partition"), -1)
 
     def absences(self) -> list[Charge]:
-        """None: a key has all that it has in one partition."""
+        """Return an empty list: all events of a key are in one partition."""
         return []
 
     def marks(self) -> dict[str, int]:
-        """How many emissions there are by each declaration, those of the newest last."""
+        """Return the number of emissions of each declaration, the newest declaration last."""
         found = self.rows.groupBy("declaration").agg(
             f.count(f.lit(1)).alias("rows"), f.max("window_end_ms").alias("last")
         )
         return {row.declaration: row.rows for row in found.orderBy("last").collect()}
 
     def turns(self) -> list[Turn]:
-        """Where another declaration takes over, in each partition."""
+        """Return the turns at which another declaration takes over, in each partition."""
         ticks = self.rows.groupBy("source_partition", "window_end_ms").agg(
             f.max_by("declaration", "place").alias("mark")
         )
@@ -172,7 +177,7 @@ class AuditedEmissions:
 
 
 def _is_possible() -> Column:
-    """Whether a row's numbers are some that an emission may have."""
+    """Return whether a row's numbers are possible for an emission."""
     return (
         f.col("source_partition").between(0, _LARGEST_PARTITION)
         & (f.col("source_offset") >= 0)
@@ -181,6 +186,6 @@ def _is_possible() -> Column:
 
 
 def _is_settled(last: Progress) -> Column:
-    """Whether a row is of a tick up to which all was judged."""
+    """Return whether a row is of a tick up to which all was judged."""
     until = per_partition(last.until, f.col("source_partition"), -_FOREVER_MS)
     return f.col("window_end_ms") <= until

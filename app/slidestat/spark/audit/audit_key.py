@@ -33,9 +33,9 @@ class Finding:
 def newest(
     name: str, tick: int, records: Iterable[tuple[int, bytes]]
 ) -> tuple[Emission | None, list[Finding]]:
-    """The emission of a key's tick from its records (place on the topic, value), however often they
-    were repeated: a final one replaces provisional ones. Two final ones that differ are a
-    violation, and so is a record that is no emission.
+    """Return the emission of a key's tick from its records (place on the topic, value), however
+    often they were repeated: a final one replaces provisional ones. Two final ones that differ are
+    a violation, and so is a record that is no emission.
     """
     found: Emission | None = None
     violations = []
@@ -53,11 +53,11 @@ def newest(
 
 
 class KeyJudge:
-    """Judges the emissions of one key by one declaration, which was in charge in `charges`.
+    """A judge of the emissions of one key by one declaration, which was in charge in `charges`.
 
-    `watermark_ms` is as far as its partition was emitted; windows that begin before
-    `complete_from_ms` are left out: their events are gone. Unless it is sure to be the declaration
-    of these emissions (`is_marked`), figures that are missing are not looked for.
+    `watermark_ms` is the time up to which its partition was emitted; windows that begin before
+    `complete_from_ms` are left out: their events are gone. Unless it is certain to be the
+    declaration of these emissions (`is_marked`), missing figures are not looked for.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class KeyJudge:
         self._expected = expected_figures(declaration)
 
     def due(self, times: Int64s, following: Int64s) -> set[int]:
-        """The ticks at which a key is emitted by events at `times`, each followed by the next: the
-        first after each, the first at which the span has none left, and that at which it is
-        forgotten, as far as the watermark came; none, where they are published for a referee.
+        """Return the ticks at which a key is emitted by events at `times`, each followed by the
+        next: the first after each, the first at which the span has none left, and that at which it
+        is forgotten, up to the watermark; none if the key is published for a referee.
         """
         if self.name in self.declaration.publish:
             return set()
@@ -173,7 +173,7 @@ class KeyJudge:
                     yield Finding(self.name, tick, provisional, whole, violation=violation)
 
     def _has_events(self, tick: int, window_ms: int | None) -> bool:
-        """Whether the source still has all events of a window."""
+        """Return whether the source still has all events of a window."""
         return (tick - window_ms if window_ms is not None else 0) >= self._complete_from_ms
 
     def _is_declared(self, statistic: DeclaredStatistic, figure: Figure) -> bool:
@@ -201,7 +201,8 @@ def audit_key(
     *,
     is_marked: bool = True,
 ) -> Iterator[Finding]:
-    """Findings of one key of which all events are here, by tick; as `KeyJudge` has it.
+    """Yield the findings about one key of which all events are here, by tick, as `KeyJudge` has
+    them.
 
     `emissions` are those of this declaration; other declarations emitted `by_others`.
     """
@@ -215,24 +216,26 @@ def audit_key(
 
 
 def _partition_of(party: str) -> int:
-    """The partition that a party is, by its name: source topic/partition."""
+    """Return the partition of a party, from its name: source topic/partition."""
     return int(party.rpartition("/")[2])
 
 
 def _counted_from(figures: Sequence[Figure]) -> int | None:
-    """From when on the items of a list are counted; None for all of its window."""
+    """Return the time from which the items of a list are counted; None for all of its window."""
     return max((f.counted_from_ms for f in figures if f.counted_from_ms is not None), default=None)
 
 
 def _tells_of_no_item(figure: Figure) -> bool:
-    """Whether a figure of a list says since when there was no item."""
+    """Return whether a figure of a list is the mark that no item came since the counting began."""
     return figure.item is None and figure.counted_from_ms is not None and figure.estimate is None
 
 
 def _window_ms(
     declaration: Declaration, statistic: DeclaredStatistic | None, figure: Figure
 ) -> int | None:
-    """The window of time that a figure is of: the span, if it is told once in an emission."""
+    """Return the length of a figure's window of time: the span, for a statistic that has no
+    windows.
+    """
     if statistic is None or statistic.has_windows:
         return figure.window_ms
     return declaration.span
@@ -245,7 +248,7 @@ FigurePlace = tuple[
 
 
 def expected_figures(declaration: Declaration) -> frozenset[FigurePlace]:
-    """The figures that each emission has; what items have is left out."""
+    """Return the figures that each emission has, without those of listed items."""
     return frozenset(
         (s.label, *length, series.quantile, series.at_least, series.below, series.item)
         for s in declaration.statistics
@@ -255,7 +258,7 @@ def expected_figures(declaration: Declaration) -> frozenset[FigurePlace]:
 
 
 def _told(figure: Figure) -> dict[str, object]:
-    """The fields of a figure that tell it from others, as far as it has them."""
+    """Return the fields that identify a figure, without those that it does not have."""
     names = ("statistic", "window_ms", "window_events", "quantile", "at_least", "below", "item")
     return {name: it for name, it in zip(names, _place(figure), strict=True) if it is not None}
 
@@ -298,7 +301,7 @@ def _of_list(
 def _missing(
     key: ExactKey, statistic: DeclaredStatistic, listed: Sequence[Figure], window: slice
 ) -> list[str]:
-    """Items with a share of epsilon that a list with room for them has not."""
+    """Return items with a share of epsilon that are missing in a list with room for them."""
     if len(listed) >= statistic.parameters["limit"]:
         return []
     share = Fraction(statistic.parameters["epsilon"]) * key.taken(statistic, window)

@@ -9,7 +9,7 @@ from slidestat.spark.audit.declaration import Declaration
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far an audit has come, each by partition: of the source the last offset that emissions
+    """The progress of an audit, each by partition: of the source the last offset that emissions
     rested on (`reached`), the first one that later windows have events of (`needed`), and the tick
     up to which all is judged; of the topic of statistics the last offset that was judged.
 
@@ -39,7 +39,7 @@ def reach_of(declarations: Iterable[Declaration]) -> int | None:
 
 
 def per_partition(numbers: Mapping[int, int], partition: Column, otherwise: int) -> Column:
-    """The number of a partition, a column; `otherwise` of one that has none."""
+    """Return the number of a partition, as a column; `otherwise` for one that has none."""
     pairs = [f.lit(it) for pair in numbers.items() for it in pair]
     if not pairs:
         return f.lit(otherwise)

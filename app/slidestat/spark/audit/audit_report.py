@@ -20,8 +20,8 @@ _RANKS = 10_000
 
 
 class Records(msgspec.Struct, frozen=True):
-    """Counts of raw records by outcome, up to the last one that an emission rests on; `bytes` are
-    those of their values.
+    """The counts of raw records by outcome, up to the last one that an emission rests on; `bytes`
+    are those of their values.
     """
 
     read: int
@@ -39,7 +39,9 @@ class Records(msgspec.Struct, frozen=True):
 
 
 class StatisticSummary(msgspec.Struct, frozen=True):
-    """All figures of one statistic: how far off they were, in `unit`, how many violations."""
+    """The summary of all figures of one statistic: how far off they were, in `unit`, and how many
+    are violations.
+    """
 
     statistic: str
     unit: str
@@ -58,8 +60,8 @@ class StatisticSummary(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """How many emissions a declaration had, by its fingerprint, "" of those without one; and
-    whether it is the one that was given.
+    """A declaration, by its fingerprint, "" of emissions without one; how many emissions it had,
+    and whether it is the one that was given.
     """
 
     declaration: str
@@ -100,7 +102,7 @@ def report_of(
     emission_bytes: int,
     judged: list[Judged],
 ) -> AuditReport:
-    """The report of the audit that a lake has."""
+    """Return the report of the audit that a lake has."""
     rows = spark.read.schema(struct_type(FigureRow)).parquet(lake.data(AUDIT))
     # Of emissions that are missing or strange, the statistic is null.
     groups = (
@@ -156,7 +158,9 @@ def report_of(
 
 
 def _is_certain() -> Column:
-    """Whether a row is a violation that no chance excuses: any but a figure that is off."""
+    """Return whether a row is a violation that chance does not excuse: any except a figure that is
+    off.
+    """
     return (f.col("fault") != "") & ~f.col("fault").isin(*BY_CHANCE)
 
 

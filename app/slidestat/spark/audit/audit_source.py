@@ -106,7 +106,9 @@ class AuditedSource:
         )
 
     def _with_letters(self, records: DataFrame) -> DataFrame:
-        """The records, with as what each was refused, null for those that must be counted."""
+        """Return the records with the sort of letter by which each was refused, null for those that
+        must be counted.
+        """
         letters = self._letters()
         count = letters.count()
         if not count:
@@ -116,7 +118,7 @@ class AuditedSource:
         return records.join(letters, ["partition", "offset"], "left").select(*RECORD_COLUMNS)
 
     def _letters(self) -> DataFrame:
-        """The places of the records that were refused, and as what."""
+        """Return the places of the records that were refused, and the sort of the letter."""
         parts = [
             self.lake.read(self.spark, dataset)
             .where(f.col("topology") == self.declared.letters_of)
@@ -148,11 +150,11 @@ class ReadSource:
     lack: Collection[int]
 
     def events(self, reading: int) -> DataFrame:
-        """The runs of events that must have been counted, by one of the declarations."""
+        """Return the runs of events that must have been counted, by one of the declarations."""
         return self.rows.where((f.col("reading") == reading) & f.col("event_key").isNotNull())
 
     def records(self) -> Records:
-        """How many records there were, by outcome; one is an event if any declaration says so."""
+        """Return the number of records by outcome; one is an event if it is for any declaration."""
         found = {
             name: sum(row[name] for (reading, _), row in self.tallies.items() if reading == 0)
             for name in ("read", "late", "dead", "passed_over", "unaccounted", "bytes")
@@ -161,7 +163,7 @@ class ReadSource:
         return Records(counted=found["read"] - others, **found)
 
     def complete_from(self, reading: int, declaration: Declaration) -> dict[int, int]:
-        """From when on windows have all of their events, by partition."""
+        """Return, by partition, the time from which windows have all of their events."""
         return {
             p: _complete_from(declaration, self._newest_of_first(reading, p))
             if p in self.lack
@@ -174,7 +176,7 @@ class ReadSource:
         return None if row is None or row.newest_of_first == -_FOREVER_MS else row.newest_of_first
 
     def needed_after(self, reached: Mapping[int, int]) -> dict[int, int]:
-        """The first offset of each partition with an event at the asked time or later."""
+        """Return the first offset of each partition with an event at the asked time or later."""
         found = {p: last + 1 for p, last in reached.items()}
         for (_, p), row in self.tallies.items():
             found[p] = min(found[p], row.first_since)
@@ -182,7 +184,7 @@ class ReadSource:
 
 
 def _summed(rows: DataFrame) -> DataFrame:
-    """The tallies of each reading and partition."""
+    """Return the tallies of each reading and partition."""
     merge = {"first_since": f.min, "newest_of_first": f.max}
     names = Tally.__struct_fields__
     sums = [merge.get(name, f.sum)(f"tally.{name}").alias(name) for name in names]
@@ -191,10 +193,12 @@ def _summed(rows: DataFrame) -> DataFrame:
 
 
 def _complete_from(declaration: Declaration, newest_of_first: int | None) -> int:
-    """From when on the windows of a partition that has lost records have all their events.
+    """Return the time from which the windows of a partition that has lost records have all their
+    events.
 
-    What was counted and is gone had been reached by most of 16 records in a row, or lay no further
-    ahead of such a time than lateness and step together, and once more while it waited.
+    A counted record that is gone was no later than a time that most of 16 records in a row had
+    reached, or ahead of such a time by at most lateness and step together, and by as much again
+    while it waited.
     """
     if newest_of_first is None:
         return _FOREVER_MS

@@ -51,8 +51,8 @@ class FigureRow(msgspec.Struct, frozen=True):
 
 
 class Bounds(NamedTuple):
-    """Of a declaration in a partition: how far it was emitted, from where on windows have all of
-    their events, and where the declaration was in charge.
+    """The bounds of a declaration in a partition: up to when it was emitted, from when windows have
+    all of their events, and where the declaration was in charge.
     """
 
     watermark_ms: int
@@ -74,9 +74,9 @@ _Place = tuple[int, str]
 def auditor(
     declarations: Mapping[str, Declaration], bounds: Mapping[tuple[int, str], Bounds]
 ) -> Auditor:
-    """The audit of keys that come one after another, sorted by `SORTED_COLUMNS`, by declarations
-    that read the same of events, each under its fingerprint; emissions of others are let be.
-    `bounds` are by partition and fingerprint.
+    """Return the audit of keys that come one after another, sorted by `SORTED_COLUMNS`, by
+    declarations that read the same of events, each under its fingerprint; emissions of others are
+    ignored. `bounds` are by partition and fingerprint.
     """
     names = next(iter(declarations.values())).columns
 
@@ -165,7 +165,7 @@ _FIGURE = attrgetter(*_OF_FIGURE)
 
 
 def _table(findings: list[Finding]) -> pa.Table:
-    """Rows of `FigureRow`."""
+    """Return a table of `FigureRow`."""
     figures = zip(*(_FIGURE(finding.figure or _NO_FIGURE) for finding in findings), strict=True)
     verdicts = [finding.verdict for finding in findings]
     columns = {

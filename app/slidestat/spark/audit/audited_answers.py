@@ -31,18 +31,20 @@ class AuditedAnswers(AuditedEmissions):
 
     @cached_property
     def rows(self) -> DataFrame:
-        """As of a topology; `source_partition` is the number of the stream."""
+        """Return the columns as of a topology; `source_partition` is the number of the stream."""
         return self._own_rows.where(~f.col("provisional")).withColumn(
             "source_partition", self._number_of(f.col("event_key"))
         )
 
     def of_streams(self, runs: DataFrame) -> DataFrame:
-        """Runs of events as they meet the rows: by the number of their stream."""
+        """Return runs of events with the column on which the rows are joined: the number of their
+        stream.
+        """
         return runs.withColumn("source_partition", self._number_of(f.col("event_key")))
 
     def reached(self) -> tuple[dict[int, int], int]:
-        """The last offset that final answers rest on, of each partition of the parties' source, and
-        the answers' bytes.
+        """Return the last offset that final answers rest on, of each partition of the parties'
+        source, and the answers' bytes.
 
         Raises SlidestatError as of a topology, and where no answer is final.
         """
@@ -64,8 +66,8 @@ class AuditedAnswers(AuditedEmissions):
         return {row.party: row.offset for row in found.collect()}, size
 
     def emitted_until(self) -> dict[int, int]:
-        """Up to when all is answered of each stream, by its number: as far as the partition of the
-        topic of synopses that it is in.
+        """Return the time up to which all is answered of each stream, by its number: that of the
+        partition of the topic of synopses that it is in.
         """
         until = super().emitted_until()
         found = self._own_rows.groupBy("event_key").agg(
@@ -78,7 +80,7 @@ class AuditedAnswers(AuditedEmissions):
         }
 
     def absences(self) -> list[Charge]:
-        """The ticks at which final answers did without a party: which answers should be there, if
+        """Return the ticks at which final answers lacked a party: which answers should be there, if
         it was in some of them, is not known.
         """
         absent = self._all.where(f.col("topology") == self.lake.topology).where(
@@ -105,11 +107,13 @@ class AuditedAnswers(AuditedEmissions):
         return f.coalesce(f.create_map(*numbers)[key], f.lit(_OTHER))
 
     def _partition_of(self, stream: str) -> int:
-        """The partition of the topic of synopses that a stream is in."""
+        """Return the partition of the topic of synopses that a stream is in."""
         return 0 if self.declaration.answers_for_all else crc32(stream.encode()) % self.partitions
 
     def _clocks(self) -> DataFrame:
-        """The clocks of the parties: party, as a partition of the source, tick and offset."""
+        """Return the clocks of the parties: party, as a partition of the source, tick and
+        offset.
+        """
         key = f.from_json(f.col("key").cast("string"), "array<string>")
         clock = f.from_json(f.col("value").cast("string"), _CLOCK)
         return (

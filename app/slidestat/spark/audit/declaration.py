@@ -112,12 +112,14 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def forget_ms(self) -> int | None:
-        """How long after its last event a key starts anew; None if it never does."""
+        """The time after its last event at which a key starts again from nothing; None if it never
+        does.
+        """
         return self.span if self.forgets_keys else self.forget_after_ms
 
     @property
     def silences(self) -> tuple[int, ...]:
-        """How long after its last event a key is emitted once more."""
+        """The times after its last event at which a key is emitted once more."""
         span = () if self.of_events else (self.span,)
         return *span, *(() if self.forget_after_ms is None else (self.forget_after_ms,))
 
@@ -128,20 +130,22 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def reading(self) -> tuple[object, ...]:
-        """How events are read: declarations that agree in it have the same events."""
+        """All that determines how events are read: declarations that agree in it have the same
+        events.
+        """
         own = self.source, self.key_path, self.time_path, self.time_format, self.where
         return *own, self.computed, self.tombstones, self.columns
 
     @property
     def lengths(self) -> tuple[tuple[int | None, int | None], ...]:
-        """(window_ms, window_events) of each window."""
+        """The (window_ms, window_events) of each window."""
         if self.of_events:
             return tuple((None, length) for length in self.windows)
         return tuple((length, None) for length in self.windows)
 
 
 def declaration_of(table: Mapping[str, object]) -> Declaration:
-    """The declaration in plain tables; raises msgspec.ValidationError for others."""
+    """Return the declaration in plain tables; raises msgspec.ValidationError for others."""
     of = table.get("of")
     if of is None:
         return msgspec.convert(table, Declaration)
@@ -162,5 +166,5 @@ def declaration_of(table: Mapping[str, object]) -> Declaration:
 
 
 def labels_of(declarations: Iterable[Declaration]) -> list[str]:
-    """The labels of all statistics, each once."""
+    """Return the labels of all statistics, each once."""
     return list(dict.fromkeys(s.label for d in declarations for s in d.statistics))

@@ -42,5 +42,5 @@ def promises_less(statistic: DeclaredStatistic, figure: Figure) -> str:
 
 
 def least_confidence(statistic: DeclaredStatistic) -> float:
-    """How sure a statistic's figures are at least; 1 unless chance enters them."""
+    """Return the least confidence of a statistic's figures; 1 unless they depend on chance."""
     return float(1 - statistic.parameters.get("delta", 0.0))

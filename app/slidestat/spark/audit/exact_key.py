@@ -48,8 +48,8 @@ _PRECISE = Context(prec=80)
 
 
 class ExactKey:
-    """Counted events of one key: `times` rising, `places` as they came, texts by column. The place
-    of an event is its offset; of a referee's, the partition that it is in.
+    """The counted events of one key: `times` rising, `places` as they came, texts by column. The
+    place of an event is its offset; of a referee's, the partition that it is in.
 
     All of them, or those that windows still have: events are added at the end and dropped at the
     beginning, and what is asked of the dropped ones is kept (`Bygone`). Memory: 16 bytes an event
@@ -121,11 +121,11 @@ class ExactKey:
         self._tallied = self._ranked = None
 
     def until(self, offset: int) -> "ExactKey":
-        """The key as it was when the record at `offset` had come: for provisional figures."""
+        """Return the key as it was just after the record at `offset`: for provisional figures."""
         return self._kept(self._places.values <= offset)
 
     def in_partitions(self, partitions: Sequence[int]) -> "ExactKey":
-        """The key as it is in some partitions, of a referee's."""
+        """Return the key as it is in some partitions, of a referee's."""
         kept = np.isin(self._places.values, partitions)
         return self if kept.all() else self._kept(kept)
 
@@ -136,7 +136,9 @@ class ExactKey:
         return key
 
     def since(self, time_ms: int | None, window: slice) -> slice:
-        """The part of a window from a time on, or all of it for None: of what was added later."""
+        """Return the part of a window from a time on, or all of it for None: of what was added
+        later.
+        """
         if time_ms is None:
             return window
         start = max(window.start, int(np.searchsorted(self.times, time_ms)))
@@ -149,8 +151,8 @@ class ExactKey:
         window_events: int | None,
         forget_ms: int | None = None,
     ) -> slice:
-        """Where the events of a window lie: [end - n, end), the last n before end, or all; since
-        the key was forgotten last, if it is after so long without an event.
+        """Return the place of the events of a window: [end - n, end), the last n before end, or
+        all; only since the key was forgotten last, if it is after so long without an event.
         """
         stop = int(np.searchsorted(self.times, end_ms))
         if window_ms is not None:
@@ -161,14 +163,16 @@ class ExactKey:
         return slice(first, stop)
 
     def _since(self, stop: int, forget_ms: int | None) -> int:
-        """The place of the first event, of those before `stop`, since the key was forgotten."""
+        """Return the place of the first event, of those before `stop`, since the key was
+        forgotten.
+        """
         if forget_ms is None:
             return 0
         gaps = np.flatnonzero(np.diff(self.times[:stop]) >= forget_ms)
         return int(gaps[-1]) + 1 if len(gaps) else 0
 
     def taken(self, statistic: DeclaredStatistic, window: slice) -> int:
-        """How many of a window's events a statistic takes in."""
+        """Return how many of a window's events a statistic takes in."""
         if statistic.is_landmark:
             return self._totals_since(statistic, window).taken
         values = self._values(statistic, window)
@@ -188,15 +192,17 @@ class ExactKey:
         return Totals(values.stop - values.start, total)
 
     def _totals_since(self, statistic: DeclaredStatistic, window: slice) -> Totals:
-        """Of all events since the key's first, where the window begins with the first one here."""
+        """Return the totals of all events since the key's first, where the window begins with the
+        first one here.
+        """
         here = self._totals(statistic, window)
         return here if window.start else here.plus(self.bygone.totals_of(statistic.label))
 
     def age(
         self, statistic: DeclaredStatistic, window: slice, end_ms: int, *, beyond: bool
     ) -> int | None:
-        """How long before `end_ms` the nth last event was of those that a statistic takes in, None
-        if the window has not so many; nor what is `beyond` it, if that counts, too.
+        """Return how long before `end_ms` the nth last event was of those that a statistic takes
+        in, None if the window has not so many; with `beyond`, events before the window count, too.
         """
         number = statistic.parameters["number"]
         seen = slice(0, window.stop) if beyond else window
@@ -212,7 +218,7 @@ class ExactKey:
         return times
 
     def exact(self, statistic: DeclaredStatistic, figure: Figure, window: slice) -> Exact:
-        """The exact figure; None where there is none, as the mean of no events."""
+        """Return the exact figure; None where there is none, as the mean of no events."""
         n = self.taken(statistic, window)
         match statistic.kind:
             case "count" | "landmark_count":
@@ -265,8 +271,8 @@ class ExactKey:
         raise NotImplementedError(statistic.kind)  # An audit asks for KINDS alone.
 
     def rank_error(self, name: ColumnName, quantile: float, estimate: float, window: slice) -> int:
-        """By how many places a quantile's estimate is off; 0 if it stands at its own rank, as it
-        may with the double next to it from 2^53 on.
+        """Return by how many places a quantile's estimate is off; 0 if it is at its own rank, as
+        the double next to it may be from 2^53 on.
         """
         values = self._by_rank(name, window)
         rank = rank_of(quantile, len(values))
@@ -278,7 +284,7 @@ class ExactKey:
     def quantiles_near(
         self, name: ColumnName, quantile: float, share: float, window: slice
     ) -> tuple[float, float]:
-        """The least and the largest number that is a quantile within `share` of this one."""
+        """Return the least and the largest number that is a quantile within `share` of this one."""
         values = self._by_rank(name, window)
         p, share_error = Fraction(repr(float(quantile))), Fraction(repr(float(share)))
         first = max(1, ceil((p - share_error) * len(values)))
@@ -286,7 +292,7 @@ class ExactKey:
         return float(values[first - 1]), float(values[last - 1])
 
     def _by_rank(self, name: ColumnName, window: slice) -> npt.NDArray[np.float64]:
-        """A window's values, rising."""
+        """Return a window's values, rising."""
         place = (name, window.start, window.stop)
         if place != self._ranked:
             self._in_rank = np.sort(self.doubles(name, window))
@@ -296,7 +302,7 @@ class ExactKey:
     def sum_between(
         self, name: ColumnName, figure: Figure, window: slice, *, of_magnitudes: bool = False
     ) -> Fraction:
-        """The sum of a window's values, or of their magnitudes, that a figure is of."""
+        """Return the sum of a window's values, or of their magnitudes, that a figure is of."""
         inside = self._inside(name, figure, window)
         return self._columns[name].total_of(inside, of_magnitudes=of_magnitudes)
 
@@ -324,7 +330,7 @@ class ExactKey:
         return inside
 
     def tallies(self, name: ColumnName, window: slice) -> Int64s:
-        """How often each item came in a window, by its code."""
+        """Return how often each item came in a window, by its code."""
         place = (name, window.start, window.stop)
         if place != self._tallied:
             column = self._columns[name]
@@ -333,7 +339,7 @@ class ExactKey:
         return self._tallies
 
     def _weights(self, statistic: DeclaredStatistic, window: slice) -> npt.NDArray[np.float64]:
-        """How much came of each item; how often, of a norm without weights."""
+        """Return the total weight of each item; for a norm without weights, how often it came."""
         tallies = self.tallies(statistic.column, window)
         if len(statistic.paths) == 1:
             return tallies.astype(np.float64)
@@ -344,16 +350,18 @@ class ExactKey:
         return np.array(list(found.values()), np.float64)
 
     def items(self, name: ColumnName) -> list[str]:
-        """The item of each code."""
+        """Return the item of each code."""
         return self._columns[name].items
 
     def doubles(self, name: ColumnName, window: slice) -> npt.NDArray[np.float64]:
-        """A window's values."""
+        """Return a window's values."""
         column = self._columns[name]
         return column.doubles[column.within(window)]
 
     def as_drawn(self, name: ColumnName, window: slice) -> tuple[list[float], list[float]]:
-        """A window's values as doubles: the nearest ones, and none above its value from 2^53 on."""
+        """Return a window's values as doubles: the nearest ones, and, from 2^53 on, ones that are
+        not above the value.
+        """
         column = self._columns[name]
         values = column.within(window)
         doubles = column.doubles[values]
@@ -377,15 +385,15 @@ class ExactKey:
 
 
 def _near(estimate: float) -> tuple[float, float]:
-    """The least and the largest double that may be told in place of each other."""
+    """Return the least and the largest double that may be given in place of each other."""
     if abs(estimate) < EXACT:
         return estimate, estimate
     return nextafter(estimate, -inf), nextafter(estimate, inf)
 
 
 def _drawn(column: Column, values: slice, estimate: float) -> Fraction | None:
-    """The number of those whose double, or one next to it from 2^53 on, was drawn; None if there is
-    none.
+    """Return the number whose double, or one next to it from 2^53 on, was drawn; of several the
+    nearest, None if there is none.
     """
     doubles = column.doubles[values]
     least, most = _near(estimate)
@@ -395,7 +403,7 @@ def _drawn(column: Column, values: slice, estimate: float) -> Fraction | None:
 
 
 def _is_of(figure: Figure, values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Which values a figure is of."""
+    """Return bool[n]: which values a figure is of."""
     inside = np.ones(len(values), bool)
     if figure.at_least is not None:
         inside &= values >= figure.at_least
@@ -405,11 +413,11 @@ def _is_of(figure: Figure, values: npt.NDArray[np.float64]) -> npt.NDArray[np.bo
 
 
 def rank_of(quantile: float, events: int) -> int:
-    """The rank, from 1, of the value that is the quantile of so many."""
+    """Return the rank, from 1, of the value that is the quantile of so many."""
     return max(1, ceil(Fraction(repr(float(quantile))) * events))
 
 
 def root(number: Fraction) -> Fraction:
-    """The square root, to 80 digits."""
+    """Return the square root, to 80 digits."""
     quotient = _PRECISE.divide(Decimal(number.numerator), Decimal(number.denominator))
     return Fraction(_PRECISE.sqrt(quotient))

@@ -23,8 +23,8 @@ _WORTH_DROPPING = 4_096
 
 
 class KeyEvents(NamedTuple):
-    """Some events of a key in order of time, each with its place: its offset, or of a referee's
-    its partition.
+    """Some events of a key in order of time, each with its place: its offset, or of a referee's its
+    partition.
     """
 
     times: Int64s
@@ -44,7 +44,9 @@ class Emitted(NamedTuple):
 
 
 class RunningAudit:
-    """One key by one declaration, that of the emissions with the fingerprint `mark`."""
+    """A running audit of one key by one declaration, that of the emissions with the fingerprint
+    `mark`.
+    """
 
     def __init__(self, judge: KeyJudge, mark: str) -> None:
         self._judge = judge

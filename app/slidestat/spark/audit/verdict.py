@@ -35,10 +35,11 @@ _ROUNDING = {"deviation": Fraction(1, 10**70), "norm": Fraction(1, 10**9)}
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`violation` is empty if the figure holds. `promised` is its main error term, in `unit`;
-    `observed` the error in the same unit: the share used of all that its terms allow, times
-    `promised`. So observed <= promised says that the error is kept, whatever the terms; it is
-    None where that share does not exist.
+    """The verdict on a figure; `violation` is empty if the figure holds.
+
+    `promised` is its main error term, in `unit`; `observed` the error in the same unit: the share
+    used of all that its terms allow, times `promised`. So the error is kept exactly if observed <=
+    promised, whatever the terms; it is None where that share does not exist.
     """
 
     exact: Exact
@@ -92,8 +93,8 @@ def _off(
     right: Ratio,
     slack: Ratio,
 ) -> tuple[Ratio, Ratio]:
-    """By how much an estimate is off, and what of: of a quantile by value the nearest that is one,
-    of one by rank places.
+    """Return by how much an estimate is off, and from what: a quantile by value from the nearest
+    value that is one; a quantile by rank is off by places.
     """
     estimate = ratio(figure.estimate or 0)
     if statistic.kind == "quantile":
@@ -119,7 +120,9 @@ def _allowed(
     of: Ratio,
     events: int,
 ) -> Ratio:
-    """By how much an estimate of a number may be off: the sum of all that the figure promises."""
+    """Return by how much an estimate of a number may be off: the sum of all that the figure
+    promises.
+    """
     if statistic.kind != "quantile" and figure.quantile is not None:
         return times(figure.share_error, ratio(events))
     allowed = ratio(figure.absolute_error)

@@ -100,8 +100,8 @@ def _judged(topology: Topology, history: History, rows: JudgedRows) -> DataFrame
 
 
 def _handed_out(judged: DataFrame, tasks: int, stretches: Sequence[Stretch]) -> DataFrame:
-    """Events by key or stretch, the heaviest pieces first; ticks to every task, and every stretch;
-    by stretch (0 of keys that are whole), partition and offset.
+    """Return events by key or stretch, the heaviest pieces first; ticks for every task, and every
+    stretch; by stretch (0 of keys that are whole), partition and offset.
     """
     spark = judged.sparkSession
     pieces = _PIECES * tasks

@@ -55,8 +55,8 @@ class EngineOutputs:
         engine_of: EngineOf,
         folder: EmissionFolder | None = None,
     ) -> None:
-        """`engine_of` makes the engine over a store of states, with what it publishes and a codec.
-        With a `folder` emissions go to files there, and are no rows.
+        """Create the outputs; `engine_of` makes the engine over a store of states, with what it
+        publishes and a codec. With a `folder` emissions go to files there, and are no rows.
         """
         self._files = None if folder is None else folder.files(topology, number)
         codec = None if folder is None else JsonWithNumbers()

@@ -40,7 +40,7 @@ class Files:
     """Files of events, a row each: where they lie, of which format, in which columns.
 
     `columns` names the column of a topology's field where it is not that field's own name;
-    `time_unit` is what whole numbers of time count ("s", "ms", "us", "ns"); texts of time are ISO
+    `time_unit` is the unit of whole numbers of time ("s", "ms", "us", "ns"); texts of time are ISO
     8601, a day or a moment, in UTC where they have no offset. A row is an event under its key, in
     the partition where Kafka's clients would send it; events of a partition come in order of time,
     those of one time in the order of the files' paths, and as they are in a file.

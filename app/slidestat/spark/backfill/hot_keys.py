@@ -59,8 +59,8 @@ def _count(shares: float, spans: float) -> int:
 def _ends(
     judged: DataFrame, counts: Mapping[tuple[int, str], int], grid: int
 ) -> dict[tuple[int, str], Sequence[Row]]:
-    """Of each key the records with which its stretches but the last end, rising: each the first at
-    which a tick passed after so many of its events.
+    """Return for each key the records (offset, clock) with which its stretches but the last end,
+    rising: for each the first record at which a tick passed after so many of its events.
     """
     spark = judged.sparkSession
     hot = spark.createDataFrame(list(counts), "partition int, key string")

@@ -23,7 +23,9 @@ Int64s = npt.NDArray[np.int64]
 
 
 class IntervalSynopses:
-    """Keeps one partition's synopses at the ticks of an interval, in place of a `Publisher`."""
+    """A keeper of one partition's synopses at the ticks of an interval, in place of a
+    `Publisher`.
+    """
 
     whole_key = None
 
@@ -61,7 +63,7 @@ class IntervalSynopses:
         return self._of(keys, tick, StoredKeys(states), source_offset)
 
     def clocks(self, _before: int, _offsets: Int64s, _watermarks: Int64s) -> Iterator[Clock]:
-        """None: nobody waits for them."""
+        """Return no clocks, as no referee waits for them."""
         return iter(())
 
     def _of(

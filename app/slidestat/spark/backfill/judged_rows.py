@@ -21,11 +21,11 @@ _LETTER = pa.struct(
 
 
 class JudgedRows:
-    """Writes and reads the rows of a topology.
+    """A format of a topology's judged rows, which it writes and reads.
 
     Each has its `partition`. An event has `offset`, `clock` (the partition's after it), `key`,
     `time` and a column for each number, item and condition; the record at which a tick passed has
-    `offset` and `clock` alone; a letter has `letter` alone.
+    only `offset` and `clock`; a letter has only `letter`.
     """
 
     def __init__(self, topology: Topology) -> None:

@@ -49,7 +49,9 @@ def by_number(
 def by_place(
     batches: Iterable[pa.RecordBatch], by: Sequence[str]
 ) -> Iterator[tuple[Place, pa.RecordBatch]]:
-    """Parts of `BATCH_RECORDS` rows or so, each of one place: columns `by` of whole numbers."""
+    """Yield parts of `BATCH_RECORDS` rows or so, each of one place: columns `by` of whole
+    numbers.
+    """
     for joined in _joined(batches):
         numbers = [joined[name].to_numpy() for name in by]
         for start, end in equal_runs(*numbers):
@@ -58,7 +60,7 @@ def by_place(
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Small batches as large ones."""
+    """Yield small batches joined into large ones."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

@@ -12,8 +12,8 @@ from slidestat.spark.lake.lake import Dataset, records_of, rows_of
 
 @dataclass(frozen=True)
 class Refusals:
-    """How many records were refused for which reason, the most frequent first; `example` is what
-    was said of one of those.
+    """The number of records that were refused for each reason, the most frequent first; `example`
+    is the detail of one of them.
     """
 
     counts: dict[str, int]

@@ -18,8 +18,8 @@ from slidestat.spark.sql.column_functions import column_function
 
 
 def with_json_values(records: DataFrame, registry: str) -> DataFrame:
-    """The records with each `value` that is an emission in Avro as its JSON; any other value stays
-    as it is. About 100 microseconds an emission of ten figures.
+    """Return the records with each `value` that is an emission in Avro as its JSON; any other value
+    stays as it is. About 100 microseconds an emission of ten figures.
     """
 
     def translate(values: pd.Series) -> pd.Series:
@@ -36,7 +36,9 @@ class _Translation:
     @staticmethod
     @lru_cache(maxsize=1)
     def of(registry: str) -> "_Translation":
-        """A worker's own, for all of its batches: it knows the schemas that it has asked for."""
+        """Return the translation of this worker process, for all of its batches: it knows the
+        schemas that it has asked for.
+        """
         return _Translation(registry)
 
     def json(self, value: bytes) -> bytes:
@@ -48,7 +50,9 @@ class _Translation:
 
 
 def _brief(figure: Figure) -> Figure:
-    """The same, with what JSON leaves out: msgspec leaves out the default itself, not its equal."""
+    """Return the same figure without what JSON leaves out: msgspec leaves out the default itself,
+    not its equal.
+    """
     fields, defaults = astuple(figure), Figure.__struct_defaults__
     required = len(fields) - len(defaults)
     optional = zip(fields[required:], defaults, strict=True)

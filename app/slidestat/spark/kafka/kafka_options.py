@@ -10,7 +10,8 @@ _FETCHED = {"max.poll.records": "100000", "max.partition.fetch.bytes": str(2**20
 
 
 def kafka_options(bootstrap: str) -> dict[str, str]:
-    """Options of a reader of committed records; raises SlidestatError for settings that cannot be.
+    """Return the options of a reader of committed records; raises SlidestatError for settings that
+    are not possible.
 
     A plan shows options: those with secrets are redacted by the session.
     """

@@ -53,5 +53,5 @@ def topic_state(bootstrap: str, topic: str) -> TopicState:
 
 
 def has_topic(bootstrap: str, topic: str) -> bool:
-    """Whether there is such a topic."""
+    """Return whether there is such a topic."""
     return topic in require_broker(bootstrap).topics

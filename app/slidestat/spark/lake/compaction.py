@@ -43,7 +43,10 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Compaction:
-    """Merges the files of a topology's part of a lake. `say` takes what a person should know."""
+    """A merge of the files of a topology's part of a lake.
+
+    `say` takes messages for a person.
+    """
 
     spark: SparkSession
     lake: Lake
@@ -140,7 +143,9 @@ def _aside(lake: Lake, dataset: Dataset, date: str) -> str:
 
 
 def _last_written(files: LakeFiles, lake: Lake, dataset: Dataset) -> int | None:
-    """The last batch of an ingest that comes no more, -1 before the first; None of a backfill."""
+    """Return the last batch that an ingest has committed, and will not write again, -1 before the
+    first; None for a backfill.
+    """
     if not files.exists(lake.checkpoint(dataset)):
         return None
     noted = (name for name in files.names(f"{lake.checkpoint(dataset)}/commits"))

@@ -13,8 +13,9 @@ _NOT_THERE = {"PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"}
 
 
 def read_by_server(lake: Lake, spark: Any, dataset: str) -> DataFrame:
-    """All rows of a dataset; raises SlidestatError as `Lake.read` does. Cost: some questions to the
-    server.
+    """Return all rows of a dataset; raises SlidestatError as `Lake.read` does.
+
+    Cost: some requests to the server.
     """
     folder = lake.data(dataset)
     if _has_files(spark, f"{folder}/_delta_log/*"):
@@ -42,6 +43,8 @@ def _has_files(spark: Any, paths: str) -> bool:
 
 
 def _found(rows: DataFrame) -> DataFrame:
-    """The rows, once the server has looked for them: it does so when it is asked what they are."""
+    """Return the rows, once the server has looked for them, which it does when it is asked for
+    their columns.
+    """
     rows.columns  # noqa: B018
     return rows

@@ -31,15 +31,16 @@ def keep_declaration(spark: SparkSession, lake: Lake, declared: Topology | Refer
 
 @dataclass(frozen=True)
 class KnownDeclarations:
-    """Those that a lake keeps, and `given`, the one that an audit is asked with."""
+    """The declarations that a lake keeps, and `given`, the one that an audit is asked with."""
 
     spark: SparkSession
     lake: Lake
     given: Mapping[str, object]
 
     def of(self, emissions: Mapping[str, int]) -> dict[str, Declaration]:
-        """The declaration of each fingerprint, of how many emissions each; of unmarked ones the
-        given. Raises SlidestatError for those that the lake does not know.
+        """Return the declaration of each fingerprint in `emissions`, which has their numbers of
+        emissions; for unmarked ones the given declaration. Raises SlidestatError for those that the
+        lake does not know.
         """
         files = LakeFiles(self.spark)
         mine = fingerprint(self.given)
@@ -64,7 +65,7 @@ class KnownDeclarations:
         return found
 
     def is_given(self, mark: str) -> bool:
-        """Whether it is the declaration that the audit is asked with."""
+        """Return whether it is the declaration that the audit is asked with."""
         return mark == fingerprint(self.given)
 
     def _read(self, files: LakeFiles, mark: str) -> Declaration:
@@ -82,7 +83,7 @@ class KnownDeclarations:
 
 
 def reading_groups(declarations: Mapping[str, Declaration]) -> list[dict[str, Declaration]]:
-    """The declarations that read the same of events, together."""
+    """Return groups of the declarations that read the same of events."""
     groups: dict[object, dict[str, Declaration]] = {}
     for mark, declaration in declarations.items():
         groups.setdefault(declaration.reading, {})[mark] = declaration

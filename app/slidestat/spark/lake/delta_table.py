@@ -34,11 +34,11 @@ class DeltaTable:
     application: str = ""
 
     def exists(self) -> bool:
-        """Whether it has been made."""
+        """Return whether the table has been made."""
         return self._version() >= 0
 
     def has_rows(self) -> bool:
-        """Whether any have come: it is made by a commit without any."""
+        """Return whether any rows have come: the table is made by a commit without any."""
         return self._version() > 0
 
     def _version(self) -> int:
@@ -54,12 +54,12 @@ class DeltaTable:
             empty.write.format("delta").partitionBy("date").save(self.path)
 
     def read(self) -> DataFrame:
-        """All rows of its newest commit."""
+        """Return all rows of its newest commit."""
         require_delta(self.spark, self.path)
         return self.spark.read.format("delta").load(self.path)
 
     def has_batch(self, batch: int) -> bool:
-        """Whether a commit has the rows of a batch of its application."""
+        """Return whether a commit has the rows of a batch of its application."""
         # Delta passes over such a write by itself, and does not say so.
         log: Any = self.spark._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr]
         snapshot = log.forTableWithSnapshot(self.spark._jsparkSession, self.path)._2()

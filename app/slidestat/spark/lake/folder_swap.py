@@ -71,6 +71,6 @@ def _make_durable(folder: Path) -> None:
 
 
 def _folder_here(files: LakeFiles, path: str) -> str:
-    """The path of a folder on this machine's disk; empty for any other."""
+    """Return the path of a folder on this machine's disk; "" for any other."""
     found = files.path_here(path)
     return found if found and Path(found).is_dir() else ""

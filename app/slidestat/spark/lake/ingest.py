@@ -45,12 +45,12 @@ class Ingested:
 
 @dataclass(frozen=True)
 class Ingest:
-    """Topics to bring into a lake; `topics` are those of each dataset.
+    """An ingest of topics into a lake; `topics` are those of each dataset.
 
-    `allow_loss` goes on where retention was faster than the ingest. `say` takes what a person
-    should know, a line at a time. With the address of a schema `registry`, statistics may be in
+    With `allow_loss` it continues where retention was faster than the ingest. `say` takes messages
+    for a person, a line at a time. With the address of a schema `registry`, statistics may be in
     Avro: in the lake they are JSON. `tables` are what a new lake is kept in, Parquet files by
-    default; one that has records goes on as it is.
+    default; one that has records continues as it is.
     """
 
     spark: SparkSession

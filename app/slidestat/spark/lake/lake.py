@@ -75,12 +75,12 @@ class Lake:
         return f"{self.folder}/{dataset}"
 
     def checkpoint(self, dataset: str) -> str:
-        """Where Spark keeps how far a dataset's topic is read."""
+        """Return the folder in which Spark keeps how far a dataset's topic is read."""
         return f"{self.folder}/_checkpoints/{dataset}"
 
     @property
     def declarations(self) -> str:
-        """Where the declarations are that emissions were computed by."""
+        """The folder of the declarations by which emissions were computed."""
         return f"{self.folder}/declarations"
 
     @property
@@ -120,7 +120,7 @@ class Lake:
         return Tables.PARQUET if any(self.has(spark, dataset) for dataset in Dataset) else None
 
     def has(self, spark: SparkSession, dataset: str) -> bool:
-        """Whether any record of a dataset has come."""
+        """Return whether any record of a dataset has come."""
         table = DeltaTable(spark, self.data(dataset))
         if table.exists():
             return table.has_rows()
@@ -128,7 +128,7 @@ class Lake:
         return any(not name.startswith(("_", ".")) for name in names)
 
     def read(self, spark: SparkSession, dataset: str) -> DataFrame:
-        """All rows of a dataset; raises SlidestatError if there are none."""
+        """Return all rows of a dataset; raises SlidestatError if there are none."""
         if not self.has(spark, dataset):
             raise no_records(self, dataset)
         table = DeltaTable(spark, self.data(dataset))
@@ -146,7 +146,7 @@ class Lake:
 
 
 def no_records(lake: Lake, dataset: str) -> SlidestatError:
-    """The error of a dataset that has none."""
+    """Return the error of a dataset that has none."""
     advice = f"Bring them there: `slidestat spark ingest TOPOLOGY --lake {lake.root}`."
     if dataset == Dataset.SYNOPSES:
         advice = (
@@ -157,7 +157,7 @@ def no_records(lake: Lake, dataset: str) -> SlidestatError:
 
 
 def set_aside(date: str) -> SlidestatError:
-    """The error of a date that a compaction has taken away for a moment."""
+    """Return the error of a date that a compaction has taken away for a moment."""
     return SlidestatError(
         f"{date} is set aside by a compaction.",
         "Read again when that has ended; if it was killed, an ingest or a compaction"
@@ -166,7 +166,7 @@ def set_aside(date: str) -> SlidestatError:
 
 
 def rows_of(dataset: Dataset, records: DataFrame) -> DataFrame:
-    """The rows of a dataset from what Spark's Kafka source brings, headers included."""
+    """Return the rows of a dataset from what Spark's Kafka source brings, headers included."""
     return _dated(records, _read_columns(dataset))
 
 
@@ -186,7 +186,7 @@ def records_of(rows: DataFrame) -> DataFrame:
 
 
 def is_unreadable(dataset: Dataset) -> Column:
-    """Whether a row has its bytes alone: it is not what its topic should have."""
+    """Return whether a row has only its bytes, as it is not what its topic should have."""
     struct = _STRUCTS.get(dataset)
     if struct is None:
         return f.lit(False)
@@ -196,12 +196,16 @@ def is_unreadable(dataset: Dataset) -> Column:
 
 
 def declaration_mark() -> Column:
-    """The fingerprint of the declaration that an emission's row was computed by; "" without one."""
+    """Return the fingerprint of the declaration that an emission's row was computed by; "" without
+    one.
+    """
     return f.coalesce(_header(DECLARATION_HEADER), f.lit(""))
 
 
 def _header(name: str) -> Column:
-    """The first header of that name as a text; null without one. A foreign record may have any."""
+    """Return the first header of that name as a text; null without one. A foreign record may have
+    any.
+    """
     named = f.filter("headers", lambda header: header["key"] == name)
     return f.get(named, 0)["value"].cast("string")
 

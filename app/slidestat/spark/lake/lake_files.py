@@ -18,8 +18,8 @@ _EXISTS = "FileAlreadyExistsException"
 
 
 class LakeFiles:
-    """Reads and writes whole small files by their paths; each raises SlidestatError for a path that
-    its file system refuses. A session of Spark Connect is refused.
+    """A reader and writer of whole small files by their paths; each method raises SlidestatError
+    for a path that its file system refuses. A session of Spark Connect is refused.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -29,12 +29,12 @@ class LakeFiles:
         self._settings: Any = spark._jsc.hadoopConfiguration()
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a folder."""
+        """Return whether there is a file or a folder."""
         with _told(path):
             return bool(self._system(path).exists(self._path(path)))
 
     def read(self, path: str) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         with _told(path):
             stream = self._system(path).open(self._path(path))
             try:
@@ -74,7 +74,7 @@ class LakeFiles:
             stream.close()
 
     def names(self, path: str) -> list[str]:
-        """The names in a folder; none if it is not there."""
+        """Return the names in a folder; none if it is not there."""
         if not self.exists(path):
             return []
         with _told(path):
@@ -82,17 +82,17 @@ class LakeFiles:
             return [str(status.getPath().getName()) for status in found]
 
     def size(self, path: str) -> int:
-        """The bytes of a file, or of all files in a folder."""
+        """Return the bytes of a file, or of all files in a folder."""
         with _told(path):
             return int(self._system(path).getContentSummary(self._path(path)).getLength())
 
     def qualified(self, path: str) -> str:
-        """The path with the scheme of its file system: file:, hdfs:, s3a:."""
+        """Return the path with the scheme of its file system: file:, hdfs:, s3a:."""
         with _told(path):
             return str(self._system(path).makeQualified(self._path(path)).toString())
 
     def path_here(self, path: str) -> str:
-        """The path on this machine's own disk; empty for any other."""
+        """Return the path on this machine's own disk; "" for any other."""
         whole = self.qualified(path)
         return unquote(urlsplit(whole).path) if whole.startswith("file:") else ""
 

@@ -119,7 +119,9 @@ class LakeLock:
                 return
 
     def _is_mine(self) -> bool:
-        """Whether the file is this job's; one that is gone or half written may become another's."""
+        """Return whether the file is this job's; one that is gone or half written may become
+        another's.
+        """
         found = read_owner(self._files, self._path)
         if found is None:
             return False
@@ -218,7 +220,7 @@ def locked(
 
 
 def _asking(path: str) -> str:
-    """The file of a job that asks for the lock."""
+    """Return the file of a job that asks for the lock."""
     return f"{path.removesuffix('.json')}_wanted.json"
 
 

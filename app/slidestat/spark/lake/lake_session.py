@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 def session_of_lake(
     job: str, root: str, topology: str, master: str | None = None, tables: Tables | None = None
 ) -> Iterator[tuple["SparkSession", "Lake"]]:
-    """A session for `job`, and the part of a topology in the lake at `root`; see `spark_session`.
+    """Yield a session for `job`, and the part of a topology in the lake at `root`; see
+    `spark_session`.
 
-    The session has Delta Lake if the job makes such `tables`, or finds them. What lies on another
-    file system only a session can tell: if it is Delta tables, Spark is started once more, which
-    costs another 3 to 5 s.
+    The session has Delta Lake if the job makes such `tables`, or finds them. On another file system
+    only a session can look: if it finds Delta tables, Spark is started once more, which costs
+    another 3 to 5 s.
     """
     delta = tables is Tables.DELTA or any(Path(root, topology).glob("*/_delta_log"))
     with session.spark_session(job, master, delta=delta) as spark:

@@ -32,7 +32,9 @@ class Watched:
         self.found: Owner | None = None
 
     def is_gone(self) -> bool:
-        """Whether the file is, or its job was killed: on this machine that is known at once."""
+        """Return whether the file is gone, or its job was killed: on this machine that is known at
+        once.
+        """
         found = read_owner(self._files, self._path)
         if found is None and not self._files.exists(self._path):
             return True
@@ -59,7 +61,7 @@ def await_end(files: LakeFiles, path: str, say: Callable[[str], None]) -> None:
 
 
 def _runs(pid: object) -> bool:
-    """Whether a process of this machine lives; one that nobody has waited for does not."""
+    """Return whether a process of this machine lives; a zombie that was not waited for does not."""
     if not isinstance(pid, int):
         return False
     try:
@@ -73,7 +75,7 @@ def _runs(pid: object) -> bool:
 
 
 def taken(path: str, owner: Owner | None) -> SlidestatError:
-    """The error of a lake that another job has."""
+    """Return the error of a lake that another job has."""
     return SlidestatError(
         f"{named(owner)} is writing to this lake.",
         f"Wait until it has ended, or end it; its lock is {path}.",
@@ -81,7 +83,7 @@ def taken(path: str, owner: Owner | None) -> SlidestatError:
 
 
 def named(owner: Owner | None) -> str:
-    """The job that has a lock, for a person."""
+    """Return a description of the job that has a lock, for a person."""
     if owner is None:
         return "Another job"
     return (
@@ -91,7 +93,7 @@ def named(owner: Owner | None) -> str:
 
 
 def settled_owner(files: LakeFiles, path: str) -> Owner | None:
-    """As `read_owner`, once what was half written is whole."""
+    """Return the same as `read_owner`, once what was half written is whole."""
     found = read_owner(files, path)
     if found is None:
         time.sleep(SETTLED_S)
@@ -100,7 +102,7 @@ def settled_owner(files: LakeFiles, path: str) -> Owner | None:
 
 
 def read_owner(files: LakeFiles, path: str) -> Owner | None:
-    """Who has the lock; None of one that is gone or half written."""
+    """Return the owner of the lock; None if the file is gone or half written."""
     try:
         found = json.loads(files.read(path))
     except (SlidestatError, ValueError):

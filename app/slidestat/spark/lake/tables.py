@@ -4,8 +4,8 @@ from enum import StrEnum
 
 
 class Tables(StrEnum):
-    """Parquet files alone, which any reader takes as they are; or with Delta Lake's log of which of
-    them count.
+    """The form of a lake's tables: Parquet files only, which any reader takes as they are; or with
+    Delta Lake's log of which of them count.
     """
 
     PARQUET = "parquet"

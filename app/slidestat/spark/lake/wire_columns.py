@@ -26,8 +26,8 @@ _PLAIN: tuple[tuple[type, DataType], ...] = (
 
 
 def struct_type(struct: type[msgspec.Struct], *, on_the_wire: bool = False) -> StructType:
-    """The columns of a struct: the names of its attributes, or those `on_the_wire`; each nullable,
-    as fields may be left out.
+    """Return the columns of a struct: the names of its attributes, or those `on_the_wire`; each
+    nullable, as fields may be left out.
     """
     hints = typing.get_type_hints(struct)
     names = struct.__struct_encode_fields__ if on_the_wire else struct.__struct_fields__

@@ -21,7 +21,9 @@ _QUALIFIERS = ("window_ms", "window_events", "quantile", "at_least", "below")
 
 
 class Series(msgspec.Struct, frozen=True):
-    """One figure of one key over time: columns of equal length, null where there is no figure."""
+    """A series of one figure of one key over time: columns of equal length, null where there is no
+    figure.
+    """
 
     name: str
     window: str
@@ -63,8 +65,8 @@ class KeyData(msgspec.Struct, frozen=True):
 
 
 class ErrorHistogram(msgspec.Struct, frozen=True):
-    """How many figures of a statistic used which share of their promise: `exact` none of it, then
-    bars of equal width up to all of it; `beyond` broke it.
+    """A histogram of the shares of their promise that the figures of a statistic used: `exact` none
+    of it, then bars of equal width up to all of it; `beyond` broke it.
     """
 
     statistic: str
@@ -74,7 +76,7 @@ class ErrorHistogram(msgspec.Struct, frozen=True):
 
 
 class ReportData(msgspec.Struct, frozen=True):
-    """All that the page shows."""
+    """The data that the page shows."""
 
     topology: str
     made: str

@@ -25,7 +25,7 @@ def write_page(data: ReportData, file: Path) -> None:
 
 
 def page_of(data: ReportData) -> str:
-    """The page as text.
+    """Return the page as text.
 
     Keys and items are anybody's text: in the data no "<" is left that could end its element, and
     the page's code writes them as text alone.

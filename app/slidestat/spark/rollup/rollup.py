@@ -104,9 +104,9 @@ def require_interval_of(lake: Lake, spark: SparkSession, by_ms: int) -> str:
 
 
 def roll_up(records: DataFrame, rollup: Rollup, fails: bool) -> tuple[DataFrame, Foreign]:
-    """The figures of records of a synopsis topic or lake; and how many foreign values were left
-    out, known once the figures are, unless one `fails` the job. Raises SlidestatError for a group
-    that is no expression over the key.
+    """Return the figures of records of a synopsis topic or lake; and how many foreign values were
+    left out, known once the figures are, unless one `fails` the job. Raises SlidestatError for a
+    group that is no expression over the key.
     """
     foreign = register_functions(records.sparkSession, fail_on_foreign=fails)
     with in_words("The rollup", "Give --group an SQL expression over `key`."):
@@ -114,9 +114,9 @@ def roll_up(records: DataFrame, rollup: Rollup, fails: bool) -> tuple[DataFrame,
 
 
 def synopses_of(records: DataFrame) -> DataFrame:
-    """Rows of (topology, statistic, key, party, tick_ms, synopsis) from records of a synopsis
-    topic or lake: columns key, value and record_time (or timestamp). Clocks are left out, and so
-    are records that came twice.
+    """Return rows of (topology, statistic, key, party, tick_ms, synopsis) from records of a
+    synopsis topic or lake: columns key, value and record_time (or timestamp). Clocks are left out,
+    and so are records that came twice.
     """
     time = "record_time" if "record_time" in records.columns else "timestamp"
     parts = f.from_json(f.col("key").cast("string"), "array<string>")
@@ -135,8 +135,8 @@ def synopses_of(records: DataFrame) -> DataFrame:
 
 
 def summaries(synopses: DataFrame, rollup: Rollup) -> DataFrame:
-    """(statistic, group, start_ms, end_ms, place, summary): one for each synopsis, no event in two;
-    `place` is a hash by which the summaries of a group can be dealt out.
+    """Return (statistic, group, start_ms, end_ms, place, summary): one row for each synopsis, no
+    event in two; `place` is a hash by which the summaries of a group can be dealt out.
 
     Statistics whose synopses have no summary of a window are left out. Needs the functions of
     `register_functions`.
@@ -161,7 +161,7 @@ def summaries(synopses: DataFrame, rollup: Rollup) -> DataFrame:
 
 
 def merged(parts: DataFrame) -> DataFrame:
-    """One summary for each statistic, group and window, of rows of `summaries`.
+    """Return one summary for each statistic, group and window, of rows of `summaries`.
 
     Where a group has more than `MERGED_AT_ONCE`, they are merged in stages, each of which costs
     quantiles by rank 1/2,044 of the events in rank; what items lose in all stages together is
@@ -176,8 +176,10 @@ def merged(parts: DataFrame) -> DataFrame:
 
 
 def shares_of(summaries: int) -> int:
-    """Into how many shares so many summaries are dealt by a hash. A share has half of what is
-    merged at once by mean, and all of it with a chance below e^(-790) (Chernoff).
+    """Return into how many shares so many summaries are dealt by a hash.
+
+    A share has on average half of what is merged at once, and all of it with a chance below
+    e^(-790) (Chernoff).
     """
     return -(-2 * summaries // MERGED_AT_ONCE)
 
@@ -188,8 +190,8 @@ def _merged(parts: DataFrame, *within: str) -> DataFrame:
 
 
 def figures(summaries: DataFrame, rollup: Rollup) -> DataFrame:
-    """The figures of merged summaries, one a row: (statistic, group, start_ms, end_ms, figure,
-    quantile, item, estimate, lower, upper, summary), the summary beside each for further merges.
+    """Return the figures of merged summaries, one a row: (statistic, group, start_ms, end_ms,
+    figure, quantile, item, estimate, lower, upper, summary), with the summary for further merges.
     """
     quantiles, share = tuple(rollup.quantiles), rollup.share
 
@@ -248,8 +250,8 @@ def left_out(topology: Topology) -> list[str]:
 
 
 def _is_of_other_kind(synopsis: Column) -> Column:
-    """Whether it begins as a synopsis does, of a kind that has no summary of a window; or is of
-    parts (parted.py), of which one does, or has had no event.
+    """Return whether a value begins as a synopsis does, of a kind that has no summary of a window;
+    or is of parts (parted.py), of which one does, or has had no event.
     """
     ours = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION)).hex().upper()
     kinds = [f"{kind:02X}" for kind in KINDS]

@@ -57,7 +57,9 @@ DISTINCT_DELTA = 0.01
 
 
 def basic_count() -> FrameAggregate[float]:
-    """How many of the values are 1 (or true); others than 0 and 1 are refused."""
+    """Return the aggregate for how many of the values are 1 (or true); others than 0 and 1 are
+    refused.
+    """
 
     def make(k: float) -> Any:
         parameters = CountParameters(1 / k, SPAN)
@@ -81,8 +83,8 @@ def basic_count() -> FrameAggregate[float]:
 
 
 def basic_sum() -> FrameAggregate[float]:
-    """The sum of values that are not negative: whole numbers and decimals as they are, others to
-    `FRACTION_DECIMALS` places.
+    """Return the aggregate for the sum of values that are not negative: whole numbers and decimals
+    as they are, others to `FRACTION_DECIMALS` places.
     """
 
     def make(k: float) -> Any:
@@ -109,7 +111,7 @@ def basic_sum() -> FrameAggregate[float]:
 
 
 def basic_quantile() -> FrameAggregate[float]:
-    """The p-quantile of numbers, by value."""
+    """Return the aggregate for the p-quantile of numbers, by value."""
     name = "basic_quantile"
 
     def make(k: float, p: float) -> Any:
@@ -134,7 +136,7 @@ def basic_quantile() -> FrameAggregate[float]:
 
 
 def basic_rank_quantile() -> FrameAggregate[float]:
-    """The p-quantile of numbers, by rank."""
+    """Return the aggregate for the p-quantile of numbers, by rank."""
     name = "basic_rank_quantile"
 
     def make(k: float, p: float) -> Any:
@@ -154,7 +156,7 @@ def basic_rank_quantile() -> FrameAggregate[float]:
 
 
 def basic_distinct() -> FrameAggregate[float]:
-    """How many different values."""
+    """Return the aggregate for the number of different values."""
     name = "basic_distinct"
 
     def make(k: float) -> Any:
@@ -177,7 +179,7 @@ Listed = list[dict[str, Any]]
 
 
 def basic_top() -> FrameAggregate[Listed]:
-    """The values that came most often, those first that came more often."""
+    """Return the aggregate for the most frequent values, in falling order."""
 
     def make(k: float) -> Any:
         parameters = PairedParameters(1 / k, SPAN)
@@ -202,7 +204,7 @@ def basic_top() -> FrameAggregate[Listed]:
 
 
 def _ranked(name: str, values: Column) -> Float64s:
-    """The numbers of a column; raises SlidestatError for an infinite one."""
+    """Return the numbers of a column; raises SlidestatError for an infinite one."""
     numbers = numbers_of(name, values)
     if np.isinf(numbers).any():
         raise SlidestatError(

@@ -9,7 +9,9 @@ _untyped: Any = pandas_udf  # its overloads want annotations that tell the kind 
 
 
 def column_function(function: Callable[..., Any], returns: str) -> Any:
-    """The function as one of Spark, of the SQL type `returns`. Its own annotations say which kind
-    it is: columns to a column or a table, or columns to one value, an aggregate.
+    """Return the function as one of Spark, of the SQL type `returns`.
+
+    Its own annotations determine its kind: columns to a column or a table, or columns to one value,
+    an aggregate.
     """
     return _untyped(function, returns)

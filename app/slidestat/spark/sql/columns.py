@@ -18,34 +18,38 @@ _Within = Column | timedelta | int | None
 
 
 def basic_count(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
-    """How many values are 1 or true: off by at most 1/k of them."""
+    """Return how many values are 1 or true: off by at most 1/k of them."""
     return _called("basic_count", v, t, within, k)
 
 
 def basic_sum(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
-    """The sum of values, none negative: off by at most 1/k of it."""
+    """Return the sum of values, none negative: off by at most 1/k of it."""
     return _called("basic_sum", v, t, within, k)
 
 
 def basic_quantile(v: _Name, t: _Name, k: float, p: float, within: _Within = None) -> Column:
-    """The value of rank p, within 1/k of the value, of a rank that is off by a tenth of the rows
-    beyond it.
+    """Return the value of rank p, within 1/k of the value, of a rank that is off by a tenth of the
+    rows beyond it.
     """
     return _called("basic_quantile", v, t, within, k, p)
 
 
 def basic_rank_quantile(v: _Name, t: _Name, k: float, p: float, within: _Within = None) -> Column:
-    """A value of rank p, off by at most 1/k of the rows in rank."""
+    """Return a value of rank p, off by at most 1/k of the rows in rank."""
     return _called("basic_rank_quantile", v, t, within, k, p)
 
 
 def basic_distinct(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
-    """How many different values: off by at most 1/k in 99 % of cases, exact while few."""
+    """Return the number of different values: off by at most 1/k in 99 % of cases, exact while
+    few.
+    """
     return _called("basic_distinct", v, t, within, k)
 
 
 def basic_top(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
-    """Every value that 1/k of the rows have, most frequent first, with bounds of its count."""
+    """Return every value that 1/k of the rows have, most frequent first, with bounds of its
+    count.
+    """
     return _called("basic_top", v, t, within, k)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether the bytes have a synopsis's envelope, whole and undamaged. Cost: O(bytes)."""
+    """Return whether the bytes have a synopsis's envelope, whole and undamaged. Cost: O(bytes)."""
     if len(data) < wire.BODY or data[:3] != bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION)):
         return False
     array = np.frombuffer(data, np.uint8)
@@ -22,7 +22,7 @@ def is_sealed(data: bytes) -> bool:
 
 
 class Foreign:
-    """How foreign bytes are treated, and how many there were."""
+    """The treatment of foreign bytes, and how many there were."""
 
     def __init__(self, spark: "SparkSession", fails: bool) -> None:
         self._fails = fails
@@ -33,8 +33,10 @@ class Foreign:
 
     @property
     def count(self) -> int:
-        """How many foreign values were made null so far. Spark counts those of a task again that it
-        runs again. Raises SlidestatError in a session of Spark Connect.
+        """The number of foreign values made null so far.
+
+        Spark counts those of a task again that it runs again. Raises SlidestatError in a session of
+        Spark Connect.
         """
         if self._seen is None:
             raise SlidestatError(

@@ -45,7 +45,7 @@ class FrameAggregate(Generic[A]):
         self.__dict__.update(state)
 
     def __call__(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> A | None:
-        """The answer over the rows; raises SlidestatError for what cannot be counted."""
+        """Return the answer over the rows; raises SlidestatError for what cannot be counted."""
         if len(rest) not in (self._constants, self._constants + 1):
             raise SlidestatError(
                 f"{self._name} was given {2 + len(rest)} arguments.",

@@ -29,7 +29,7 @@ _NUMBERS = frozenset({"empty", "boolean", "decimal"})
 
 
 def without_nulls(values: Column) -> tuple[npt.NDArray[np.bool_], Column]:
-    """(which rows have a value, the values of those)."""
+    """Return (which rows have a value, the values of those)."""
     if values.dtype == NULLABLE:
         there = ~values["is_null"]
         return there, values["number"][there]
@@ -38,8 +38,8 @@ def without_nulls(values: Column) -> tuple[npt.NDArray[np.bool_], Column]:
 
 
 def times_of(name: str, t: pd.Series) -> Int64s:
-    """Times as whole numbers of their own unit, of dates seconds; a view where they are stored so.
-    Raises SlidestatError for other columns, and for NULL among times.
+    """Return times as whole numbers of their own unit, of dates seconds; a view where they are
+    stored so. Raises SlidestatError for other columns, and for NULL among times.
     """
     column = t.to_numpy()
     if column.dtype == object and pd.api.types.infer_dtype(column) == "date":
@@ -63,7 +63,7 @@ def times_of(name: str, t: pd.Series) -> Int64s:
 
 
 def length_of(name: str, interval: pd.Series, t: pd.Series) -> int:
-    """The interval in the unit of the times; raises SlidestatError for one that is none."""
+    """Return the interval in the unit of the times; raises SlidestatError for one that is none."""
     first = interval.iloc[0]
     if isinstance(first, pd.Timedelta) and t.dtype.kind in "MO":
         unit = np.datetime_data(t.dtype)[0] if t.dtype.kind == "M" else "s"
@@ -77,8 +77,8 @@ def length_of(name: str, interval: pd.Series, t: pd.Series) -> int:
 
 
 def numbers_of(name: str, values: Column) -> Float64s:
-    """Values as doubles, whole numbers beyond 2^53 as the nearest; raises SlidestatError for what
-    is no number.
+    """Return values as doubles, whole numbers beyond 2^53 as the nearest; raises SlidestatError for
+    what is no number.
     """
     if values.dtype == object:
         is_number = pd.api.types.infer_dtype(values) in _NUMBERS
@@ -93,7 +93,9 @@ def numbers_of(name: str, values: Column) -> Float64s:
 
 
 def decimals_of(values: Column) -> int:
-    """To how many places at least one value is to be kept."""
+    """Return the number of decimal places to keep: those of the first value, FRACTION_DECIMALS for
+    doubles.
+    """
     if values.dtype.kind == "f":
         return FRACTION_DECIMALS
     if values.dtype == object and isinstance(values[0], Decimal):
@@ -103,7 +105,7 @@ def decimals_of(values: Column) -> int:
 
 
 def items_of(name: str, values: Column) -> Int64s:
-    """Values as 64-bit items: numbers are their own, others the hash of their bytes or text.
+    """Return values as 64-bit items: numbers are their own, others the hash of their bytes or text.
     Raises SlidestatError for what is no item.
     """
     values = named(name, values)
@@ -116,7 +118,7 @@ def items_of(name: str, values: Column) -> Int64s:
 
 
 def named(name: str, values: Column) -> Column:
-    """The values, which each have a name; raises SlidestatError for what has none."""
+    """Return the values, which are all items; raises SlidestatError for what is no item."""
     if values.dtype == object and (kind := pd.api.types.infer_dtype(values)) not in _ITEMS:
         what = type(values[0]).__name__ if kind == "mixed" else kind
         raise SlidestatError(

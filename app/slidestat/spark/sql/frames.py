@@ -58,8 +58,9 @@ class FrameSynopsis(Generic[A]):
         self.rows_fed = 0
 
     def answer(self, values: Column, times: Int64s, length: int | None = None) -> A:
-        """The answer over a frame of at least one row; with `length`, over its rows from that long
-        before its last time on, both ends included. Rows that are not in order of time are sorted.
+        """Return the answer over a frame of at least one row; with `length`, over its rows from
+        that long before its last time on, both ends included. Rows that are not in order of time
+        are sorted.
         """
         fed = self._fed
         known = None if fed is None else self._known(fed, values)
@@ -85,7 +86,7 @@ class FrameSynopsis(Generic[A]):
         return answer
 
     def _known(self, fed: _Fed, values: Column) -> int | None:
-        """How many rows of this frame the state has; None if it is better to start anew."""
+        """Return how many rows of this frame the state has; None if it is better to start again."""
         size = values.itemsize
         if values.dtype != fed.held.dtype or not (
             values.flags.c_contiguous and fed.held.flags.c_contiguous

@@ -44,13 +44,15 @@ _KIND = 3  # where the kind stands in the bytes
 
 
 class Reader:
-    """Answers of a column of synopses, row by row; foreign bytes are the matter of `foreign`."""
+    """A reader of a column of synopses, which answers row by row; `foreign` handles foreign
+    bytes.
+    """
 
     def __init__(self, foreign: Foreign) -> None:
         self._foreign = foreign
 
     def summaries(self, data: pd.Series, n: pd.Series, *at: pd.Series) -> pd.Series:
-        """The summaries of the rows' windows, as bytes."""
+        """Return the summaries of the rows' windows, as bytes."""
         return pd.Series(
             [found and found.to_bytes() for found in self._read(data, n, at)], dtype=object
         )
@@ -58,7 +60,7 @@ class Reader:
     def figures(
         self, answer: Callable[[AnySummary], Any], data: pd.Series, n: pd.Series, *at: pd.Series
     ) -> pd.DataFrame:
-        """Estimate, lower and upper of each row; nulls where there is none."""
+        """Return estimate, lower and upper of each row; nulls where there is none."""
         rows = [
             (None, None, None) if found is None else figure_of(found, _asked(answer, found))
             for found in self._read(data, n, at)
@@ -68,7 +70,7 @@ class Reader:
     def quantiles(
         self, data: pd.Series, n: pd.Series, p: pd.Series, *at: pd.Series
     ) -> pd.DataFrame:
-        """A quantile of each row."""
+        """Return a quantile of each row."""
         rows = [
             (None, None, None)
             if found is None or pd.isna(share)
@@ -88,7 +90,7 @@ class Reader:
     def counts_of_item(
         self, data: pd.Series, n: pd.Series, item: pd.Series, *at: pd.Series
     ) -> pd.DataFrame:
-        """How often an item came, in each row."""
+        """Return how often an item came, in each row."""
         rows = [
             (None, None, None) if found is None or text is None else _count(found, str(text))
             for found, text in zip(self._read(data, n, at), item, strict=True)
@@ -96,7 +98,7 @@ class Reader:
         return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
 
     def items(self, data: pd.Series, n: pd.Series, share: pd.Series, *at: pd.Series) -> pd.Series:
-        """The items of each row, most frequent first."""
+        """Return the items of each row, most frequent first."""
         return pd.Series(
             [
                 None if found is None or pd.isna(least) else _items(found, float(least))
@@ -106,7 +108,7 @@ class Reader:
         )
 
     def merge(self, data: pd.Series) -> bytes | None:
-        """All summaries as one; None where there are none."""
+        """Return all summaries as one; None where there are none."""
         good = []
         for one in data:
             if one is None:
@@ -152,7 +154,7 @@ class Reader:
 
 
 def of_total(summary: AnySummary) -> Any:
-    """Count, sum, extreme or distinct of a summary; of a spread its mean."""
+    """Return the count, sum, extreme or distinct count of a summary; of a spread its mean."""
     return summary.mean() if hasattr(summary, "mean") else summary.answer()  # type: ignore[union-attr]
 
 
@@ -179,7 +181,7 @@ def _rank(summary: AnySummary, value: float) -> tuple[float | None, ...]:
 
 
 def _count(summary: AnySummary, item: str) -> tuple[float, float, float]:
-    """An item's count; of one that is not listed, from none to as many as it may have."""
+    """Return an item's count; for one that is not listed, from none to as many as it may have."""
     if not isinstance(summary, WindowItems):
         raise SlidestatError(
             f"A {type(summary).__name__} has no items.", "Give synopses of the statistic top."
@@ -224,7 +226,7 @@ def _items(summary: AnySummary, share: float) -> list[dict[str, Any]]:
 
 
 def _milliseconds(column: pd.Series) -> list[int | None]:
-    """Timestamps since 1970 or intervals, in milliseconds; numbers are so already."""
+    """Return timestamps since 1970 or intervals, in milliseconds; numbers are so already."""
     if column.dtype.kind in "mM":
         unit = "m8[ms]" if column.dtype.kind == "m" else "M8[ms]"
         found = column.to_numpy().astype(unit).astype(np.int64)

@@ -54,8 +54,10 @@ def keep_whole_numbers() -> None:
 
 
 def values_of(series: pd.Series) -> npt.NDArray[Any]:
-    """The values of a series as Spark hands it to an aggregate, or of a slice of it; of whole
-    numbers with NULLs among them, elements of `NULLABLE`. A view: equal slices lie at one place.
+    """Return the values of a series as Spark hands it to an aggregate, or of a slice of it; of
+    whole numbers with NULLs among them, elements of `NULLABLE`.
+
+    A view: equal slices lie at one place.
     """
     kept = series.attrs.get(_KEPT)
     if kept is None:

@@ -11,20 +11,23 @@ Int64s = npt.NDArray[np.int64]
 
 
 class Totals(NamedTuple):
-    """Of a statistic of all events since the key's first: those taken in, and their sum."""
+    """The totals of a statistic of all events since the key's first: the number taken in, and their
+    sum.
+    """
 
     taken: int = 0
     total: Fraction = Fraction()
 
     def plus(self, other: "Totals") -> "Totals":
-        """Both together."""
+        """Return the sum of both."""
         return Totals(self.taken + other.taken, self.total + other.total)
 
 
 @dataclass
 class Bygone:
-    """By the label of a statistic: totals since the key's first event, or since it was forgotten
-    last; and the times of the last events that were taken in, as many as an age may go back.
+    """The state of dropped events, by the label of a statistic: totals since the key's first event,
+    or since it was forgotten last; and the times of the last events that were taken in, as many as
+    an age may go back.
 
     `last_offset` is the largest of any event.
     """
@@ -34,9 +37,9 @@ class Bygone:
     times: dict[str, Int64s] = field(default_factory=dict)
 
     def totals_of(self, label: str) -> Totals:
-        """The totals of a statistic; of one that has none, nothing."""
+        """Return the totals of a statistic; zeros for one that has none."""
         return self.totals.get(label, Totals())
 
     def times_of(self, label: str) -> Int64s:
-        """Some times of a statistic, rising."""
+        """Return the kept times of a statistic, rising."""
         return self.times.get(label, np.zeros(0, np.int64))

@@ -21,7 +21,8 @@ EXACT, _MOST_WHOLE = 2.0**53, 2.0**100
 
 
 class Column:
-    """Holds what the events have there, in the order of their times; an event may have nothing.
+    """A column of the values that events have in a field, in the order of their times; an event may
+    have none.
 
     Memory: 8 bytes an event, and of each that has something 16 for a number, 8 for an item; each
     different item once.
@@ -62,7 +63,7 @@ class Column:
             self._renumber()
 
     def kept(self, events: Bools) -> "Column":
-        """The column of some of the events."""
+        """Return the column of some of the events."""
         some = Column(is_item=self.is_item)
         there = self.has(slice(0, len(events)))
         some._before.append(np.cumsum(there[events]))
@@ -74,7 +75,7 @@ class Column:
         return some
 
     def within(self, window: slice) -> slice:
-        """Where what a window of events has lies among `doubles` and `codes`."""
+        """Return where the values of a window of events lie in `doubles` and `codes`."""
         place = window.start, window.stop
         if self._within is None or self._within[0] != place:  # It is asked for again and again.
             before = self._before.values
@@ -84,7 +85,7 @@ class Column:
         return self._within[1]
 
     def has(self, window: slice) -> Bools:
-        """Which events of a window have something."""
+        """Return bool[n]: which events of a window have a value."""
         has: Bools = np.diff(self._before.values[window.start : window.stop + 1]) > 0
         return has
 
@@ -104,11 +105,11 @@ class Column:
         return list(self._code_of)
 
     def code_of(self, item: str) -> int | None:
-        """The number of an item."""
+        """Return the number of an item, None for one that did not come."""
         return self._code_of.get(item)
 
     def tallies(self, values: slice) -> Int64s:
-        """How often each item came, by its number."""
+        """Return how often each item came, by its number."""
         return np.bincount(self.codes[values], minlength=len(self._code_of))
 
     def value(self, place: int) -> Fraction:
@@ -122,7 +123,7 @@ class Column:
         return exact if exact.denominator == 1 else Fraction(double)
 
     def in_order(self, values: slice, rank: int) -> Fraction:
-        """The number of a rank, from 0, among some."""
+        """Return the number of a rank, from 0, among some."""
         doubles = self.doubles[values]
         order = np.argsort(doubles, kind="stable")
         double = doubles[order[rank]]
@@ -133,11 +134,11 @@ class Column:
         return sorted(map(self.value, same.tolist()))[rank - first]
 
     def total(self, values: slice) -> Fraction:
-        """The exact sum."""
+        """Return the exact sum."""
         return Fraction(self._numbers.total(values), self._numbers.scale)
 
     def total_of(self, places: Int64s, *, of_magnitudes: bool) -> Fraction:
-        """The exact sum of some numbers, or of their magnitudes."""
+        """Return the exact sum of some numbers, or of their magnitudes."""
         total = self._numbers.total_of_magnitudes if of_magnitudes else self._numbers.total
         return Fraction(total(places), self._numbers.scale)
 

@@ -29,7 +29,7 @@ _HALF = 27
 
 
 class ExactNumbers:
-    """Numbers in the order that they came in."""
+    """A sequence of exact numbers, in the order in which they came."""
 
     def __init__(self) -> None:
         self._places = 0
@@ -37,7 +37,7 @@ class ExactNumbers:
 
     @property
     def scale(self) -> int:
-        """How many units are one."""
+        """The number of units in 1."""
         scale: int = 10**self._places
         return scale
 
@@ -58,26 +58,26 @@ class ExactNumbers:
         self._units.drop(count)
 
     def kept(self, places: npt.NDArray[np.bool_]) -> "ExactNumbers":
-        """Some of the numbers, by a mask."""
+        """Return some of the numbers, by a mask."""
         some = ExactNumbers()
         some._places = self._places
         some._units = GrowingArray(self._units.values[places])
         return some
 
     def at(self, place: int) -> Fraction:
-        """The number at a place."""
+        """Return the number at a place."""
         return Fraction(int(self._units.values[place]), self.scale)
 
     def total(self, places: slice | npt.NDArray[np.int64]) -> int:
-        """The sum of some numbers, in units."""
+        """Return the sum of some numbers, in units."""
         return _sum(self._units.values[places])
 
     def total_of_magnitudes(self, places: slice | npt.NDArray[np.int64]) -> int:
-        """The sum without signs, in units."""
+        """Return the sum without signs, in units."""
         return _sum(np.abs(self._units.values[places]))
 
     def total_of_squares(self, places: slice | npt.NDArray[np.int64]) -> int:
-        """The sum of squares, in squares of units."""
+        """Return the sum of squares, in squares of units."""
         units = self._units.values[places]
         if units.dtype == object:
             return sum(unit * unit for unit in units.tolist())
@@ -95,7 +95,7 @@ def _sum(units: Units) -> int:
 
 
 def _summed(numbers: npt.NDArray[np.int64]) -> int:
-    """The sum of numbers of which no `_TOGETHER` overflow."""
+    """Return the sum of numbers of which no `_TOGETHER` overflow."""
     return sum(np.add.reduceat(numbers, np.arange(0, len(numbers), _TOGETHER)).tolist())
 
 
@@ -112,7 +112,7 @@ def _scaled(units: Units, places: int) -> Units:
 
 
 def _units_of(texts: pa.Array) -> tuple[Units, int]:
-    """Whole numbers of a unit, and its decimal place."""
+    """Return whole numbers of a unit, and its decimal place."""
     if not len(texts):
         return np.zeros(0, np.int64), 0
     if pc.all(pc.match_substring_regex(texts, _PLAIN)).as_py():

@@ -10,8 +10,8 @@ Array = npt.NDArray[Any]
 
 
 class GrowingArray:
-    """Room for at most half as many elements again as there are; each element is moved a constant
-    number of times, however it grows and is cut.
+    """An array with room for at most half as many elements again as there are; each element is
+    moved a constant number of times, however it grows and is cut.
     """
 
     def __init__(self, values: Array) -> None:

@@ -13,41 +13,41 @@ Ratio = tuple[int, int]
 
 
 def ratio(number: int | float | Fraction) -> Ratio:
-    """The very value of a number; of a float, of the double that it is."""
+    """Return the exact value of a number; of a float, that of the double."""
     return number.as_integer_ratio()
 
 
 def absolute(one: Ratio) -> Ratio:
-    """Without its sign."""
+    """Return the ratio without its sign."""
     return abs(one[0]), one[1]
 
 
 def plus(one: Ratio, other: Ratio) -> Ratio:
-    """Both together."""
+    """Return the sum."""
     if one[1] == other[1]:
         return one[0] + other[0], one[1]
     return one[0] * other[1] + other[0] * one[1], one[1] * other[1]
 
 
 def minus(one: Ratio, other: Ratio) -> Ratio:
-    """The first without the second."""
+    """Return the difference."""
     return plus(one, (-other[0], other[1]))
 
 
 def times(factor: float | Fraction, one: Ratio) -> Ratio:
-    """So many times one."""
+    """Return `factor` times the ratio."""
     numerator, denominator = factor.as_integer_ratio()
     return numerator * one[0], denominator * one[1]
 
 
 def is_at_most(one: Ratio, other: Ratio) -> bool:
-    """Whether the first is no larger than the second."""
+    """Return whether the first is no larger than the second."""
     return one[0] * other[1] <= other[0] * one[1]
 
 
 def quotient(one: Ratio, other: Ratio) -> float:
-    """The double nearest to the first divided by the second, which are not negative; infinity if
-    that is beyond all doubles.
+    """Return the double nearest to the first divided by the second, which are not negative;
+    infinity if that is beyond all doubles.
     """
     try:
         return one[0] * other[1] / (one[1] * other[0])
@@ -56,7 +56,7 @@ def quotient(one: Ratio, other: Ratio) -> float:
 
 
 def nearest(number: int | float | Fraction) -> float:
-    """The nearest double, the largest there is for what is beyond all."""
+    """Return the nearest double; the largest double for what is beyond all."""
     try:
         return float(number)
     except OverflowError:

@@ -52,7 +52,7 @@ _COMPARE: dict[type, Callable[[Any, Any], bool]] = {
 
 
 class NotComputableError(Exception):
-    """Raised where a part that decides the outcome cannot be computed."""
+    """An error of a part that decides the outcome and cannot be computed."""
 
 
 @lru_cache(maxsize=1_000)
@@ -61,15 +61,15 @@ def _tree(text: str) -> Tree:
 
 
 def holds(condition: str, fields: Mapping[str, Any]) -> bool:
-    """Whether a condition is true of the fields of an event.
+    """Return whether a condition is true of the fields of an event.
 
-    Raises NotComputableError where that cannot be told.
+    Raises NotComputableError where that cannot be computed.
     """
     return _value(_tree(condition), fields) is True
 
 
 def computed(expression: str, fields: Mapping[str, Any]) -> Value:
-    """The value of an expression over the fields of an event.
+    """Return the value of an expression over the fields of an event.
 
     Raises NotComputableError where it has none.
     """
@@ -116,7 +116,7 @@ def _value(tree: Tree, fields: Mapping[str, Any]) -> Value:
 
 
 def _strict(tree: Tree, fields: Mapping[str, Any]) -> Value:
-    """Of what is NULL where an operand is."""
+    """Return the value of an operator that is NULL where an operand is."""
     match tree:
         case exp.Substring():
             start, length = tree.args["start"], tree.args.get("length")
@@ -192,7 +192,7 @@ def _names(tree: Tree) -> Sequence[str]:
 
 
 def _present(tree: Tree, fields: Mapping[str, Any]) -> Any:
-    """A field's value whatever it is: it is only asked whether it is there."""
+    """Return a field's value whatever it is, as only its presence is tested."""
     inner = tree.unnest()
     is_field = isinstance(inner, exp.Column | exp.Dot)
     return _at(inner, fields) if is_field else _value(inner, fields)
@@ -233,7 +233,7 @@ def _not(truth: bool | None) -> bool | None:
 
 
 def _any(truths: Sequence[Any]) -> bool | None:
-    """Whether one is true, whatever the others are."""
+    """Return whether one is true, whatever the others are."""
     found: set[bool | None] = set()
     not_computable: NotComputableError | None = None
     for truth in truths:

@@ -32,7 +32,7 @@ class ReadRecords(NamedTuple):
 
 
 class EventReader:
-    """Reads records as one declaration has it."""
+    """A reader of records by one declaration."""
 
     def __init__(self, declaration: Declaration) -> None:
         self._declaration = declaration
@@ -51,7 +51,9 @@ class EventReader:
         return ReadRecords(events, slow.passed_over, timed, times)
 
     def _one_by_one(self, records: Records, rows: Int64s) -> ReadRecords:
-        """As `read`, of some rows; `timed` are those alone that are passed over."""
+        """Return the events of some rows, as `read` does; `timed` are only those that are passed
+        over.
+        """
         found: list[tuple[int, str, int, list[str | None]]] = []
         passed_over: list[int] = []
         timed: list[tuple[int, int]] = []
@@ -83,7 +85,7 @@ class EventReader:
 
 
 def _in_order(parts: list[Events]) -> Events:
-    """The events of all parts by row."""
+    """Return the events of all parts by row."""
     parts = [part for part in parts if len(part.rows)] or parts[:1]
     if len(parts) == 1:
         return parts[0]

@@ -25,7 +25,7 @@ _DEEPEST = 8
 
 
 class Sort(Enum):
-    """How a field is read; one may be read in several ways."""
+    """The sort of a field's reading; one field may be read in several ways."""
 
     KEY = "key"
     TIME = "time"
@@ -34,8 +34,10 @@ class Sort(Enum):
 
 
 class Shape(NamedTuple):
-    """`pattern` matches a whole record, with a named group for each field of `groups`; of those
-    that are not in it the records have nothing, or null. Groups of numbers are in `numbers`.
+    """The shape of records: `pattern` matches a whole record, with a named group for each field of
+    `groups`; fields that are not in it are missing or null in these records.
+
+    Groups of numbers are in `numbers`.
     """
 
     pattern: str
@@ -44,7 +46,7 @@ class Shape(NamedTuple):
 
 
 class _NotPlainError(Exception):
-    """Raised for a sample that a regular expression cannot read."""
+    """An error of a sample that a regular expression cannot read."""
 
 
 class _Object(list[tuple[str, object]]):
@@ -57,8 +59,8 @@ _decode = json.JSONDecoder(object_pairs_hook=_Object, parse_float=Decimal).decod
 def shape_of(
     sample: bytes, wanted: Mapping[Path, Collection[Sort]], time_format: str
 ) -> Shape | None:
-    """The shape of the records that are like this one, with the fields that are `wanted`; None if
-    it is none that a worker counts, or not plain.
+    """Return the shape of the records that are like this one, with the fields that are `wanted`;
+    None if a worker counts no such record, or it is not plain.
     """
     try:
         fields = _decode(sample.decode())
@@ -118,7 +120,9 @@ class _Shaping:
         return f'"(?P<{name}>{pattern})"'
 
     def _pattern(self, value: object, sorts: set[Sort]) -> str:
-        """A pattern of values of that sort, as far as all ways of reading them are sure."""
+        """Return a pattern of values of that sort, as far as all ways of reading them are
+        certain.
+        """
         kind = type(value)
         if sorts == {Sort.TIME}:
             pattern = TIME_PATTERNS.get((self._time_format, str if kind is str else int))
@@ -136,7 +140,7 @@ class _Shaping:
 
 
 def _unread(value: object) -> str:
-    """A pattern of what may stand in the place of a value that nobody reads."""
+    """Return a pattern of the possible values in place of one that is not read."""
     if not isinstance(value, list):
         return _SCALAR
     if any(isinstance(one, list) for one in value):

@@ -64,8 +64,8 @@ class RawRecord(NamedTuple):
 
 
 def read_event(declaration: Declaration, record: RawRecord) -> tuple[str, int, list[str | None]]:
-    """Key, time and the text of each of `declaration.columns`, None where the event lacks one of
-    its fields; a number keeps its digits.
+    """Return key, time and the text of each of `declaration.columns`, None where the event lacks
+    one of its fields; a number keeps its digits.
 
     Raises UnreadableError for a record without a key or a time, or with a field that is no number
     and no item.
@@ -91,7 +91,7 @@ def read_event(declaration: Declaration, record: RawRecord) -> tuple[str, int, l
 
 
 def time_of(declaration: Declaration, record: RawRecord) -> int | None:
-    """The time of a record that may be no event; None if it has none."""
+    """Return the time of a record that may be no event; None if it has none."""
     if record.value is None:
         return None
     if declaration.time_path is None:
@@ -103,7 +103,7 @@ def time_of(declaration: Declaration, record: RawRecord) -> int | None:
 
 
 def is_passed_over(declaration: Declaration, record: RawRecord) -> bool:
-    """Whether the declaration leaves a record out, whatever else is in it."""
+    """Return whether the declaration leaves a record out, whatever else is in it."""
     if record.value is None and declaration.tombstones == "pass-over":
         return True
     if not declaration.where:
@@ -173,7 +173,7 @@ def _key(value: object) -> str:
 
 
 def _time_ms(value: object, time_format: str) -> int:
-    """The millisecond, the earlier one of a time between two; of a sequence its number."""
+    """Return the millisecond, the earlier one of a time between two; of a sequence its number."""
     time_ms = _time(value, time_format)
     if abs(time_ms) > _LATEST_MS:
         raise UnreadableError
@@ -195,7 +195,9 @@ def _time(value: object, time_format: str) -> int:
 
 
 def _iso_ms(text: str, *, zoneless_is_utc: bool) -> int:
-    """Of ISO 8601 text; beyond microseconds it is read to the nearest one."""
+    """Return the milliseconds of an ISO 8601 text; beyond microseconds it is read to the nearest
+    one.
+    """
     parts = _FRACTION.fullmatch(text)
     try:
         whole, fraction, zone = parts.groups() if parts else (text, "0", "")
@@ -222,7 +224,7 @@ def _at(fields: object, path: Path) -> object:
 
 
 def _joined(texts: list[str | None]) -> str | None:
-    """A text that no other texts are joined to; None unless all are there."""
+    """Return texts as one that no other texts are joined to; None unless all are there."""
     if None in texts:
         return None
     return texts[0] if len(texts) == 1 else json.dumps(texts)
@@ -263,7 +265,7 @@ def _is_double(number: int | Decimal) -> bool:
 
 
 def _unicode(text: str) -> str:
-    """The text, unless bytes or escapes of it are no Unicode."""
+    """Return the text; raises UnreadableError if bytes or escapes of it are no Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

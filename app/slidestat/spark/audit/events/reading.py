@@ -26,8 +26,9 @@ _FOREVER = 2**62
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """Of some records how many there were of each outcome, and the bytes of their values; the first
-    offset with an event at the asked time or later, and the newest time of the first records.
+    """A tally of some records: how many there were of each outcome, and the bytes of their values;
+    the first offset with an event at the asked time or later, and the newest time of the first
+    records.
     """
 
     read: int = 0
@@ -41,8 +42,9 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 class Asked(NamedTuple):
-    """Questions about each partition: the outcomes of records beyond the offset `after`, the
-    newest time of those before the offset `first`, and where the events `since_ms` begin.
+    """The questions about each partition: the outcomes of records beyond the offset `after`, the
+    newest time of those before the offset `first`, and the offset at which the events since
+    `since_ms` begin.
     """
 
     after: Mapping[int, int]
@@ -51,8 +53,8 @@ class Asked(NamedTuple):
 
 
 def reading_columns(declarations: Sequence[Declaration]) -> str:
-    """The columns of `reader_of`: of which declaration a row is, by its number; a run of events of
-    a key in a partition, or a `Tally` in the column of that name.
+    """Return the columns of `reader_of`: the number of the declaration that a row is of; a run of
+    events of a key in a partition, or a `Tally` in the column of that name.
     """
     columns = run_columns(max(len(one.columns) for one in declarations))
     tallies = ", ".join(f"{name}: bigint" for name in Tally.__struct_fields__)
@@ -63,8 +65,8 @@ def reading_columns(declarations: Sequence[Declaration]) -> str:
 def reader_of(
     declarations: Sequence[Declaration], asked: Asked
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A task of `mapInArrow` over `RECORD_COLUMNS`. Cost: 0.5 microseconds and more a plain record,
-    eight others.
+    """Return a task of `mapInArrow` over `RECORD_COLUMNS`. Cost: 0.5 microseconds and more a plain
+    record, eight others.
     """
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -87,7 +89,7 @@ class _Reading:
         self._schema = _schema(run_columns(texts))
 
     def of(self, partition: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of some records of one partition."""
+        """Yield the rows of some records of one partition."""
         letters, offsets = batch.column("letter"), batch.column("offset").to_numpy()
         own = batch.filter(letters.is_null())
         records = Records(
@@ -175,7 +177,7 @@ class _Reading:
 
 
 def _streams(declaration: Declaration, keys: pa.Array) -> tuple[pa.Array, Bools]:
-    """The stream of a referee that each event is in, and which are in one."""
+    """Return the stream of a referee that each event is in, and which events are in one."""
     if declaration.answers_for_all:
         return pa.array([declaration.source] * len(keys), pa.string()), np.ones(len(keys), bool)
     is_in = pc.is_in(keys, pa.array(declaration.answers_for, pa.string()))

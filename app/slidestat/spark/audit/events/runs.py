@@ -26,13 +26,13 @@ class TextColumns(NamedTuple):
 
 
 def text_columns(number: int) -> TextColumns:
-    """The columns with the texts of one of `Declaration.columns`."""
+    """Return the columns with the texts of one of `Declaration.columns`."""
     return TextColumns(f"lengths_{number}", f"texts_{number}")
 
 
 def run_columns(texts: int) -> dict[str, str]:
-    """The columns of a run with so many columns of texts, with their types: `at` is the time of its
-    first event, a place is the offset of an event, or of a referee's its partition.
+    """Return the columns of a run with so many columns of texts, with their types: `at` is the time
+    of its first event, a place is the offset of an event, or of a referee's its partition.
     """
     bytes_of = [_TIMES, _PLACES, *(name for n in range(texts) for name in text_columns(n))]
     return {"event_key": "string", "at": "long", **dict.fromkeys(bytes_of, "binary")}
@@ -41,7 +41,7 @@ def run_columns(texts: int) -> dict[str, str]:
 def pack(
     keys: pa.Array, times: Int64s, places: Int64s, texts: Sequence[pa.Array]
 ) -> dict[str, pa.Array]:
-    """The columns of the runs of some events, each of one key.
+    """Return the columns of the runs of some events, each of one key.
 
     Cost: a sort.
     """
@@ -70,7 +70,7 @@ def pack(
 
 
 class Run(NamedTuple):
-    """Events of one key, those of each packed run in order of time."""
+    """A run of events of one key, those of each packed run in order of time."""
 
     times: Int64s
     places: Int64s
@@ -78,7 +78,7 @@ class Run(NamedTuple):
 
 
 def unpack(rows: pa.RecordBatch, texts: int) -> Run:
-    """The events of some rows of one key; a row may be no run, with nulls in its columns."""
+    """Return the events of some rows of one key; a row may be no run, with nulls in its columns."""
     columns = []
     for names in map(text_columns, range(texts)):
         lengths = np.frombuffer(_joined(rows.column(names.lengths)), np.int32)
@@ -90,7 +90,7 @@ def unpack(rows: pa.RecordBatch, texts: int) -> Run:
 
 
 def _cut(numbers: npt.NDArray[np.generic], edges: Int64s) -> pa.Array:
-    """The bytes of numbers, from each edge to the next."""
+    """Return the bytes of numbers, from each edge to the next."""
     return _binary(pa.py_buffer(np.ascontiguousarray(numbers)), edges * numbers.itemsize)
 
 
@@ -101,7 +101,7 @@ def _binary(data: pa.Buffer | None, offsets: npt.NDArray[np.integer]) -> pa.Arra
 
 
 def _joined(column: pa.Array) -> memoryview:
-    """The bytes of all rows; those of a null are none."""
+    """Return the bytes of all rows; a null has none."""
     _, offsets, data = column.cast(pa.binary()).buffers()
     if data is None or not len(column):
         return memoryview(b"")

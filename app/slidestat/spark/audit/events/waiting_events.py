@@ -7,7 +7,8 @@ from slidestat.spark.audit.events.runs import Run
 
 
 class WaitingEvents:
-    """Puts the events of runs in order: of time, and of places where times are the same.
+    """A queue that puts the events of runs in order: of time, and of places where times are the
+    same.
 
     It has those that lie behind the beginning of the last run: as many as the source is out of
     order, and those of one batch.

@@ -24,11 +24,11 @@ _SHARED_ROWS = 4_096
 
 
 class EmissionColumns:
-    """Makes rows of the emissions of one partition."""
+    """A maker of the rows of one partition's emissions."""
 
     def __init__(self, schema: pa.Schema, topic: str, partition: int, declaration: str) -> None:
-        """`schema` is that of a lake's rows of statistics; emissions are on `topic`, with the
-        header that says by which `declaration` they were computed.
+        """Create the columns; `schema` is that of a lake's rows of statistics; emissions are on
+        `topic`, with the header of the `declaration` by which they were computed.
         """
         self._schema = schema
         self._own = {
@@ -61,7 +61,7 @@ class EmissionColumns:
 
 
 class _Model:
-    """Has what the rows of one sort of emissions share."""
+    """A model of the rows of one sort of emissions, with all that they share."""
 
     def __init__(self, said: EmittedNumbers, schema: pa.Schema, own: Mapping[str, Any]) -> None:
         self._schema, self._model = schema, said.model

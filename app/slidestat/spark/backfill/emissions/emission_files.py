@@ -36,7 +36,7 @@ _GROUP_BYTES = 32 * 2**20
 
 @dataclass(frozen=True)
 class EmissionFolder:
-    """Where the tasks of a backfill write its emissions, and with which columns."""
+    """The folder to which the tasks of a backfill write its emissions, with their columns."""
 
     path: str
     schema: pa.Schema
@@ -63,7 +63,7 @@ def emission_folder(
 
 
 class EmissionFiles:
-    """Writes emissions, a file for each run of one date, into date=.../batch=0."""
+    """A writer of emissions, a file for each run of one date, into date=.../batch=0."""
 
     def __init__(self, folder: Path, columns: EmissionColumns) -> None:
         self._folder = folder
@@ -124,7 +124,7 @@ def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 def _bytes_of(rows: pa.RecordBatch) -> int:
-    """Roughly: the text of emissions is most of what is held."""
+    """Return roughly the bytes that are held: the text of emissions is most of them."""
     return 2 * int(rows["value"].nbytes)
 
 

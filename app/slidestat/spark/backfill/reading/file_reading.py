@@ -17,7 +17,7 @@ from slidestat.spark.backfill.reading.plain_events import PlainEvents, row_schem
 
 @dataclass(frozen=True)
 class FileReading:
-    """Reads the pieces of files that a task is given."""
+    """A reader of the pieces of files that a task is given."""
 
     topology: Topology
 

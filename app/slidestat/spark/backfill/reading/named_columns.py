@@ -39,7 +39,9 @@ class NamedColumns:
         *,
         are_texts: bool = False,
     ) -> "NamedColumns":
-        """Name those of a topology: a field's own name where none is `given` for it."""
+        """Return the names of a topology's columns: a field's own name where none is `given` for
+        it.
+        """
         fields = {path: field_text(path) for path in _paths(topology)}
         return cls(
             given.get(topology.key_name, topology.key_name),

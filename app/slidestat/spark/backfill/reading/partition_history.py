@@ -19,8 +19,8 @@ BATCH_RECORDS = 50_000
 
 
 class HistoryBatch(NamedTuple):
-    """Records of one partition, in order; and the events that they are, where no decoder is needed
-    to tell.
+    """A batch of records of one partition, in order; and the events that they are, where that is
+    known without a decoder.
     """
 
     records: RecordBatch
@@ -39,8 +39,10 @@ def _holds() -> None:
 
 @dataclass(frozen=True)
 class History:
-    """Rows of which tasks read records, those of a partition in one task. `verify`, called when all
-    was read, raises SlidestatError if it was not what it had been in the beginning.
+    """The rows from which tasks read records, those of a partition in one task.
+
+    `verify`, called when all was read, raises SlidestatError if the source has changed since the
+    beginning.
     """
 
     rows: DataFrame

@@ -81,7 +81,7 @@ def row_schema(topology: Topology) -> pa.Schema:
 
 
 class PlainEvents:
-    """Reads the rows of pieces."""
+    """A reader of the rows of pieces."""
 
     def __init__(self, topology: Topology, decoder: EventDecoder) -> None:
         self._decoder = decoder

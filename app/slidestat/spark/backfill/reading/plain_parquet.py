@@ -42,7 +42,7 @@ _MEANS_MORE = set("=*?[]{}\\")
 
 
 class FilePart(NamedTuple):
-    """Part `number` of `parts` of a file: so many of its row groups; `rank` is the file's."""
+    """Part `number` of `parts` of a file: a share of its row groups; `rank` is the file's."""
 
     path: str
     rank: int
@@ -52,8 +52,8 @@ class FilePart(NamedTuple):
 
 @dataclass(frozen=True)
 class PlainParquet:
-    """Reads columns of files as the rows of a topology's events; `numbers` and `items` name those
-    of its columns of either sort, and `types` are those that Spark sees in all of the files.
+    """A reader of columns of files as the rows of a topology's events; `numbers` and `items` name
+    those of its columns of either sort, and `types` are those that Spark sees in all of the files.
     """
 
     topology: Topology

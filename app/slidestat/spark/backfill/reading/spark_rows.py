@@ -75,7 +75,7 @@ def _by_place(
 
 
 def _in_format(ms: Column, time_format: str) -> Column:
-    """Milliseconds as a topology has them written."""
+    """Return milliseconds in a topology's time format."""
     if TIME_FORMATS[time_format].is_text:
         text = f.date_format(f.timestamp_millis(ms), "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
         return f.when(ms.between(EARLIEST_TIME_MS, LATEST_TIME_MS), text)
@@ -123,7 +123,7 @@ def _whole_milliseconds(whole: Column, unit: str) -> Column:
 
 
 def _floor_divided(whole: Column, by: int) -> Column:
-    """Whole numbers divided and rounded down: of what is a multiple, a double is near enough."""
+    """Return whole numbers divided and rounded down: of a multiple, a double is near enough."""
     return f.round(f.try_subtract(whole, f.pmod(whole, f.lit(by))) / by).cast("bigint")
 
 

@@ -20,7 +20,7 @@ from slidestat.spark.backfill.reading.partition_history import (
 
 @dataclass(frozen=True)
 class TopicReading:
-    """Reads the partitions of a topic that a task is given ranges of."""
+    """A reader of the partitions of a topic that a task is given ranges of."""
 
     bootstrap: str
     security: CarriedSecurity
