@@ -10,7 +10,7 @@ from slidestat.engine.publishing import Clock, Publication
 
 @dataclass(slots=True)
 class Effects:
-    """The outputs of a batch, beside the key states."""
+    """The outputs of a batch, in addition to the key states."""
 
     emissions: Sequence[OutputRecord] = NO_RECORDS
     dead_letters: list[Letter] = field(default_factory=list)

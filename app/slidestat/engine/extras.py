@@ -1,4 +1,4 @@
-"""Modules that need packages which not everybody has."""
+"""Modules that need optional packages."""
 
 from importlib import import_module
 from types import ModuleType
@@ -7,8 +7,8 @@ from slidestat.errors import SlidestatError
 
 
 def module_of_extra(name: str, what: str, extra: str) -> ModuleType:
-    """Import a module that needs the packages of an extra; raises SlidestatError without them,
-    which says that `what` takes them.
+    """Import a module that needs the packages of an extra; raises SlidestatError without them, with
+    the message that `what` needs them.
     """
     try:
         return import_module(name)

@@ -1,7 +1,7 @@
 """How large a key's state is: measured, by running the topology's synopses on made-up events.
 
-A bound on paper would tell the worst case; what a key costs depends on how many events it has in
-the span, so that is what is varied.
+A bound on paper would be for the worst case; the size for a key depends on how many events it has
+in the span, so that number is varied.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

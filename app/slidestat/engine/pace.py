@@ -1,4 +1,4 @@
-"""How much is done in one go, so that whoever does it is not held up for long."""
+"""The size of a slice of work, so that it does not block its thread for long."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from time import thread_time
 
 # A heartbeat, a question or an acknowledgement can wait for so long.
 _HOLD_S = 0.03
-# A slice that was slow by chance tells little.
+# A slice may be slow by chance.
 _GROWTH, _SHRINKAGE = 2, 4
 
 

@@ -5,21 +5,21 @@ function of the records' order alone, whatever the batches, the workers or the r
 
 1. records before the next expected offset are passed over (they were seen);
 2. unreadable ones are refused, late ones (behind the watermark) set aside, and what would outgrow
-   its key's windows is refused, all as letters; so is, once that is clear, what lies far ahead of
+   its key's windows is refused, all as letters; so is, once that is decided, what lies far ahead of
    the records around it (`event_clock.py`);
 3. the others wait, and are absorbed in order of (time, offset) when the watermark has reached them
-   and there is something to say: all of them in one go when a tick has passed, those of some keys
-   when it is their turn to be written, and all once they have become many;
+   and there is a reason: all of them at once when a tick has passed, those of some keys when it is
+   their turn to be written, and all once they have become many;
 4. a tick is emitted in the batch in which the watermark passes it, for the keys with events since
    the tick before, in order of (tick, key); synopses see exactly the events before the tick;
-5. a key whose last event has left the span is emitted once more, at the first tick that says so;
-   so is one that has been silent for `forget_after`; and the state of a key that no figure to come
-   tells of is deleted.
+5. a key whose last event has left the span is emitted once more, at the first tick after that; so
+   is one that has been silent for `forget_after`; and the state of a key is deleted once no later
+   figure depends on it.
 
 States become durable slot by slot (`unwritten.py`), so that after a crash some are far ahead of the
 checkpoint. What a key's state has absorbed already is not inserted again, and a tick that its
 watermark has passed is not emitted again: its emission was acknowledged before that state was
-written. Nor is what was emitted before the last flush: the checkpoint says up to where that was.
+written. Nor is what was emitted before the last flush: the checkpoint has that position.
 """
 
 from collections.abc import Iterable, Iterator
@@ -167,7 +167,7 @@ class PartitionProcessor:
 
     @property
     def unread_offset(self) -> int:
-        """The first offset that nobody has read yet: what lies before it leads to no letters."""
+        """The first offset that was never read: records before it lead to no letters."""
         return max(self.next_offset, self._durability.emitted.next_offset)
 
     @property
@@ -269,10 +269,10 @@ class PartitionProcessor:
         Where `more_follows` at once, ticks may be kept back, to be emitted with a later batch, or
         by `kept_back`, which must come before the next snapshot.
 
-        All events are read in the first step, so questions may be asked between any two. But
-        this processor must be thrown away if it does not come to the last one: no snapshot is
-        taken meanwhile. `decoded` are the columns of a batch's records, none of which was read
-        before, where they are known already.
+        All events are read in the first step, so queries may be answered between any two. But this
+        processor must be dropped if the last step is not reached: no snapshot is taken meanwhile.
+        `decoded` are the columns of a batch's records, none of which was read before, where they
+        are known already.
         """
         self._is_amid = True
         for part in self._earlier.parts(batch, decoded, self.next_offset):
@@ -349,8 +349,8 @@ class PartitionProcessor:
         )
 
     def lose(self, first_offset: int, next_offset: int) -> None:
-        """Go on at `next_offset`: the records from `first_offset` up to it are gone. Windows that
-        may lack them say so. No tick may be kept back.
+        """Continue at `next_offset`: the records from `first_offset` up to it are gone. Windows
+        that may lack them are marked. No tick may be kept back.
         """
         self._require_none_kept()
         self._intake.lose(first_offset, next_offset)

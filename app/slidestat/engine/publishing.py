@@ -1,4 +1,4 @@
-"""Publish for a referee: a partition's synopses at each tick, then how far it has come.
+"""Publish for a referee: a partition's synopses at each tick, then its clock.
 
 A party's synopsis of a tick has exactly the events before the tick. So a batch is absorbed tick by
 tick (`partition.py`), and what is published is the state between; how records were batched does not
@@ -7,8 +7,8 @@ acknowledged before any state that has passed the tick is written, as emissions 
 it is published again, with the same bytes.
 
 A partition that is idle, by the topology's rule, publishes provisionally what it would if nothing
-came before now: else a referee could not tell it from one whose worker is gone. That leaves no
-trace, as provisional emissions do not.
+came before now: else a referee could not distinguish it from one whose worker is gone. That leaves
+no trace, as provisional emissions do not.
 """
 
 from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 class Publication(NamedTuple):
-    """A party's synopsis of a stream's statistic, as it stood at a tick."""
+    """A party's synopsis of a stream's statistic, as it was at a tick."""
 
     tick: int
     source_offset: int
@@ -113,7 +113,7 @@ class Publisher:
         self._kept = list(zip(statistics, meanings, strict=True))
 
     def absorbing(self, events: Events) -> None:
-        """Note nothing: the states tell what they have."""
+        """Note nothing: the states have all that is published."""
 
     def ticks(self, events: Events, states: KeyStates, before: int, watermark: int) -> list[int]:
         """Return the ticks after `before` and up to `watermark` at which something may be

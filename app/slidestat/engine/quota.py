@@ -7,10 +7,10 @@ value is charged to it in steps, 2^16 of which are the largest value; what is le
 not charged, and never refused. Once the quota is used up, what would be charged is refused.
 
 It suffices: a window touches two stretches, so what was charged is at most 2 (2^16 + 1) of the
-largest values, and less than a step of each event is not. That comes to 2^17 of the largest after
-2^33 events of one key in one window. A norm holds 2^30 events of a key, those included that are
-older and cannot be told from the first ones of its window, up to 2^28 (composition.py): so each
-event of a topology with a norm is charged a 2^28th of the quota, and a window has 2^29.
+largest values, and less than a step of each event is not. That is 2^17 of the largest after 2^33
+events of one key in one window. A norm holds 2^30 events of a key, including older ones that cannot
+be distinguished from the first ones of its window, up to 2^28 (composition.py): so each event of a
+topology with a norm is charged a 2^28th of the quota, and a window has 2^29.
 
 It is a function of the records' order alone. Values are charged in order of their offsets, when
 they arrive, waiting or not. A state remembers, for each stretch, what was charged up to its own
@@ -40,8 +40,8 @@ STEPS = 1 << 16
 QUOTA = STEPS << 16
 """Steps of a stretch."""
 
-# Those that are used up must be known while their records may be read again: what is read between
-# two flushes does not come to so many of a key.
+# Those that are used up must be known while their records may be read again: between two flushes a
+# key does not use up so many.
 _KEPT_STRETCHES = 64
 
 _Used = dict[int, tuple[int, int]]
@@ -50,7 +50,7 @@ _NOTHING = (0, -1)
 
 class Judgement(NamedTuple):
     """The rows of the new events that are refused, int64[r] rising, and what keys have used of
-    their quotas, as it is stored; keys that are not there have used what their states say.
+    their quotas, as it is stored; keys that are not there have used what is in their states.
     """
 
     refused: Int64s

@@ -1,4 +1,4 @@
-"""The keys of a partition, for whoever asks about them."""
+"""The keys of a partition, for queries."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -84,7 +84,7 @@ class PartitionView:
         state = self.unabsorbed.state(key)
         if state is None or stored is None:
             return state
-        # Alerts go on at ticks alone: they stand as at the key's last emission.
+        # Alerts change only at ticks: they are as at the key's last emission.
         return state._replace(alerts=stored.alerts)
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:

@@ -1,9 +1,10 @@
-"""The alerts of a partition: how each stands for a key, emission by emission, and what is told.
+"""The alerts of a partition: the state of each for a key, emission by emission, and the changes
+that are emitted.
 
-A key's alerts go on at its emissions alone, in their order, from what its state has of them; so
-they follow from the order of the records, as the emissions do. A condition that holds waits until
-it has held `for` emissions in a row, then the alert fires; it is resolved by its resolution, or
-when the key is forgotten: at that emission no alert begins.
+A key's alerts change only at its emissions, in their order, starting from what its state has of
+them; so they follow from the order of the records, as the emissions do. A condition that holds
+waits until it has held `for` emissions in a row, then the alert fires; it is resolved by its
+resolution, or when the key is forgotten: at that emission no alert begins.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -35,8 +36,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Changed(NamedTuple):
-    """A key of which alerts stand otherwise than before: by its emissions up to `tick`, the first
-    of which that changed anything came of the record at `first_offset`.
+    """A key whose alerts have changed: by its emissions up to `tick`; the first one that changed
+    anything was caused by the record at `first_offset`.
     """
 
     key: str
@@ -101,9 +102,9 @@ class Alerting:
         forgotten: Container[Place],
         loss: Loss | None,
     ) -> tuple[list[Changed], list[tuple[Place, AlertRecord]]]:
-        """Go on by emissions, of which `answered` has the figures: the keys whose alerts stand
-        otherwise now, and the records of what has changed, each with its place. `standings` are
-        those of the keys before; at `forgotten` places a key ends.
+        """Follow emissions, whose figures `answered` has, and return the keys whose alerts have
+        changed, and the records of the changes, each with its place. `standings` are those of the
+        keys before; at `forgotten` places a key ends.
         """
         if not len(emitted.groups):
             return [], []
@@ -183,7 +184,7 @@ class Alerting:
 def _go_on(
     standings: dict[bytes, Standing], rule: Rule, judged: Judged, row: int, tick: int, is_end: bool
 ) -> _Change | None:
-    """Take an alert of a key on by an emission; the change, if it is one to tell."""
+    """Apply an emission to an alert of a key; return the change, if it is to be emitted."""
     before = standings.get(rule.id)
     if before is not None and before.is_firing:
         if not (is_end or judged.resolves[row]):

@@ -1,10 +1,11 @@
-"""Conditions over figures of which bounds are known: what holds of the estimates, and what is sure.
+"""Conditions over figures of which bounds are known: what holds for the estimates, and what is
+certain.
 
-A number is an estimate in [lower, upper], or NULL; the exact one lies in there. So it is known of a
-comparison which of true, false and NULL it may come to, and that carries over to and, or and not.
-Figures are taken as if each could be anywhere in its bounds, whatever the others are: what may come
-to true alone is certain. Computed bounds are rounded outwards unless they are exact. A division by
-zero gives NULL, here as in DuckDB.
+A number is an estimate in [lower, upper], or NULL; the exact one lies in there. So it is known
+which of true, false and NULL a comparison may be, and from that the same of and, or and not.
+Figures are taken as if each could be anywhere in its bounds, whatever the others are: a condition
+that can only be true is certain. Computed bounds are rounded outwards unless they are exact. A
+division by zero gives NULL, here as in DuckDB.
 """
 
 from collections.abc import Mapping, Sequence

@@ -32,7 +32,7 @@ class Judged:
 
 
 class Rule:
-    """An alert over the figures of an emission, which stand at `columns` of a table."""
+    """An alert over the figures of an emission, which are in `columns` of a table."""
 
     def __init__(self, alert: Alert, columns: dict[str, int], models: Sequence[Figure]) -> None:
         self.name = alert.name

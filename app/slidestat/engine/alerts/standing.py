@@ -1,4 +1,4 @@
-"""How the alerts of a key stand, and their bytes in the key's state.
+"""The state of a key's alerts, and its bytes in the key's state.
 
     version u8, then of each alert that waits or fires, in order of id, little-endian
     id 8 bytes     of its name
@@ -7,7 +7,7 @@
     since i64      the window end of the first of these; of one that fires, at which it began to
 
 An alert that neither waits nor fires has no entry, and a key without entries no bytes. Entries of
-alerts that are declared no more are dropped when the bytes are next written.
+alerts that are no longer declared are dropped when the bytes are next written.
 """
 
 import hashlib

@@ -1,15 +1,15 @@
-"""The checkpoint from which a partition goes on after a restart as if nothing had happened.
+"""The checkpoint from which a partition continues after a restart as if nothing had happened.
 
 Whether a record is late, and at which record the watermark passed a tick, must not depend on where
-a crash fell. So beside the key states the table keeps, for each partition, its clock at the
-position from which it goes on. It is written after the states and records of all that lies before
+a crash fell. So in addition to the key states the table keeps, for each partition, its clock at the
+position from which it continues. It is written after the states and records of all that lies before
 that position: when reading starts further back, because the commit that should have followed did
 not happen, what lies between is settled and is passed over.
 
-An offset is one of a topic, which its id tells from another of the same name. Ids, lost records and
-what decides how the clock goes on came with version 2, what the topology passed over and statistics
-left out with version 3, the places of statistics that were added later with version 4, each of
-which is written where there is such; all are read for ever.
+An offset belongs to a topic, which is identified by its id, as another may have the same name. Ids,
+lost records and the clock's recent times came with version 2, what the topology passed over and
+statistics left out with version 3, the places of statistics that were added later with version 4,
+each of which is written where there is such; all are read for ever.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _OF_STATISTICS = ("statistics", "computed")
 # Of a meaning: the states in which one window alone is kept, the whole span.
 ONE_WINDOW = "one window"
 
-# Stands in for a topology's meaning while a replay sets its states back.
+# In place of a topology's meaning while a replay resets its states.
 BEING_RESET = {"reset": "under way"}
 
 
@@ -99,8 +99,9 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     """A partition just before the record at `next_offset`.
 
     Every record before it is settled: in its key's state, a dead letter, late, or lost. `max_time`
-    is how far event time had come; `topic_id` is that of the source, "" where it is not known;
-    `loss` the newest that windows may lack; `recent` decides how the clock goes on.
+    is the event time reached by then; `topic_id` is that of the source, "" where it is not known;
+    `loss` the newest that windows may lack; `recent` are the recent times of the clock, from which
+    it continues.
     """
 
     next_offset: int
@@ -252,7 +253,7 @@ def decode_checkpoint(
         )
     for field, now in {**_MEANT_IF_NOT_SAID, **meaning}.items():
         if field == ONE_WINDOW:
-            continue  # States of all windows go on as those of one.
+            continue  # States of all windows continue as those of one.
         before = before_all.get(field)
         if before != now and not (statistics_change and field in _OF_STATISTICS):
             raise SlidestatError(

@@ -46,16 +46,18 @@ class Durability:
         self.checkpoint = decode_checkpoint(
             stored, topology.state_meaning, statistics_change=kept.is_changed
         )
-        # Whether what was emitted was so by the same alerts: others have told nothing of it.
+        # Whether the same alerts were declared when the last ticks were emitted: new ones have not
+        # judged those.
         before = {} if stored is None else stored_meaning(stored)
         self.has_same_alerts = before.get(ALERTS_LABEL) == self._label.get(ALERTS_LABEL)
-        # By which alerts all that was emitted is judged: as stored, until it is judged anew.
+        # The alerts that have judged all that was emitted: the stored ones, until the new ones
+        # have.
         self._judged_by = self._label
         if not self.has_same_alerts:
             others = {name: text for name, text in self._label.items() if name != ALERTS_LABEL}
             known = {ALERTS_LABEL: before[ALERTS_LABEL]} if ALERTS_LABEL in before else {}
             self._judged_by = {**others, **known}
-        # Stored at once: until it is, the topic could be made anew unnoticed.
+        # Stored at once: until then, the topic could be deleted and created again unnoticed.
         self._claims_source = self.is_stored and claims(self.checkpoint, topic_id)
         self.checkpoint = of_topic(self.checkpoint, topic_id)
         # Up to where everything that was emitted, or sent as a letter, is acknowledged or about to

@@ -70,7 +70,7 @@ def kept_statistics(
     newest, next_offset = emitted.max_time, emitted.next_offset
     for _, state in store.scan():
         clock = read_clock(state)
-        # States may be written that no checkpoint tells of yet.
+        # States may be written for which there is no checkpoint yet.
         newest, next_offset = max(newest, clock.watermark), max(next_offset, clock.offset + 1)
         if not had_slots and number_of_synopses(state) != len(slots):
             raise SlidestatError(
@@ -102,7 +102,7 @@ def _require_changeable(topology: Topology) -> None:
 
 def _require_other_alerts(topology: Topology, stored: Collection[str], had_alerts: bool) -> None:
     """Refuse alerts on what is added, where there were alerts before: one that fires could be of a
-    statistic that is replaced, and would never be told as resolved.
+    statistic that is replaced, and would never be resolved.
     """
     pairs = zip(topology.statistics, topology.labels, topology.runners, strict=True)
     added = [(statistic, label) for statistic, label, it in pairs if it.meaning not in stored]

@@ -3,7 +3,7 @@
 With a lateness, records wait in a buffer for the watermark, and reading after a restart must begin
 at the oldest of them. Watermark and counters must then be known as they were at that record, not at
 the end of the newest batch: the ledger keeps them, record by record, from the last checkpoint on.
-Whoever watches is told of all that was read, up to the newest record.
+Status and metrics are of all that was read, up to the newest record.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
 """Which windows may lack records that were gone before they were read.
 
-Nothing is known of such records but that they stood between the last record that was read, and the
+All that is known of such records is that they were between the last record that was read, and the
 first one that is there again. An event among them that would have been counted has a time of
 
     first   the watermark before them: an older event would have been late;
@@ -12,9 +12,8 @@ For a record is refused whose event lies more than `ahead` after its timestamp, 
 not run back by more than the lateness: never, where brokers give them; where producers do, as far
 as the declared lateness is right. Without a usable timestamp: a single event that lies further
 ahead of steady ones is refused (`event_clock.py`), and most of several would have made the first
-one behind them late. Late
-records tell nothing: they may be old ones that were sent again. Until one on time comes, `last` is
-not known, and every window that ends behind `first` may lack them.
+one behind them late. Late records do not count: they may be old ones that were sent again. Until
+one on time comes, `last` is not known, and every window that ends behind `first` may lack them.
 
 So the window [end - n, end) may lack them if end > first and end - n <= last. A window of a key's
 last events, and a total since its first, may reach back over any time: from then on it always may.

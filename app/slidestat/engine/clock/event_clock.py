@@ -1,4 +1,4 @@
-"""The clock of a partition: how far event time has come, which no single event can say.
+"""The clock of a partition: the event time reached, which no single event can determine.
 
 The watermark is this clock less the lateness. A clock that followed the largest time would be moved
 by one event of a wrong clock, and all that follow would be late until the others catch up. So:
@@ -112,8 +112,8 @@ class EventClock:
 
 
 class _State:
-    """The clock and what decides how it goes on. The last `count` readable records and their steps
-    of the front stand in rings, of which the record after `at` of them all comes next.
+    """The clock and the recent times from which it continues. The last `count` readable records and
+    their steps of the front are in ring buffers; the next record goes to the place `at`.
     """
 
     def __init__(self) -> None:
@@ -252,7 +252,7 @@ def _step(steps: Int64s, count: int, least_step: int) -> int:
 
 @borrowing_kernel
 def _replace(ranked: Int64s, count: int, old: int, new: int) -> None:
-    """Put `new` in the place of `old` among rising numbers, which go on rising."""
+    """Replace `old` by `new` among rising numbers, which stay sorted."""
     place = 0  # In a stream in order the oldest is the least.
     while ranked[place] != old:
         place += 1

@@ -26,5 +26,5 @@ class GivenClock(EventClock):
         return Reading(self._given, ())
 
     def settle(self, next_offset: int) -> Recent:  # noqa: ARG002
-        """Return nothing to go on from: it goes on with what it is given."""
+        """Return no recent times: the clock continues with those that it is given."""
         return Recent()

@@ -48,7 +48,7 @@ def refuse_future(columns: EventColumns, timestamps: npt.ArrayLike, ahead: int) 
     """Refuse the events whose time lies more than `ahead` ms after their record's timestamp; what
     is passed over has no time there.
 
-    `timestamps` are those of all records of the batch; one that is not positive says nothing.
+    `timestamps` are those of all records of the batch; one that is not positive is ignored.
     """
     stamps = np.asarray(timestamps, np.int64)
     by, wrong = _ahead(columns.times, stamps[columns.rows], ahead)

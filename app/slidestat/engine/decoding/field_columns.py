@@ -22,7 +22,7 @@ Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 @dataclass(frozen=True, slots=True)
 class FieldColumns:
-    """The fields of the readable records, which stand at `rows` int64[m], rising: `keys` m texts,
+    """The fields of the readable records, whose rows are `rows` int64[m], rising: `keys` m texts,
     numbered, and `times` int64[m] milliseconds, None where the records' own are asked for;
     `numbers` float64[m] and `items` m texts for each of the topology's columns, NaN and null where
     a record lacks the field; how the topology's conditions `judged` them, None if it has none; and
@@ -94,7 +94,7 @@ def interleaved(first: FieldColumns, second: FieldColumns) -> FieldColumns:
 
 
 def placed_at(rows: Int64s, columns: FieldColumns) -> FieldColumns:
-    """Say of what was read that its records are at these rows."""
+    """Return columns that were read, with these rows for their records."""
     return replace(
         columns,
         rows=rows[columns.rows],
@@ -115,7 +115,9 @@ def _both(first: Judged, second: Judged, both: Interleaving) -> Judged:
 def _placed(
     first: Mapping[int, Why], second: Mapping[int, Why], order: Int64s, shift: int
 ) -> dict[int, Why]:
-    """Say of places of both, the second's behind `shift` of the first, in that order."""
+    """Return values by place of both, in that order: the places of the second come after `shift` of
+    the first.
+    """
     if not first and not second:
         return {}
     place_of = np.argsort(order).tolist()

@@ -45,8 +45,8 @@ _ANY_LENGTH = (0, 2**63 - 1)
 @dataclass
 class Sought:
     """A field that is looked for: the sorts of values that are plain for it, whether it must be
-    there, and what is read of it: a double or an int64 within its limits, or what stands there,
-    which has so many `characters` if it is a text.
+    there, and what is read of it: a double or an int64 within its limits, or its raw text, which
+    has so many `characters` if it is a string.
     """
 
     takes: int = _ANY
@@ -103,7 +103,7 @@ def _sought(topology: Topology) -> dict[FieldPath, Sought]:
         found[key] = Sought(TEXT | WHOLE, is_required=True, characters=length)
     for column in (c for c in topology.columns.items if c.path not in computed):
         field = found.setdefault(column.path, Sought(characters=(0, MAX_ITEM_LENGTH)))
-        field.takes &= ~DECIMAL  # It is written anew: 1e2 is the item 100.0.
+        field.takes &= ~DECIMAL  # It is formatted again: 1e2 is the item 100.0.
     for place, column in enumerate(topology.columns.numbers):
         if column.path in computed:
             continue
@@ -121,7 +121,7 @@ def _sought(topology: Topology) -> dict[FieldPath, Sought]:
         if field.is_required:
             field.takes &= ~NOTHING
         if not field.has_double:
-            # Nobody looks whether it is too large.
+            # Whether it is too large is not checked.
             field.takes &= ~DECIMAL
     return found
 

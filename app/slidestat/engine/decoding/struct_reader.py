@@ -172,7 +172,7 @@ class StructReader:
         remaining = iter(records)
         while True:
             try:
-                # What comes before a bad record stays in the list, and reading goes on behind it.
+                # Events before a bad record stay in the list, and reading continues after it.
                 events.extend(map(self._decode, remaining))  # type: ignore[arg-type]  # or None
                 return events, refusals
             except (msgspec.DecodeError, TypeError, UnicodeError, RecursionError) as error:
@@ -188,7 +188,7 @@ class StructReader:
         path = _PATH.search(text)
         field = path["field"] if path else ""
         detail = text[: path.start()] if path else text
-        detail = detail.replace(" | null`", "`")  # What may be lacked is told elsewhere.
+        detail = detail.replace(" | null`", "`")  # Missing fields are handled elsewhere.
         if field:
             detail = f"{field}: {detail}"
         return Refusal(row, self._reason(field, detail), detail)

@@ -28,7 +28,7 @@ class AddedFigures:
         counted.
         """
         self._starts = starts
-        # Once in an emission: it tells of the span, or of all events.
+        # Once in an emission: it is of the span, or of all events.
         span = topology.span_length
         self._spans = {
             label: span.length

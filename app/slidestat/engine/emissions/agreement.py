@@ -58,14 +58,14 @@ class _Place:
 
 @dataclass
 class _FiguresOfValues:
-    """The figures of the same values that say something of each other."""
+    """The figures of the same values that bound each other."""
 
     minima: list[_Place] = field(default_factory=list)
     maxima: list[_Place] = field(default_factory=list)
     between: list[_Place] = field(default_factory=list)
 
     def add(self, place: _Place) -> None:
-        """Take in a statistic, if it says anything of others."""
+        """Take in a statistic, if it bounds others."""
         match place.statistic:
             case Minimum():
                 self.minima.append(place)

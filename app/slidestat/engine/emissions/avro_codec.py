@@ -25,7 +25,7 @@ _NOT_FOUND = 404
 # The default strategy would ask the registry about each subject's topic.
 _NAMING: dict[str, Any] = {"subject.name.strategy.type": "TOPIC"}
 
-# What fastavro and Confluent's deserializer raise for bytes that are not what their schema says.
+# The errors of fastavro and Confluent's deserializer for bytes that do not fit their schema.
 _GARBAGE = (
     SerializationError,
     SchemaResolutionError,

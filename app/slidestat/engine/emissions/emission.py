@@ -36,7 +36,7 @@ Int64s = npt.NDArray[np.int64]
 
 # What comes after a figure's three numbers.
 _Tail = tuple[Any, ...]
-# Where the item stands in it.
+# The place of the item in it.
 _ITEM = 3
 # Of final and provisional emissions, without losses and with the newest ones.
 _MOST_TEXTS = 8
@@ -57,7 +57,7 @@ class FigureTable:
         counted: they need not agree with figures of other events.
         """
         self._numbers = _Numbers(np.array(windows, np.float64))
-        # In the order of the statistics: which of the numbers, or the lists that stand there.
+        # In the order of the statistics: a slice of the numbers, or the lists.
         self._parts: list[slice | _Lists] = []
         statistics = zip(topology.statistics, topology.labels, topology.runners, strict=True)
         for statistic, label, runner in statistics:
@@ -122,7 +122,7 @@ class _Numbers:
         tails: Sequence[Sequence[_Tail]],
     ) -> slice:
         """Take in a statistic of these `values`, with the tails of its figures in each window;
-        return where they stand among all figures.
+        return their place among all figures.
         """
         start = len(self._templates)
         self._statistics.append((statistic, runner))

@@ -65,6 +65,6 @@ class JsonCodec(OneRecord):
 
 
 class JsonWithNumbers(JsonCodec):
-    """The same, for those who want the numbers of emissions beside their text: where all emissions
-    have the same figures, they are in `OutputRecords.said`.
+    """The same codec, which keeps the numbers of emissions in addition to their text: where all
+    emissions have the same figures, they are in `OutputRecords.said`.
     """

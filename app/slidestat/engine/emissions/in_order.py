@@ -10,7 +10,7 @@ from slidestat.engine.keys.key_timers import Place
 # What a source gives in one go, and a place before which none of its others lies.
 Given = tuple[PlacedAnswers, Place]
 
-# Emissions that are given in one go: whoever sends them is not held up for long.
+# Emissions that are yielded in one batch: small enough not to block their sender for long.
 _AT_ONCE = 5_000
 _FIRST: Place = (-(2**63), "")
 LAST: Place = (2**63 - 1, "")

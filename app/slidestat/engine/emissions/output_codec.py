@@ -1,7 +1,7 @@
 """Emissions as the bytes of a record's value: JSON, or Avro with a schema registry.
 
 Avro comes in the framing that every consumer of a registry knows: a zero byte, the schema's number,
-the fields. No JSON begins with a zero byte, so a reader tells the two apart by the first byte.
+the fields. No JSON begins with a zero byte, so a reader distinguishes the two by the first byte.
 """
 
 from collections.abc import Callable, Sequence

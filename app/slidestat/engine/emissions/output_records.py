@@ -41,8 +41,9 @@ class EmittedNumbers(NamedTuple):
 
 
 class OutputRecords(Sequence[OutputRecord]):
-    """n records: `keys` and `values` n byte strings, `ends` int64[n]. Python objects are made of
-    what is asked for alone. `said` is what they say, part by part, where it was to be kept.
+    """The columns of n records: `keys` and `values` n byte strings, `ends` int64[n]. Python objects
+    are made only of the records that are asked for. `said` has their numbers, part by part, where
+    they are kept.
     """
 
     __slots__ = ("ends", "keys", "said", "values")

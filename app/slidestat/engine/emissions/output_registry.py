@@ -14,7 +14,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from slidestat.engine.schema_registry import registry_client, registry_trouble
 from slidestat.errors import SlidestatError
 
-# Two retries of at most half a second each: whoever waits for a registry that is away is told soon.
+# Two retries of at most half a second each: the error of a registry that is away comes soon.
 _PATIENCE = {"timeout": 5.0, "max.retries": 2, "retries.max.wait.ms": 500}
 
 
@@ -36,7 +36,7 @@ class OutputRegistry:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Say what is wrong with the registry, should it be asked."""
+        """Raise errors of requests to the registry as SlidestatError."""
         try:
             yield
         except (httpx2.HTTPError, httpx2.InvalidURL, SchemaRegistryError) as error:

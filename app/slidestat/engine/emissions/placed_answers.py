@@ -1,5 +1,6 @@
-"""The figures of emissions, and changes of alerts, each with its place in the order of what a
-partition says. They become text once their turn has come: a text takes five times as much memory.
+"""The figures of emissions, and changes of alerts, each with its place in the order of a
+partition's output. They are formatted as text only when they are due: a text takes five times as
+much memory.
 """
 
 from bisect import bisect_left

@@ -41,7 +41,7 @@ class PlacedEmissions:
         emitted: int,
     ) -> PlacedAnswers:
         """Return the answer to each query in order, but for ticks up to `emitted`, which were
-        emitted before; `groups` says of which key each query is.
+        emitted before; `groups` has the key of each query.
         """
         shown = ticks > emitted
         names, ranks = ranked(keys)
@@ -60,7 +60,7 @@ class PlacedEmissions:
         )
 
     def writer(self, loss: Loss | None) -> Callable[[PlacedAnswers], OutputRecords]:
-        """Return what writes answers as records; those whose windows may lack what `loss` tells of
-        say so.
+        """Return a function that writes answers as records; those whose windows may lack records of
+        `loss` are marked.
         """
         return partial(self._encoder.encode, provisional=self._provisional, loss=loss)

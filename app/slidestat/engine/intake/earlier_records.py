@@ -90,7 +90,7 @@ class EarlierRecords:
             return Part(batch, None)
         read = before.decoder.decode(batch.values, batch.keys, batch.timestamps)
         now = self._decoder.decode(batch.values, batch.keys, batch.timestamps)
-        # Where each event stands among those that can be read now.
+        # The place of each event among those that can be read now.
         places = np.searchsorted(now.rows, read.rows)
         places[places == len(now.rows)] = 0
         is_there = now.rows[places] == read.rows if len(now.rows) else np.zeros(len(places), bool)

@@ -152,8 +152,8 @@ class Intake:
         return taken
 
     def lose(self, first_offset: int, next_offset: int) -> None:
-        """Go on at `next_offset`: the records from `first_offset` up to it are gone. Windows that
-        may lack them say so.
+        """Continue at `next_offset`: the records from `first_offset` up to it are gone. Windows
+        that may lack them are marked.
         """
         records = next_offset - first_offset
         first = max(self.watermark, self._times.earliest)

@@ -177,8 +177,8 @@ class HeldKeys:
         self._closed_at[numbers] = _NOT_CLOSED
 
     def delete_closed(self, durable_offset: int, most: int) -> None:
-        """Delete the states of closed keys that a restarted worker would not come upon again: one
-        that was deleted and had to absorb its last events anew would make another state of them.
+        """Delete the states of closed keys whose events a restarted worker would not read again: a
+        deleted state that had to absorb its last events again would become another one.
         """
         settled = np.flatnonzero(self._closed_at < durable_offset)[:most]
         self._closed_at[settled] = _NOT_CLOSED

@@ -77,7 +77,9 @@ class KeyNumbers:
         return number
 
     def unused(self, is_used: npt.NDArray[np.bool_]) -> Int64s:
-        """Return the numbers that are given and not used; bool[capacity] says which are."""
+        """Return the numbers that are given and not used; bool[capacity] are those that are
+        used.
+        """
         is_given = np.ones(self.capacity, bool)
         is_given[self._free] = False
         return np.flatnonzero(is_given & ~is_used[: self.capacity])

@@ -1,10 +1,10 @@
 """A batch's events and queries, cut into runs: stretches of a key's events that share a state.
 
-A key whose newest event is a span or more older than the next one starts anew: no window that has
-the next one reaches back to it. So does, where figures tell of more than a span of time, one whose
-newest event is `forget_after` older. So what a state holds follows from the events alone, and the
-state of a key that has been silent for so long may be deleted at any time without a trace. The
-queries before the next event still go to the old state.
+A key whose newest event is a span or more older than the next one starts again from nothing: no
+window that has the next one reaches back to it. Where figures cover more than a span of time, so
+does one whose newest event is `forget_after` older. So what a state holds follows from the events
+alone, and the state of a key that has been silent for so long may be deleted at any time without a
+trace. The queries before the next event still go to the old state.
 """
 
 from bisect import bisect_left
@@ -22,7 +22,7 @@ Int64s = npt.NDArray[np.int64]
 class KeyRuns:
     """R runs of G keys, each key's in order. `starts` int64[R + 1] is where each begins among the
     events; `run_of` int64[Q] the run of each query; `first` and `last` int64[G] those of each key.
-    The first run of a key goes on with its stored state, the others start from nothing.
+    The first run of a key continues its stored state, the others start from nothing.
     """
 
     starts: Int64s
@@ -32,7 +32,7 @@ class KeyRuns:
 
     def numbers_before(self, numbers: Int64s, starts: Int64s) -> Int64s:
         """Return int64[R]: the offset from the place of a run's event to its number. The first run
-        of a key goes on from `numbers` int64[G], the others from 0; keys begin at `starts`.
+        of a key continues from `numbers` int64[G], the others from 0; keys begin at `starts`.
         """
         before = -self.starts[:-1]
         before[self.first] = numbers - starts[:-1]
@@ -47,7 +47,7 @@ def cut(
     query_groups: Int64s,
     query_times: Int64s,
 ) -> KeyRuns:
-    """Cut the events of `keys` keys where `gaps` says that an event starts anew.
+    """Cut the events of `keys` keys before the events where `gaps` is true.
 
     `groups`, `gaps` and `times` are those of the events, by key and time; queries likewise. A query
     belongs to the run of the last event before it.

@@ -18,7 +18,7 @@ IDENTITY_BYTES = 8
 _DIGEST_BYTES = 16
 
 Identity = bytes
-"""What tells a key from all others: 8 bytes of its hash, other ones than those of its order."""
+"""The identity of a key: 8 bytes of its hash, other ones than those of its order."""
 
 
 class _Hash(NamedTuple):
@@ -92,7 +92,7 @@ class KeySample:
 
 
 def identity(key: str) -> Identity:
-    """Return a hash that tells a key from all others, the same in every process."""
+    """Return a hash that identifies a key, the same in every process."""
     return _digest(key)[-IDENTITY_BYTES:]
 
 

@@ -26,7 +26,7 @@ class KeyTimers:
 
     def __init__(self) -> None:
         self._tick_of = np.empty(0, np.int64)
-        # Numbers may stand here at a tick that is no longer theirs: they are passed over.
+        # Numbers may be listed here at a tick that is no longer theirs: they are skipped.
         self._numbers_at: dict[int, list[Int64s]] = {}
         self._ticks: list[int] = []
 
@@ -94,7 +94,7 @@ class KeyTimers:
         if not self._ticks or self._ticks[0] != tick:
             return _NONE
         heappop(self._ticks)
-        # One that was due here, then earlier, and is again, stands here twice.
+        # One that was due here, then earlier, and is again, is listed twice.
         at_tick = np.unique(np.concatenate(self._numbers_at.pop(tick)))
         due: Int64s = at_tick[self._tick_of[at_tick] == tick]
         self._tick_of[due] = NOT_DUE

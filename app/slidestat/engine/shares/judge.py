@@ -113,7 +113,7 @@ class Judge:
 
     def rest(self) -> Judged:
         """Return what was not decided until the end, which counts; the last record, with the clock
-        after it, stands for one that has passed a tick. At least one record must have been read.
+        after it, is taken as one that has passed a tick. At least one record must have been read.
         """
         events = self._waiting.take(_LAST_TIME)
         clocks = [self._clock_at[offset] for offset in events.offsets.tolist()]

@@ -46,7 +46,7 @@ class SharedRecords:
 
 
 class KeyShare:
-    """An engine for a share of a partition's keys; `processor` tells and keeps the rest."""
+    """An engine for a share of a partition's keys; `processor` has all else."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class KeyShare:
             offsets,
             keys=[None] * count,
             values=[None] * count,
-            timestamps=[0] * count,  # Judged already: they say nothing.
+            timestamps=[0] * count,  # Judged already: they lead to no letters.
             start_offset=int(offsets[0]),
         )
         rows = (np.cumsum(is_new) - 1)[records.rows]

@@ -9,7 +9,7 @@
 
 Version 2 has one more length and behind the synopses what the key has used of its quota (quota.py).
 It is written where there is such; version 1, for most keys, where there is none. Version 3 has two
-more, of the quota and behind that of how the key's alerts stand (alerts/standing.py); it is written
+more, of the quota and after it of the state of the key's alerts (alerts/standing.py); it is written
 where an alert waits or fires. All are read.
 
 A redelivered record is one at or before `offset` whose time is not above `watermark`: it is in the
@@ -138,7 +138,7 @@ def read_clocks(states: Sequence[bytes]) -> npt.NDArray[np.int64]:
     rows = heads.reshape(-1, _HEAD.size)
     is_state = (rows[:, :2] == list(_MAGIC)).all(axis=1) & (rows[:, 2] <= _WITH_ALERTS)
     for row in np.flatnonzero(~is_state).tolist():
-        _read_head(states[row])  # It says what is wrong.
+        _read_head(states[row])  # It raises the error.
     first, end = _HEAD.size - 4 * 8, _HEAD.size - 8
     return np.ascontiguousarray(rows[:, first:end]).view("<i8")
 

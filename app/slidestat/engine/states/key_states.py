@@ -52,9 +52,9 @@ class KeyStates:
         self._stored = StoredKeys(store, layout)
         self._limit = limit
         self._work = work or PartitionWork()
-        # How many keys have a state, here or in the store; None until somebody has counted them.
+        # How many keys have a state, here or in the store; None until they are counted.
         self.keys_held: int | None = None
-        # Some of them, once somebody has named those of the store.
+        # Some of them, once those of the store are known.
         self.sample = KeySample()
         self._where = np.empty(0, np.uint8)
         self._watermarks, self._offsets = np.empty(0, np.int64), np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""Where the synopses of a topology stand in the stored states of keys."""
+"""The places of a topology's synopses in the stored states of keys."""
 
 from collections.abc import Sequence
 

@@ -17,8 +17,8 @@ Objects = npt.NDArray[Any]
 @dataclass(frozen=True, slots=True)
 class States:
     """The states of G keys, the fields of `KeyState` one by one: int64[G] each; of each synopsis G
-    bytes, None where there is none; and, by the places of keys that have such, what they have used
-    of their quotas and how their alerts stand.
+    bytes, None where there is none; and, by the places of keys that have such, their used quotas
+    and the state of their alerts.
     """
 
     watermarks: Int64s

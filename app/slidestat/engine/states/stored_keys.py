@@ -24,7 +24,7 @@ class PartitionStore(Protocol):
 class StoredKeys:
     """A reader of a store."""
 
-    # How many keys have a state; nobody has counted them.
+    # How many keys have a state; they are never counted.
     keys_held: int | None = None
 
     def __init__(self, store: PartitionStore, layout: StateLayout = AS_DECLARED) -> None:

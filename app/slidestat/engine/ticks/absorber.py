@@ -59,8 +59,8 @@ class Absorber:
     def absorb(
         self, keyed: KeyedEvents, advance: Advance, taken: DueBeside | None = None
     ) -> PlacedAnswers:
-        """Insert events; what their keys come to at the ticks that the watermark passes, in order.
-        `taken` is what was due of these keys, where that is known.
+        """Insert events, and return the answers for their keys at the ticks that the watermark
+        passes, in order. `taken` is what was due of these keys, where that is known.
         """
         if not len(keyed.events):
             return NOTHING
@@ -128,8 +128,8 @@ class Absorber:
         counts, numbers = hand.states.counts, hand.numbers
         starts = np.searchsorted(groups, np.arange(len(numbers) + 1))
         if self._span.of_events:
-            # Events are numbered by key, and the numbers stand for times: so a window of time is
-            # a window of events. A key that starts anew is numbered anew.
+            # Events are numbered by key, and the numbers are used as times: so a window of time is
+            # a window of events. A key that starts again is numbered from the start.
             passed = queries.events_before(groups, times, starts)
             before = runs.numbers_before(counts, starts)
             query_times = before[runs.run_of] + starts[queries.groups] + passed + 1
@@ -141,7 +141,7 @@ class Absorber:
             return answered
         newest = starts[touched + 1] - 1
         last_runs = runs.last[touched]
-        # A run that started anew has none of the events before.
+        # A run that started from nothing has none of the events before.
         count = np.where(runs.first[touched] == last_runs, counts[touched], 0)
         count += runs.starts[last_runs + 1] - runs.starts[last_runs]
         used, alerts = self._kept_beside(hand, touched)
@@ -161,7 +161,7 @@ class Absorber:
     def _kept_beside(
         self, hand: Hand, touched: Int64s
     ) -> tuple[dict[int, bytes], dict[int, bytes]]:
-        """Return what these keys have used of their quotas, and how their alerts stand."""
+        """Return the used quotas of these keys, and the state of their alerts."""
         used, alerts = hand.states.used, hand.states.alerts
         charged = self._keys.used
         if not (used or alerts or charged):

@@ -1,4 +1,4 @@
-"""Alerts at the emissions of keys; how they stand is kept in the keys' states."""
+"""Alerts at the emissions of keys; their state is kept in the keys' states."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -55,8 +55,8 @@ class FollowedAlerts:
         ends: Queries,
         advance: Advance,
     ) -> list[PlacedAlert]:
-        """Take the alerts of keys on by their emissions; keep how they stand, and return what is to
-        be told. At `ends` keys are forgotten.
+        """Apply the emissions of keys to their alerts; keep the alerts' state, and return the
+        changes to emit. At `ends` keys are forgotten.
         """
         if self._alerting is None:
             return []
@@ -81,10 +81,10 @@ class FollowedAlerts:
         ]
 
     def _keep(self, changed: Sequence[Changed], last_offset: int) -> None:
-        """Put how alerts stand into the states of their keys, as they are now."""
+        """Put the state of alerts into the states of their keys, as they are now."""
         numbers = self._keys.numbered([change.key for change in changed])
         states = self._keys.states.load(numbers)
-        # No event before the tick waits: the state may say that it has passed it.
+        # No event before the tick waits: the state may have a watermark that has passed it.
         ticks = np.array([change.tick for change in changed], np.int64)
         # Events that wait are charged up to that offset: what they have used goes along.
         charged = self._keys.used

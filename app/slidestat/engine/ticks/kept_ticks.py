@@ -16,7 +16,9 @@ Int64s = npt.NDArray[np.int64]
 
 
 class KeptTicks:
-    """The batches since the last emissions, and how many emissions they come to at the most."""
+    """The batches since the last emissions, and the largest number of emissions that they lead
+    to.
+    """
 
     def __init__(self, every: int) -> None:
         self._every = every

@@ -46,7 +46,7 @@ class KernelCalls:
         query_times: Int64s,
     ) -> dict[Runner, Answered]:
         """Insert events, by key, into the synopses of keys, and answer at each query between them.
-        `times` are those of the events, or stand for them.
+        `times` are those of the events, or are used in their place.
         """
         query_starts = np.searchsorted(runs.run_of, np.arange(len(runs.starts)))
         work = self._work(runs.starts, times, events, query_starts, query_times)

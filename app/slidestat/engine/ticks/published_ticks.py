@@ -18,8 +18,8 @@ def absorb_and_publish(
     events: Events,
     advance: Advance,
 ) -> tuple[PlacedAnswers, list[Publication | Clock]]:
-    """Absorb events, by time; what their keys come to, and what is published of the states at the
-    ticks that the watermark passes.
+    """Absorb events, by time; return the answers for their keys, and what is published of the
+    states at the ticks that the watermark passes.
     """
     touched: list[PlacedAnswers] = []
     published: list[Publication | Clock] = [
@@ -27,9 +27,9 @@ def absorb_and_publish(
     ]
 
     def absorb(part: Events, upto: Advance) -> None:
-        # `before` is that of the batch: what a key with events in a later part only comes to
-        # at the ticks of this one is found with them. What it has been found to come to twice
-        # is the same.
+        # `before` is that of the batch: the answers at the ticks of this part, for a key with
+        # events in a later part only, are found with those. If they are found twice, they are the
+        # same.
         touched.append(absorber.absorb(KeyedEvents.of(part), upto))
 
     done = 0
@@ -41,7 +41,7 @@ def absorb_and_publish(
         published += publisher.at(tick, keys.states, passed)
         done = end
     absorb(events.between(done, len(events)), advance)
-    # Of one tick the synopses come first: the clock says that there are no more.
+    # The synopses of a tick come first: its clock means that there are no more.
     published.sort(key=lambda item: (item.tick, isinstance(item, Clock)))
     published = [item for item in published if item.tick > advance.emitted]
     return newest(touched), published

@@ -46,7 +46,7 @@ class Queries(NamedTuple):
         events = np.stack((groups, times, np.ones_like(groups)))
         queries = np.stack((self.groups, self.times, np.zeros_like(self.times)))
         both = np.concatenate((queries, events), axis=1)
-        # A query stands before the events of its own time.
+        # A query comes before the events of its own time.
         order = np.lexsort((both[2], both[1], both[0]))
         passed = np.cumsum(both[2][order])
         places = np.empty(len(order), np.int64)

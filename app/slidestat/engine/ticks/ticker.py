@@ -51,7 +51,7 @@ class Ticker:
         return trial
 
     def absorb(self, waiting: EventStore, advance: Advance) -> Iterator[None]:
-        """Insert all events up to the watermark though no tick has passed: nothing is said."""
+        """Insert all events up to the watermark though no tick has passed: nothing is emitted."""
         for _ in self._touched(waiting, advance):
             yield
 
@@ -70,7 +70,7 @@ class Ticker:
         return in_order(write, iter([(absorbed, LAST)]), self._untouched(advance))
 
     def _touched(self, waiting: EventStore, advance: Advance) -> Iterator[Given]:
-        """Yield what keys with events come to."""
+        """Yield the answers for keys with events."""
         slices = waiting.slices(advance.watermark)
         # Now, for all: what is due of keys without events is found meanwhile.
         numbers = self._keys.numbered(slices.names)

@@ -1,14 +1,14 @@
-"""Events that were read and are not in their keys' states: for want of a reason, or of the
-watermark.
+"""Events that were read and are not in their keys' states yet: there was no reason, or the
+watermark is behind them.
 
-An event waits until something has to be said of its key: until a tick, a question, its turn for a
-checkpoint. One that is ahead of the watermark waits for that as well. Both wait here, in columns;
-what lies up to a time is given back in order of (time, offset), however it came.
+An event waits until its key's state is needed: for a tick, a query, its turn for a checkpoint. One
+that is ahead of the watermark waits for that as well. Both wait here, in columns; what lies up to a
+time is given back in order of (time, offset), however it came.
 
 Events are kept in parts: what a batch brought, and runs of many batches, sorted, their texts
-numbered. To take what lies before a time costs a look at each part and what is taken, not what goes
-on waiting. A waiting event takes 28 bytes, 8 more for each number and 4 for each item, and each
-different text of a run once. Where runs come to more than 64 MiB, further ones go to files.
+numbered. To take what lies before a time costs a look at each part and what is taken, not what
+stays. A waiting event takes 28 bytes, 8 more for each number and 4 for each item, and each
+different text of a run once. Where runs have more than 64 MiB, further ones go to files.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,1 +1,3 @@
-"""Sources in other formats than plain JSON: each record becomes the JSON that says the same."""
+"""Sources in other formats than plain JSON: each record is translated into JSON with the same
+content.
+"""

@@ -29,7 +29,7 @@ from slidestat.errors import SlidestatError
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
-# What an error of the schema is; and what fastavro raises for bytes that are not what it says.
+# The errors of a schema; and those that fastavro raises for bytes that do not fit it.
 _NO_SCHEMA = (
     SchemaParseException,
     msgspec.DecodeError,
@@ -43,8 +43,8 @@ _GARBAGE = (DecimalException, EOFError, LookupError, OverflowError, TypeError, V
 # Where what a value means is kept, out of fastavro's sight: it would make dates of timestamps, and
 # refuse texts that are not the UUIDs that they are called.
 _MEANING = "slidestat.logicalType"
-# A decimal under a name of ours: fastavro's own is rounded to the digits that its schema says, and
-# an invalid one, which Avro has readers ignore, is an error.
+# A decimal under a name of ours: fastavro's own is rounded to the digits of its schema, and an
+# invalid one, which Avro has readers ignore, is an error.
 _DECIMAL = "slidestat.decimal"
 # Of the longest one: 600 digits; more are no amount of anything, and take long to write.
 _DECIMAL_BYTES = 256
@@ -232,7 +232,7 @@ def _is_decimal(schema: Mapping[str, Any]) -> bool:
 
 
 def _decimal(value: bytes, schema: Any, _reader: object = None) -> Decimal:
-    """Read a decimal with all of its digits, whatever its precision is said to be."""
+    """Read a decimal with all of its digits, whatever its declared precision."""
     if len(value) > _DECIMAL_BYTES:
         raise ValueError(f"it has a decimal of {len(value)} bytes")
     number = Decimal(int.from_bytes(value, "big", signed=True)).as_tuple()

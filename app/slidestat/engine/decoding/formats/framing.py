@@ -13,7 +13,9 @@ class NotReadableError(ValueError):
 
 
 class UnusableSchemaError(ValueError):
-    """A schema by which nothing can be read; the message says why, for a person."""
+    """An error of a schema by which nothing can be read; the message is the reason, for a
+    person.
+    """
 
 
 def schema_of(value: bytes) -> int:

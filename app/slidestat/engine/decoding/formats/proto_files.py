@@ -21,12 +21,12 @@ from slidestat.engine.decoding.formats.framing import UnusableSchemaError
 from slidestat.engine.decoding.formats.source_schemas import NamedText
 from slidestat.errors import SlidestatError
 
-# What a schema of a registry is called here: nobody else's file has such a name.
+# The file name of a registry's schema here: no other file has such a name.
 _OWN = "the-schema.proto"
 # Of protoc's words, for a person; it names each further error that follows from the first.
 _SAID = 300
 
-# Lines of its log: it warns there of a file that does not say its syntax, which is proto2.
+# Lines of its log: it warns there of a file that does not declare its syntax, which is proto2.
 _LOGGED = re.compile(r"WARNING: All log messages|[IWEF]\d{4} ")
 # protoc's status for a schema that it cannot compile.
 _REFUSED = 1

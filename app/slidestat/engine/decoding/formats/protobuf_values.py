@@ -1,10 +1,10 @@
-"""Messages of Protobuf as what JSON has.
+"""Messages of Protobuf as values of JSON.
 
-Fields have the names of the .proto file. One that can tell whether it is set and is not, is left
-out: so it is a missing field. One that cannot (of proto3, without `optional`) has its default.
-Enums are texts, numbers have all of their digits, bytes stay bytes; a Timestamp is the seconds
-since 1970, a Duration its seconds, each with all digits; a wrapper is what is in it. A number that
-an enum has no name for stays a number.
+Fields have the names of the .proto file. One with presence that is not set is left out: so it is a
+missing field. One without presence (of proto3, without `optional`) has its default. Enums are
+texts, numbers have all of their digits, bytes stay bytes; a Timestamp is the seconds since 1970, a
+Duration its seconds, each with all digits; a wrapper is what is in it. A number that an enum has no
+name for stays a number.
 """
 
 from collections.abc import Callable, Mapping

@@ -45,8 +45,8 @@ class SourceSchemas:
         self._lacking[number] = why
 
     def forget_lacking(self) -> None:
-        """Forget which schemas there are not, so that they are asked for again: garbage may name
-        any number of them. Nobody may be reading.
+        """Forget which schemas are missing, so that they are looked up again: garbage may name any
+        number of them. Must not be called during a read.
         """
         self._lacking.clear()
 

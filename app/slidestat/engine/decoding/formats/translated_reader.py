@@ -1,7 +1,7 @@
-"""Reads records of other formats by way of the JSON that says the same.
+"""Read records of other formats by translation into JSON.
 
-So a field means what it means in JSON, is checked as there and refused with the same words; and a
-letter has the record as it came.
+So a field means what it means in JSON, is checked as there and refused with the same messages; and
+a letter has the original record.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Values of other formats as the JSON that says the same."""
+"""Values of other formats as JSON with the same content."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol

@@ -1,4 +1,4 @@
-"""The arrays in which kernels are told what to look for, and say what they find."""
+"""The arrays with the fields that kernels look for, and with what they find."""
 
 from typing import NamedTuple
 

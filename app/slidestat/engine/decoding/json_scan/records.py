@@ -42,8 +42,8 @@ def _next_token(buffer: Bytes, place: int, end: int) -> int:
 
 @borrowing_kernel
 def _is_named(buffer: Bytes, start: int, end: int, names: Bytes, first: int, size: int) -> bool:
-    """Return whether what stands at `start`, up to `end` at the most, is a name and the quote
-    behind it.
+    """Return whether the bytes from `start`, up to `end` at most, are a name and the quote after
+    it.
     """
     if start + size >= end or buffer[start + size] != QUOTE:
         return False

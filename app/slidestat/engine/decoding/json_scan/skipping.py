@@ -1,4 +1,4 @@
-"""Kernels that pass over values nobody asks for, and check them all the same."""
+"""Kernels that skip values that are not read, and validate them all the same."""
 
 from slidestat.engine.decoding.json_scan.numbers import after_number
 from slidestat.engine.decoding.json_scan.strings import (
@@ -20,7 +20,7 @@ _DEEPEST = 32
 
 @borrowing_kernel
 def after_word(buffer: Bytes, place: int, end: int) -> int:
-    """Return the place behind true, false or null; -1 if none stands at `place`."""
+    """Return the place behind true, false or null; -1 if none is at `place`."""
     if end - place < 4:
         return -1
     a, b, c, d = buffer[place], buffer[place + 1], buffer[place + 2], buffer[place + 3]
