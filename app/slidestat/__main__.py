@@ -1,4 +1,4 @@
-"""Run the command `slidestat`; where it lacks a package, say what to install."""
+"""Run the command `slidestat`; where it lacks a package, print what to install."""
 
 import atexit
 import gc

@@ -28,7 +28,9 @@ class SlidestatError(Exception):
 
 
 class EndedError(SlidestatError):
-    """An error that ends a worker which goes on well when it is started again, by a parent too."""
+    """An error that ends a worker which will work when it is started again, also by a parent
+    process.
+    """
 
     exit_code = 1
 

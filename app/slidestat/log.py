@@ -1,7 +1,7 @@
 """The log of a running worker: lines for the person at its terminal, or a JSON object a line for
 whatever collects logs.
 
-An event is a few words that stay the same, with fields that say of what: `topology`, `topic`,
+An event is a few words that stay the same, with fields for what it is about: `topology`, `topic`,
 `partition` and `offset` as far as they apply, so that a line leads to the records it is about. In
 JSON also the warnings of the libraries, and the error that ends a worker, are one line each.
 """

@@ -1,4 +1,4 @@
-"""Tell an Alertmanager what a topic of alerts says, as it comes, until it is ended."""
+"""Send the alerts of a topic to an Alertmanager, as they come, until it is ended."""
 
 import http.client
 import re
@@ -82,7 +82,7 @@ class AlertRelay:
         self._has_begun = False
 
     def run(self) -> None:
-        """Go on until an error, or KeyboardInterrupt."""
+        """Run until an error, or KeyboardInterrupt."""
         while True:
             try:
                 self._follow()
@@ -95,7 +95,9 @@ class AlertRelay:
                 time.sleep(0.25)
 
     def _follow(self) -> None:
-        """Read the topic from its first record: only all of it says what fires now."""
+        """Read the topic from its first record: which alerts fire now follows only from all of
+        it.
+        """
         reader = self._reader()
         for records in reader.batches():
             for record in records:

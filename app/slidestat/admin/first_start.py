@@ -3,7 +3,7 @@ it was mended.
 
 A topology that has taken in a record is never judged by a sample: it is right for some records, and
 those that come meanwhile may be others. One that has counted nothing has no state, so it loses
-nothing by beginning anew, and the records that were refused because of a slip are counted.
+nothing by starting again, and the records that were refused because of a slip are counted.
 """
 
 from typing import NamedTuple

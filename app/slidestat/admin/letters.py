@@ -1,9 +1,8 @@
 """Dead letters and late records: which are open, and sending corrected ones to the source again.
 
-A letter is open until a mark with its key stands on its topic: a record without a value and with
-the header `sent_again`. Corrected record and mark are written in one transaction, so that none is
-sent twice, whatever breaks off; a letter that a replay writes again, with the same key, stays
-closed.
+A letter is open until a mark with its key is on its topic: a record without a value and with the
+header `sent_again`. Corrected record and mark are written in one transaction, so that none is sent
+twice, whatever breaks off; a letter that a replay writes again, with the same key, stays closed.
 """
 
 import base64
@@ -51,7 +50,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `value` and `key` are text; bytes that are no UTF-8 are in `value_base64` and `key_base64`. Of a
     record too large for a letter they are the beginning, and `original_value_bytes`,
-    `original_key_bytes` and `original_header_count` say how much there was.
+    `original_key_bytes` and `original_header_count` are the original sizes.
     """
 
     topic: str
@@ -190,7 +189,7 @@ def _send(producer: Producer, topology: Topology, letter_topic: str, letters: li
     producer.begin_transaction()
     for letter in letters:
         key = _bytes(letter.key, letter.key_base64)
-        # Without a key nothing says where it belongs but where it was.
+        # Without a key it belongs where it was.
         partition = -1 if key is not None else letter.partition
         place = f"{letter.topic}/{letter.partition}/{letter.offset}"
         value = _bytes(letter.value, letter.value_base64)

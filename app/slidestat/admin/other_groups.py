@@ -19,7 +19,7 @@ from slidestat.kafka.read.offset_bounds import offset_bounds
 from slidestat.kafka.read.reading import reading
 from slidestat.kafka.read.scan import scan
 
-# Each begins with a fence, which may stand behind the last checkpoint.
+# Each begins with a fence, which may be after the last checkpoint.
 _OWNERS = 50
 
 
@@ -61,9 +61,9 @@ def other_group(
 ) -> str | None:
     """Return the first other group that runs a topology of this name, with the same output.
 
-    A changelog's name tells only whose it might be, as groups and topologies may have hyphens. So
-    the states say it themselves: the last record of a flush is a checkpoint. A group whose worker
-    was killed in the middle of its last flush is not found out.
+    The owner does not follow from a changelog's name, as groups and topologies may have hyphens. So
+    it is read from the states: the last record of a flush is a checkpoint. A group whose worker was
+    killed in the middle of its last flush is not found out.
     """
     changelog_name = re.compile(rf"slidestat-(.+)-{re.escape(topology.table_name)}-changelog")
     found = set()

@@ -27,7 +27,7 @@ _PROBE_S = 5.0
 
 _error_decoder = msgspec.json.Decoder(Fault)
 
-# No proxy: workers are near, and a token is for nobody else.
+# No proxy: workers are near, and a token is for them only.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 

@@ -1,8 +1,8 @@
-"""Alerts for an Alertmanager: those that fire, again and again, and those that do no longer.
+"""Alerts for an Alertmanager: firing ones, posted again and again, and resolved ones.
 
-An Alertmanager forgets an alert that it is not told again for a while, so that whoever tells it may
-die; so does Prometheus tell it. The changes that a topic has are taken in its order, and the newest
-one of an alert and a key counts.
+An Alertmanager forgets an alert that is not posted again for a while, so that its sender may die;
+Prometheus posts in the same way. The changes that a topic has are taken in its order, and the
+newest one of an alert and a key counts.
 """
 
 from collections.abc import Iterable
@@ -17,10 +17,10 @@ from slidestat.schemas.event import EARLIEST_TIME_MS
 from slidestat.text.figure_text import bounds_text, iso_time
 
 AGAIN_MS = 60_000
-"""What fires is told again after so long."""
+"""The interval at which a firing alert is posted again."""
 
 LASTS_MS = 4 * AGAIN_MS
-"""What is not told again for so long is resolved for Alertmanager."""
+"""The time after which Alertmanager resolves an alert that is not posted again."""
 
 
 class PostableAlert(msgspec.Struct, frozen=True, rename="camel"):
@@ -44,7 +44,7 @@ class Identity(NamedTuple):
 
 
 class Told(NamedTuple):
-    """An alert as it is to be told at some time: whether it is over, or told for the first time."""
+    """An alert to be posted at some time: whether it is resolved, or posted for the first time."""
 
     identity: Identity
     is_over: bool
@@ -74,7 +74,7 @@ class RelayedAlerts:
         for certainty in Certainty:
             identity = Identity(change.alert, change.topology, change.key, certainty)
             before = self._firing.pop(identity, None)
-            # What it was never told it need not be told to be over.
+            # An alert that was never posted need not be resolved.
             if before is not None and before.told_ms is not None:
                 self._over[identity] = before
         if change.state is AlertState.FIRING:
@@ -89,7 +89,7 @@ class RelayedAlerts:
             self._firing[identity] = _Relayed(change, starts, None if again is None else 0)
 
     def due(self, now_ms: int) -> list[Told]:
-        """Return what is over, what is new, and what was told too long ago."""
+        """Return the alerts that are resolved, new, or were posted too long ago."""
         over = [
             Told(identity, True, False, _postable(identity, relayed, now_ms))
             for identity, relayed in self._over.items()

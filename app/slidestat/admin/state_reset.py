@@ -2,7 +2,7 @@
 
 The changelog is not deleted: each of its keys gets a tombstone, and each partition a checkpoint at
 its start, so that every copy of the tables, wherever it is, follows when it restores. Until that is
-whole, a checkpoint that no topology has made stands there: a worker started meanwhile is refused.
+whole, a checkpoint that no topology has made is there: a worker started meanwhile is refused.
 """
 
 from collections.abc import Mapping

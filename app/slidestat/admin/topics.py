@@ -27,8 +27,8 @@ from slidestat.text.durations import human_duration
 # usual seven days historical events would vanish before anything has read them.
 FOREVER = "forever"
 
-# A refused record is kept whole, with headers that say why. As large a limit as the source's
-# would refuse the largest of them; 8 MiB is eight times what a broker takes by default.
+# A refused record is kept whole, with the reason in headers. As large a limit as the source's would
+# refuse the largest of them; 8 MiB is eight times what a broker takes by default.
 _LETTER_BYTES = 8_388_608
 
 _TIMEOUT_S = 30.0
@@ -173,7 +173,7 @@ def retention_config(retention: str) -> dict[str, str]:
     """Return the topic settings for "forever" or a duration such as "7d"."""
     if retention == FOREVER:
         # By the same timestamps a broker begins a new segment: once for every week that events
-        # jump, unless told otherwise. With nothing to delete there is no need to.
+        # jump, by default. With nothing to delete there is no need to.
         return {"retention.ms": "-1", "segment.ms": str(2**63 - 1)}
     retention_ms = duration_ms(retention, "retention")
     if retention_ms == 0:

@@ -6,8 +6,8 @@ record. Changelog topics are delivered as Faust always does.
 
 Offsets of batch topics are not derived from acknowledged messages. Faust's tracking would take the
 records inside a batch for a gap; and what may be committed depends on what has been written, not on
-what an agent has seen. So whoever owns the state says, at each commit, up to where everything is
-durable (`BatchApp.before_commit`), and exactly that is committed.
+what an agent has seen. So the owner of the state returns, at each commit, the offsets up to which
+everything is durable (`BatchApp.before_commit`), and exactly those are committed.
 """
 
 import asyncio
@@ -155,7 +155,7 @@ class BatchConsumer(Consumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._durable: dict[TP, int] = {}
-        # What is kept beside the offsets of the next commit, if the broker takes it.
+        # The metadata for the offsets of the next commit, if the broker takes it.
         self.notes: Mapping[TP, str] = {}
         self.takes_notes = True
         # The end of the last batch that was handed on.
@@ -301,8 +301,8 @@ class BatchConsumer(Consumer):
     def _new_offset(self, tp: TP) -> int | None:
         if tp.topic not in self.app.batch_topics:
             return super()._new_offset(tp)
-        # Acknowledgements still tell a rebalance which messages are in flight; as offsets they
-        # would only pile up.
+        # A rebalance still needs acknowledgements for the messages in flight; as offsets they would
+        # only pile up.
         self._acked[tp].clear()
         self._acked_index[tp].clear()
         return self._durable.pop(tp, None)
@@ -323,11 +323,10 @@ class BatchApp(faust.App):
 
     `before_commit` is awaited before offsets are committed: it makes what it can durable and
     returns, for each partition of the batch topics, the offset from which reading may start again.
-    `commit_notes` gives a text to be kept beside the offset of each partition.
-    `needed_offset` tells from where a partition must be read at the latest, whatever is committed.
-    `due_in_ms` is how far event time was from the next tick when the last batch had been processed.
-    `make_web` makes its web server. `topics_error` tells what has happened to its topics, if
-    anything.
+    `commit_notes` returns the metadata for the offset of each partition. `needed_offset` is the
+    last offset from which a partition may be read, whatever is committed. `due_in_ms` is how far
+    event time was from the next tick when the last batch had been processed. `make_web` makes its
+    web server. `topics_error` is the error of its topics, if there is one.
     """
 
     batch_topics: frozenset[str] = frozenset()
@@ -340,7 +339,7 @@ class BatchApp(faust.App):
 
     async def _on_partitions_revoked(self, revoked: set[TP]) -> None:
         # Of an app that stops, Faust would close the connections, and its last commit would be
-        # tried again for ever. Nobody may have its partitions before that commit.
+        # tried again for ever. No other worker may have its partitions before that commit.
         if self.should_stop:
             await cast(BatchConsumer, self.consumer).last_commit()
         else:

@@ -1,28 +1,30 @@
-"""Who may write to a partition of a changelog: what a worker writes that has lost it is known.
+"""Fencing of a changelog's partitions: records of a worker that has lost the partition are
+recognised.
 
 A worker that was frozen for longer than its session does not know, when it wakes, that its
-partitions have gone to others; what it then writes stands in the changelog behind their records.
-So every record has the epoch of its writer in a header, and what an older epoch writes behind a
-newer one is passed over by whoever restores:
+partitions have gone to others; what it then writes is in the changelog after their records. So
+every record has the epoch of its writer in a header, and what an older epoch writes after a newer
+one is skipped by every restore:
 
     offset  0  1  2  3  4  5  6  7
     epoch   1  1  1  3  3  1  1  3      5 and 6 are a zombie's
 
 An owner's first record is a fence, written before it reads anything of the source; its table is
 what lies before that. Without it, what a zombie writes between the restore and the owner's first
-flush would count: were the owner to die in the middle of that flush, its older states would stand
-behind the zombie's checkpoint, which says that more was read than they have.
+flush would count: were the owner to die in the middle of that flush, its older states would follow
+the zombie's checkpoint, by which more was read than they have.
 
 An epoch is the largest one in the partition plus the group's generation at the assignment. Of two
 owners, the later one has the larger generation, which the group gives once, and has seen at least
-as large an epoch: so its own is larger, also when a group is deleted and counts generations anew.
+as large an epoch: so its own is larger, also when a group is deleted and counts generations from
+the start again.
 
-A broker that compacts knows no epochs, and could keep a zombie's record instead of the owner's.
-So an owner counts: what it wrote must lie at consecutive offsets. Where it does not, it looks at
-who wrote between. Older epochs: it writes the states of their keys again. A newer one: it is the
+A broker that compacts knows no epochs, and could keep a zombie's record instead of the owner's. So
+an owner counts: what it wrote must lie at consecutive offsets. Where they do not, it looks for the
+writers between them. Older epochs: it writes the states of their keys again. A newer one: it is the
 zombie itself.
 
-Records without the header, of a version before it or of a replay, are restored wherever they stand.
+Records without the header, of a version before it or of a replay, are restored wherever they are.
 """
 
 from collections.abc import Mapping, Sequence

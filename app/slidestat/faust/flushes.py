@@ -60,7 +60,7 @@ class Flushes:
 
 
 async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await work that goes on, and is waited for, also if this is cancelled meanwhile."""
+    """Await work that continues, and is waited for, also if this is cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)

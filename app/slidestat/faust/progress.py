@@ -29,7 +29,7 @@ class Progress:
         """
         self._topology = topology
         self._letter_command = letter_command
-        # Since the process began, and those that were told.
+        # Since the process began, and those that were logged.
         self._refused: Counter[Reason] = Counter()
         self._told_refused = 0
         self._read = 0

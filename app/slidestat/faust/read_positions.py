@@ -1,4 +1,4 @@
-"""Where each partition is read on, so that a batch can say which offsets it covers."""
+"""The position of each partition, so that a batch can state which offsets it covers."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -67,7 +67,7 @@ class ReadPositions:
         return {tp: at.offset for tp, at in consumed.items() if tp.topic in self._topics}
 
     def _note_jumps(self, assignment: Any) -> None:
-        """Have the states of partitions tell when they are put elsewhere while a fetch waits."""
+        """Have the states of partitions report changes of their position while a fetch waits."""
         for tp in assignment.tps if assignment else ():
             state = assignment.state_value(tp)
             if tp.topic in self._topics and "reset_to" not in vars(state):

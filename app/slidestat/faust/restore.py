@@ -2,7 +2,7 @@
 
 Faust counts its way from record to record up to the offset before the end. Where there is no record
 at that offset, because it was compacted away or its segment deleted, it waits for ever. Here a
-partition is read until the broker says that this is its end.
+partition is read until the broker reports its end.
 """
 
 import asyncio

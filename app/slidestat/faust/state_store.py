@@ -39,8 +39,8 @@ class StateStore(Store):
         self._open: dict[int, rocksdict.Rdict] = {}
 
     def close(self) -> None:
-        """Close all databases, whoever still holds them; a process that ends with one open may
-        crash in RocksDB's threads.
+        """Close all databases, also those still in use; a process that ends with one open may crash
+        in RocksDB's threads.
         """
         for database in self._open.values():
             # What cannot be flushed to a table is in RocksDB's own log.
@@ -78,7 +78,7 @@ class StateStore(Store):
         self._db_for_partition(partition).write(batch)
 
     def note_position(self, batch: rocksdict.WriteBatch, offset: int, epoch: int) -> None:
-        """Have the batch also say up to where its partition follows the changelog."""
+        """Have the batch also store the offset up to which its partition follows the changelog."""
         batch.put(self.offset_key, b"%d" % offset)
         if epoch != NO_EPOCH:
             batch.put(EPOCH_KEY, b"%d" % epoch)

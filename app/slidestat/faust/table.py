@@ -269,7 +269,7 @@ class TablePartition:
 
 
 def rows_of(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield the rows of a changelog that a snapshot comes to: states, then the checkpoint."""
+    """Yield the rows of a snapshot for the changelog: states, then the checkpoint."""
     for key, state in snapshot.states.items():
         yield _KEY + key.encode(), state
     # Last, so that one recovered from a half-written changelog is never ahead of its states.

@@ -4,7 +4,7 @@ from typing import Any
 
 # Else a worker is woken by each record: at 1,000 events/s that costs ten times what the events do.
 _WAIT_MS, _BYTES = 50, 64 * 2**10
-# While no tick is due it waits longer, for as much more: nobody hears of its records before.
+# While no tick is due it waits longer, for as much more: its records lead to no output before.
 _NOTHING_DUE_MS = 250
 
 

@@ -1,6 +1,6 @@
 """The same settings in the words of each client: librdkafka's, and those of Kafka's Java clients.
 
-Faust's stand in `app/slidestat/faust/worker/credentials.py`.
+Faust's are in `app/slidestat/faust/worker/credentials.py`.
 """
 
 from slidestat.kafka.settings import BrokerSecurity, broker_security

@@ -22,9 +22,9 @@ def group_offsets(
 ) -> dict[int, Committed]:
     """Return a group's committed offsets of a topic, by partition; none for one without an offset.
 
-    One request for all. Raises KafkaException if the broker does not say within 5 s or so; it does
-    not while a transaction is open that commits such offsets, unless `waits` is False: then those
-    before it are returned.
+    One request for all. Raises KafkaException if the broker does not answer within 5 s or so; it
+    does not while a transaction is open that commits such offsets, unless `waits` is False: then
+    those before it are returned.
     """
     isolation = "read_committed" if waits else "read_uncommitted"
     config = {**client_config(bootstrap), "group.id": group, "isolation.level": isolation}
@@ -49,5 +49,5 @@ def _asked(consumer: Consumer, topic: str, partitions: int) -> dict[int, Committ
 def _note(found: TopicPartition) -> str:
     try:
         return found.metadata or ""
-    except UnicodeDecodeError:  # Somebody else's: ours are ASCII.
+    except UnicodeDecodeError:  # Of another program: ours are ASCII.
         return ""

@@ -2,8 +2,8 @@
 
 A batch that a producer has compressed may hold a record that is larger than the topic's limit, and
 than what a letter topic takes: a letter that could not be sent would stop the worker, and every
-worker after it. So such a letter keeps the beginning, and says how many bytes there were; the rest
-stands at the letter's position in the source.
+worker after it. So such a letter keeps the beginning, and the number of bytes that there were; the
+rest is at the letter's position in the source.
 """
 
 from bisect import bisect_right

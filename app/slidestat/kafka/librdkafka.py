@@ -126,7 +126,7 @@ class NativeProducer:
         # What compiles later would hold up heartbeats.
         nothing = BinaryColumn.of(())
         self._call([], nothing, nothing, np.empty(0, np.int64))
-        # What is queued and not acknowledged by then is lost: whoever needs it flushes. Until then
+        # What is queued and not acknowledged by then is lost, unless it was flushed. Until then
         # librdkafka calls and writes to these.
         weakref.finalize(
             self, _end, found, self._client, self._topics, (self._on_delivery, self._reports)

@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
     "queue.buffering.max.messages": 500_000,
     "queue.buffering.max.kbytes": 256 * 1024,
 }
-# So soon a refused record, and the end of whoever waits, are noticed.
+# The delay after which a refused record, and the end of the waiting thread, are noticed.
 _FLUSH_CHECK_S = 1.0
 _NO_SUCH_PLACE = frozenset(
     {
@@ -106,7 +106,7 @@ class BulkProducer:
             self.produce(topic, partition, key or b"", value, timestamp, headers)
 
     async def room(self) -> None:
-        """Wait until few records are queued; lets everything else go on in any case.
+        """Wait until few records are queued; other tasks get a turn in any case.
 
         Raises SlidestatError if the broker refused one.
         """
@@ -128,7 +128,7 @@ class BulkProducer:
         self._raise_error()
 
     def fail(self, error: SlidestatError) -> None:
-        """Have whoever waits for acknowledgements, now or later, get this error within a second."""
+        """Raise this error within a second in every wait for acknowledgements, now or later."""
         self._error = self._error or error
 
     def waited_s(self) -> float:

@@ -22,9 +22,9 @@ from slidestat.engine.schema_registry import registry_client, registry_trouble
 from slidestat.errors import SlidestatError
 from slidestat.redaction import redacted
 
-# Whoever waits asks again.
+# Callers that wait ask again.
 _IMPATIENCE = {"timeout": 5.0, "max.retries": 0}
-# What it says where it has no such subject, version or schema; another 404 is of something else.
+# The errors for a missing subject, version or schema; another 404 is of something else.
 _NOT_FOUND = (40401, 40402, 40403)
 
 # What Confluent's client raises where nothing answers, or something that is no registry.

@@ -1,7 +1,7 @@
 """The security settings of the brokers' clients, from the environment.
 
-Variables and files alone: what stands on a command line is seen by every process of the machine. A
-password in a file, as orchestrators mount secrets, is read when a process starts.
+Variables and files only: a command line can be seen by every process of the machine. A password in
+a file, as orchestrators mount secrets, is read when a process starts.
 """
 
 import os

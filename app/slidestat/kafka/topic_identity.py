@@ -1,5 +1,5 @@
-"""Topics by their ids (KIP-516): one that is deleted and made anew has another, under the same
-name.
+"""Topics by their ids (KIP-516): one that is deleted and created again has another id under the
+same name.
 """
 
 from collections.abc import Iterable

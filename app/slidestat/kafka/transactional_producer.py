@@ -75,7 +75,7 @@ class TransactionalProducer(BulkProducer):
         timestamp: int = 0,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Queue a record; nothing once it is fenced, for the commit will say so."""
+        """Queue a record; do nothing once fenced, as the commit will raise the error."""
         try:
             if not self._is_open and not self._is_fenced:
                 self._producer.begin_transaction()

@@ -10,7 +10,7 @@ from slidestat.web.address import ip_of
 from slidestat.web.errors import HttpError
 from slidestat.web.page import is_page
 
-# For probes, which carry no token; they say nothing of the data.
+# For probes, which carry no token; their answers show no data.
 _OPEN_PATHS = frozenset(("/healthz", "/readyz"))
 
 

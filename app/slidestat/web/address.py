@@ -59,7 +59,7 @@ def read_token() -> str | None:
 class WebAddress:
     """A socket that listens, its token, and the worker's name, which is new in each process.
 
-    Two workers on different machines may both be at 127.0.0.1:6066: the name tells them apart.
+    Two workers on different machines may both be at 127.0.0.1:6066: the name distinguishes them.
     """
 
     listener: socket.socket

@@ -1,4 +1,4 @@
-"""A file in a worker's data folder that says where the worker answers."""
+"""A file in a worker's data folder with the URL at which the worker answers."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ class Announced(msgspec.Struct, frozen=True):
 
 @contextmanager
 def announced(folder: Path, address: WebAddress) -> Iterator[None]:
-    """Say in the worker's data folder where it answers while the context lasts."""
+    """Keep a file in the worker's data folder with its URL while the context lasts."""
     path = folder / _FILE
     new = path.with_suffix(".new")
     new.write_bytes(msgspec.json.encode(Announced(address.url, address.worker)))

@@ -1,8 +1,8 @@
 """How many may be connected to a worker at once: each connection takes a descriptor, and a table of
 RocksDB that gets none ends the worker.
 
-aiohttp closes a connection that has said nothing, or half a header, for its keep-alive time; it has
-no limit of their number. One beyond it is told so and closed before anything of it is read.
+aiohttp closes a connection that has sent nothing, or half a header, for its keep-alive time; it has
+no limit of their number. One beyond ours gets an error and is closed before anything of it is read.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from slidestat.faust.worker.open_files import open_files
 from slidestat.schemas.query import Fault
 
 MOST_CONNECTIONS = 256
-# Of the files that may be open, connections have a quarter; beside them 128, as many as wait to be
+# Of the files that may be open, connections have a quarter; 128 more, as many as wait to be
 # accepted, may be open for a moment.
 _SHARE = 4
 

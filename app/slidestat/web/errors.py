@@ -65,7 +65,7 @@ def json_response(
 
 @web.middleware
 async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Make every error a JSON body; what nobody foresaw goes to the log, not to the client."""
+    """Make every error a JSON body; unexpected ones go to the log, not to the client."""
     try:
         return await handler(request)
     except HttpError as error:

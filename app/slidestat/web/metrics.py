@@ -237,7 +237,7 @@ def _status(live: LiveTopology) -> list[PartitionStatus]:
     try:
         return live.status()
     except SlidestatError:
-        return []  # The next batch of that partition says what is wrong, and stops the worker.
+        return []  # The next batch of that partition raises the error, and stops the worker.
 
 
 def _buckets(latencies: Latencies) -> list[tuple[str, float]]:

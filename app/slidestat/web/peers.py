@@ -1,7 +1,7 @@
 """The other workers of the group: which there are, and what they answer for themselves.
 
-Which partition a key is on cannot be told from the key: producers partition by the records' Kafka
-keys, and ours is a field of their values. So a worker that does not have a key asks the others.
+The partition of a key does not follow from the key: producers partition by the records' Kafka keys,
+and ours is a field of their values. So a worker that does not have a key asks the others.
 """
 
 import asyncio

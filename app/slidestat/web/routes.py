@@ -1,8 +1,8 @@
 """The routes of a worker: its topologies, their keys, and the figures of a key.
 
 States are looked at on the loop of the work, which gives looks a share of its time; all else is
-done beside it. A few questions are answered at once, others wait for their turn, and are refused if
-it does not come soon.
+done in another thread. A few questions are answered at once, others wait for their turn, and are
+refused if it does not come soon.
 
 A request that names this worker in the header `Slidestat-Worker` comes from another one, and is
 answered from what is here alone: that is what ends the search for a key.

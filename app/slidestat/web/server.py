@@ -1,8 +1,7 @@
 """The web server of a worker: Faust's, with our routes and none of its own.
 
-It runs beside the work, in a thread and on a loop of its own, and looks at the states between two
-steps of the work (live/looks.py): so it sees them as a batch left them, and the work does not wait
-for those who ask.
+It runs in a thread and on a loop of its own, and looks at the states between two steps of the work
+(live/looks.py): so it sees them as a batch left them, and the work does not wait for requests.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ from slidestat.web.page import Page
 from slidestat.web.peers import WORKER_HEADER, Peers
 from slidestat.web.routes import Routes
 
-# Says no more than that somebody sent what is no HTTP, with a trace each time.
+# Logs only that a client sent what is no HTTP, with a trace each time.
 _protocol_log = logging.getLogger(f"{__name__}.protocol")
 _protocol_log.setLevel(logging.CRITICAL)
 

@@ -110,7 +110,7 @@ class PartitionTransactions(BulkProducer):
             await producer.room()
 
     def fail(self, error: SlidestatError) -> None:
-        """Have whoever waits for acknowledgements, now or later, get this error within seconds."""
+        """Raise this error within seconds in every wait for acknowledgements, now or later."""
         super().fail(error)
         for producer in self._owned.values():
             producer.fail(error)

@@ -14,8 +14,8 @@ from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
 from slidestat.faust.progress import Progress
 from slidestat.faust.table import StateTable, TablePartition
 
-# What the states that are not durable may come to, in a worker: in memory, and in records that a
-# restarted one would read again, whose outcomes are in memory as well.
+# The limit of a worker's states that are not durable: in memory, and in records that a restarted
+# one would read again, whose outcomes are in memory as well.
 _UNWRITTEN_BYTES = 128 * 2**20
 _UNWRITTEN_RECORDS = 4_000_000
 

@@ -77,8 +77,8 @@ class HeldPartitions:
             self._shared_keys = SharedKeys(topology)
 
     async def open(self, partitions: Iterable[int]) -> None:
-        """Take up those that are not open, beside the event loop: all of their keys are read. What
-        is given up meanwhile stays closed.
+        """Open the partitions that are not open yet, in a thread: all of their keys are read. A
+        partition that is given up meanwhile stays closed.
 
         Raises SlidestatError for a state of another topology, and for a key of two partitions.
         """

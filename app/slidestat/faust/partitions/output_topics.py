@@ -1,4 +1,4 @@
-"""Queue what a topology says of a partition to its topics."""
+"""Queue a topology's output for a partition to its topics."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -81,7 +81,7 @@ class OutputTopics:
         await self._producer.room()
 
     def _queue(self, topic: str, records: Sequence[OutputRecord], partition: int) -> OutputRecords:
-        """Queue those of (key, value, window end) that were not said before, and return them."""
+        """Queue those of (key, value, window end) that were not emitted before, and return them."""
         columns = OutputRecords.of(records)
         silent_until = self._silent_until.get(partition)
         if silent_until is not None:

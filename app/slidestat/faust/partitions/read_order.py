@@ -52,7 +52,7 @@ class ReadOrder:
         expected = self._expected(batch.partition, batch.start_offset)
         end = self._offsets.end(batch.partition)
         if end is not None and expected > end:
-            # Brokers that tell topics apart by ids have said so before.
+            # Where brokers identify topics by ids, that was noticed before.
             raise SlidestatError(
                 f"Topic {batch.topic!r} partition {batch.partition} ends at offset {end}, but the"
                 f" stored state has read up to {expected}: the topic was made anew.",
@@ -88,7 +88,7 @@ class ReadOrder:
             earliest = await self._offsets.earliest(partition)
             if processors is not self._held.processors:
                 return
-            # Else it was sought there, and the first batch will say what is missing.
+            # Else it was a seek, and the first batch will show what is missing.
             if jump <= earliest and not await self._lose(partition, expected, jump):
                 return
 
@@ -108,7 +108,7 @@ class ReadOrder:
         return self._begins.setdefault(partition, begin)
 
     async def _lose(self, partition: int, first: int, end: int) -> bool:
-        """Go on behind lost records; False if the partition was given up meanwhile."""
+        """Continue after lost records; return False if the partition was given up meanwhile."""
         lost = LostRange(self._topology.events_topic, partition, first, end)
         processor = self._held.processors[partition]
         can_say_so = isinstance(self._topology, Topology) and not self._topology.publish

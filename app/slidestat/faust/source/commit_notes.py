@@ -1,8 +1,8 @@
 """Notes that a worker commits for others of its group: which keys its partitions hold.
 
-Kafka keeps a text beside each offset of a group. So a note is as durable as the offset, comes with
-the commit that is made anyway, and anyone in the group reads those of all partitions in one
-request.
+Kafka keeps a text as metadata with each offset of a group. So a note is as durable as the offset,
+comes with the commit that is made anyway, and anyone in the group reads those of all partitions in
+one request.
 
     slidestat-keys-1 FIELD:KEYS FIELD:KEYS ...
 

@@ -1,8 +1,8 @@
-"""When a worker looks whether keys lie in several partitions, beside what it sees by itself.
+"""Checks of whether keys lie in several partitions, in addition to what a worker sees in its own.
 
 Of its own partitions a worker sees it by itself, before it emits (shared_keys.py). Of the others it
 learns by the notes of their workers, every few seconds. And while a source is young it looks at it
-again before it goes on, each time that as many records have come as it knew: the partitions of a
+again before it continues, each time that as many records have come as it knew: the partitions of a
 topic that was empty fill at the same time, and a worker reads one after the other.
 """
 
@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from slidestat.kafka.group_offsets import group_offsets
 from slidestat.kafka.read.source_sample import SAMPLE_RECORDS, SourceLook
 
-# The first records of an empty source come to one partition a moment before the others.
+# The first records of an empty source arrive in one partition a moment before the others.
 _FIRST_RECORDS_S = 1.0
 _NOTES_EVERY_S = 5.0
 # A note has up to 3 kB: of very many partitions they are read less often.

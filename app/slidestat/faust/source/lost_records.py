@@ -44,7 +44,7 @@ def refusal(lost: LostRange, topology: Topology | Referee) -> SlidestatError:
 
 
 def tell_lost(lost: LostRange, topology: str) -> None:
-    """Say that a worker goes on without them."""
+    """Log that a worker continues without them."""
     log_event(
         "records lost",
         f"{topology}: {lost} are gone, and counted as lost; emissions that may lack them say so",

@@ -1,7 +1,7 @@
-"""Records of other formats than JSON wait until the schema registry has told of their schemas.
+"""Records of other formats than JSON wait until the schema registry has given their schemas.
 
 A registry that does not answer is no error of a record: it is asked again for as long as it takes,
-and the worker says each half minute that it waits.
+and the worker logs each half minute that it waits.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from slidestat.log import log_event
 
 _RETRY_S = 1.0
 _TELL_EVERY_S = 25.0
-# A registry may come to have what it did not: a replica behind its leader, a schema restored.
+# A registry may get a schema later: a replica behind its leader, a schema restored.
 _LACKING_S = 60.0
 
 

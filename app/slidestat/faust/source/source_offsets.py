@@ -1,4 +1,4 @@
-"""The interface by which a pipeline asks about its source, beside its records."""
+"""The interface by which a pipeline asks about its source, in addition to its records."""
 
 from typing import Protocol
 

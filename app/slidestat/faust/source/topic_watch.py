@@ -1,9 +1,10 @@
 """Whether the topics of a worker are still those that it began with.
 
-Clients go by a topic's name. One that is deleted and made anew while they run is read on at the old
-offsets, and written to as if nothing had gone. So a worker asks for the ids of its topics: every
-few seconds, to stop with what has happened and not with what follows from it; and after it has
-fetched records and before anything of them is written, so that none of another topic's is counted.
+Clients go by a topic's name. One that is deleted and created again while they run is read on at the
+old offsets, and written to as if nothing were lost. So a worker asks for the ids of its topics:
+every few seconds, to stop with what has happened and not with what follows from it; and after it
+has fetched records and before anything of them is written, so that none of another topic's is
+counted.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ _ANSWER_S = 5.0
 _RETRY_S = 1.0
 # A broker may not know yet a topic that was just made: it is asked again for as long.
 _UNKNOWN_S = 10.0
-# What a client says of brokers that do not answer.
+# The errors of a client whose brokers do not answer.
 _SILENT = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 
 
@@ -70,8 +71,8 @@ class TopicWatch:
         return self._began[self._source].topic_id
 
     async def confirm_source(self) -> None:
-        """Return when a broker has said, since this was called, that the source is still the same:
-        what was fetched before is then of no other one.
+        """Return once a broker has answered, since this was called, that the source is still the
+        same: what was fetched before is then of no other one.
 
         Costs a millisecond; waits for brokers that do not answer. Raises SlidestatError if the
         source is another one, or gone.

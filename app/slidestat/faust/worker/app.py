@@ -12,8 +12,8 @@ from slidestat.faust.worker.credentials import faust_credentials
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.settings import broker_security
 
-# A killed worker's partitions stand still for as long, also when it is started again at once;
-# Faust would have them wait for a minute.
+# A killed worker's partitions wait for as long, also when it is started again at once; Faust would
+# have them wait for a minute.
 SESSION_TIMEOUT_S = 10.0
 
 # Batches that may wait for the agent; each holds up to a fetch (FETCH_BYTES) of one partition.

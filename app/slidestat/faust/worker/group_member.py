@@ -37,7 +37,7 @@ _LOSS_CHECK_S = 1.0
 _RIVAL_CHECK_S, _RAREST_RIVAL_CHECK_S = 10.0, 320.0
 _MOVER_CHECK_S = 1.0
 
-# Of the minute after which the group would go on without this worker.
+# Of the minute after which the group would continue without this worker.
 _REVOKED_S = 20.0
 
 
@@ -156,7 +156,7 @@ class GroupMember:
                     async with self._sending:
                         await self._process(within, rebalances)
             except Exception as error:
-                # A restarted agent would go on with the next batch and lose this one.
+                # A restarted agent would continue with the next batch and lose this one.
                 log_exception(
                     "batch failed",
                     topic=batch.topic,
@@ -224,7 +224,7 @@ class GroupMember:
                 self._wait_superseded(error)
 
     def _wait_superseded(self, error: SupersededError) -> None:
-        """Drop all, and wait for the rebalance that says who has the partitions."""
+        """Drop all, and wait for the rebalance that assigns the partitions."""
         self._forget()
         self._superseded.learn(error)
 
@@ -232,7 +232,7 @@ class GroupMember:
         try:
             return min(pipeline.needed_offset(tp.partition) for pipeline in self._pipelines)
         except SlidestatError:
-            return sys.maxsize  # The first batch says what is wrong, and stops the worker.
+            return sys.maxsize  # The first batch raises the error, and stops the worker.
 
     def _commit_notes(self) -> dict[TP, str]:
         notes = {}

@@ -24,7 +24,7 @@ def limit_arenas() -> None:
 def give_back_memory() -> None:
     """Return what was let go: the C library keeps what lies between things that are still in use,
     and a worker that gets other partitions again and again would grow by it. Does nothing where the
-    library is not GNU's. Takes up to some hundred milliseconds, in which other threads go on.
+    library is not GNU's. Takes up to some hundred milliseconds, in which other threads run on.
     """
     collect_garbage()
     trim = _of_the_c_library("malloc_trim")

@@ -14,7 +14,7 @@ def raise_open_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, WANTED_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        # Some systems have a limit of their own below the one that they tell.
+        # Some systems have a limit of their own below the one that they report.
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 

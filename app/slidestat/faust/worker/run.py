@@ -20,7 +20,7 @@ def run_worker(settings: WorkerSettings) -> None:
     raise_open_files()
     member = GroupMember(settings)
     app = member.app
-    # The terminal shows our own messages; Faust's are for whoever looks into its log.
+    # The terminal shows our own messages; Faust's are in its log.
     is_json = settings.log is LogForm.JSON
     worker = LeavingWorker(
         app,
@@ -31,7 +31,8 @@ def run_worker(settings: WorkerSettings) -> None:
         redirect_stdouts=False,
     )
     worker.spinner = None
-    # Where the disk of the log is full, the terminal is told what ended the worker, not that too.
+    # Where the disk of the log is full, the terminal shows what ended the worker, without that
+    # error.
     logging.raiseExceptions = False
     # A commit that takes longer than the interval is a busy worker, not an error.
     logging.getLogger("mode.timers").setLevel(logging.ERROR)
@@ -40,8 +41,8 @@ def run_worker(settings: WorkerSettings) -> None:
             worker.execute_from_commandline()
     except SystemExit as stop:
         if stop.code:
-            # The exit only says that there was an error; the error is what Faust stopped for, or
-            # what made it so.
+            # The exit means only that there was an error; the error is the one that Faust stopped
+            # for, or its cause.
             reason = app.crash_reason or stop.__context__ or stop
             if (error := app.topics_error()) is not None:
                 raise error from reason

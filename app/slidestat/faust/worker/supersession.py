@@ -1,4 +1,6 @@
-"""A worker that was told that others have its partitions, until a rebalance says so as well."""
+"""The state of a worker that has learnt that others have its partitions, until a rebalance confirms
+it.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +11,7 @@ from slidestat.faust.fencing import SupersededError
 from slidestat.faust.worker.app import SESSION_TIMEOUT_S
 from slidestat.kafka.transactional_producer import FencedError
 
-# As long as a group may take to tell a worker that it was given up.
+# As long as a group may take to let a worker know that it was removed.
 _REBALANCE_S = 3 * SESSION_TIMEOUT_S
 _SUPERSEDED = SlidestatError(
     "Another worker writes to this worker's changelog, and is in no group with it.",
@@ -52,7 +54,7 @@ class Supersession:
     def _look(self, reason: SlidestatError) -> None:
         if not self._is_known:
             return
-        if self._contact.is_silent:  # Nobody can tell of a rebalance.
+        if self._contact.is_silent:  # There is no way to learn of a rebalance.
             self._look_later(reason)
         else:
             self._end(reason)

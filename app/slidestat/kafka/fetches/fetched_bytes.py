@@ -2,7 +2,7 @@
 
 aiokafka's own loop goes over them as ever: it checks checksums, passes aborted transactions and
 control batches over, and knows where the next fetch begins. What it takes for a record may here be
-all records of a batch, `PlainRecords`, which nobody has read yet.
+all records of a batch, `PlainRecords`, which are not read yet.
 """
 
 import struct
@@ -48,7 +48,7 @@ class PlainRecords:
     least_offset: int = 0
 
     def one_by_one(self) -> Iterator[Any]:
-        """Read them as aiokafka does, which says what is wrong with them."""
+        """Read them as aiokafka does, which raises the error of what is wrong with them."""
         least = self.least_offset
         for record in DefaultRecordBatch(self.batch.data):
             if self.last_offset is not None and record.offset > self.last_offset:

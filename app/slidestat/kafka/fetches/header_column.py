@@ -1,4 +1,4 @@
-"""Headers as they stand in a batch of Kafka's format v2, made Python objects when asked for."""
+"""Headers as they are in a batch of Kafka's format v2, made Python objects when asked for."""
 
 from collections.abc import Sequence
 from typing import overload

@@ -101,7 +101,7 @@ class _RangeReader:
             if fetched:
                 columns = cast(FetchedColumns, fetched[self._place]).before(self._wanted.end)
                 return columns if len(columns) else None
-            # It goes on behind marks of transactions and what else holds no records.
+            # It continues after transaction markers and other offsets without records.
             before, self.position = self.position, await self._consumer.position(self._place)
             if self.position > before:
                 deadline = time.monotonic() + _SILENCE_S

@@ -1,4 +1,4 @@
-"""Kernels that read records as they stand in a batch of Kafka's format v2 (KIP-98).
+"""Kernels that read records as they are in a batch of Kafka's format v2 (KIP-98).
 
 A record is, in zigzag varints but for keys, values and headers themselves:
 
@@ -21,7 +21,7 @@ LEAST_BYTES = 7
 """How many bytes a record has at least."""
 
 # Columns of the batches that are read: where their records lie in the buffer and how many they are,
-# what their offsets and timestamps are told from, and the first offset that is asked for.
+# what their offsets and timestamps are computed from, and the first offset that is wanted.
 START, END, RECORDS, BASE_OFFSET, BASE_TIME, IS_APPEND_TIME, LEAST_OFFSET = range(7)
 BATCH_COLUMNS = 7
 
@@ -78,8 +78,8 @@ def _record(
     buffer: Bytes, place: int, batch_end: int
 ) -> tuple[int, int, int, int, int, int, int, int]:
     """Return where the record at `place` ends, -1 if anything of it is not as it must be, its
-    deltas of time and offset, where its key and its value begin and end, and where the number of
-    its headers stands.
+    deltas of time and offset, where its key and its value begin and end, and the place of the
+    number of its headers.
     """
     size, start = _varint(buffer, place, batch_end)
     if start < 0 or size < 0 or size > batch_end - start:

@@ -5,7 +5,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 TIMEOUT_S = 30.0
-# What a broker, or the client, says of a topic until it is known there.
+# The errors of a broker, or the client, for a topic that is not known there yet.
 _NOT_KNOWN_YET = frozenset(
     {
         KafkaError._UNKNOWN_TOPIC,

@@ -1,4 +1,4 @@
-"""A topic read by a command: opened, closed, and its errors said in words."""
+"""A topic read by a command: opened, closed, with errors as messages for the user."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -149,7 +149,7 @@ class TopicReader(ABC, Generic[Read]):
 
     @abstractmethod
     def _decoded(self, value: bytes, headers: list[tuple[str, bytes]]) -> Read | None:
-        """Read a record's value; None for one of another kind, or that nobody wants."""
+        """Read a record's value; None for one of another kind, or that is not wanted."""
 
     def _wants(self, key: str) -> bool:
         """Count a record of the kind, and return whether its key is wanted."""

@@ -1,7 +1,7 @@
 """The figures of chosen keys as gauges for Prometheus: what a scrape asks for, and no more.
 
-The scrape names the keys, as its configuration has them, so their number is bounded by whoever pays
-for it; a worker answers for those that it has.
+The scrape names the keys, as its configuration has them, so their number is up to its owner; a
+worker answers for those that it has.
 """
 
 from collections.abc import Container, Iterator, Sequence

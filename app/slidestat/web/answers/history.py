@@ -1,7 +1,8 @@
-"""Read the past emissions of a key from the output topic, when somebody looks.
+"""Read the past emissions of a key from the output topic, on request.
 
 A worker keeps no history: the topic has it. It is read from its end, with the records of other
-keys, for a few seconds at most: the newest emissions are there, and what was cut off is told.
+keys, for a few seconds at most: the newest emissions are there, and the answer has a mark if older
+ones were cut off.
 """
 
 import asyncio

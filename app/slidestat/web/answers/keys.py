@@ -48,7 +48,7 @@ class KeyAnswers:
         is_for_here = self._here.is_for_here(request)
 
         def read(view: View) -> list[str]:
-            # One more tells whether another page follows.
+            # One more shows whether another page follows.
             return list(view.keys(prefix, after, limit + 1))
 
         async with self._questions.one():

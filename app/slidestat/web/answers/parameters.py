@@ -20,7 +20,7 @@ MOST_VALUES = 50
 MOST_PAIRS = 500
 
 _MOST_PARAMETERS = 500
-# Of what is no number, so many characters are told.
+# The error of a text that is no number has so many of its characters.
 _SHOWN = 40
 _LIMIT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
