@@ -1,4 +1,4 @@
-"""The command `slidestat alertmanager`: what alerts do, told to an Alertmanager."""
+"""The command `slidestat alertmanager`: send alerts to an Alertmanager."""
 
 from contextlib import suppress
 from typing import Annotated
@@ -42,5 +42,5 @@ def alertmanager(
     # One that is no longer declared will never be over.
     names = {alert.name for alert in declared.alerts}
     relay = AlertRelay(url, reader, lambda line: print(line, flush=True), names)
-    with suppress(KeyboardInterrupt):  # It is how telling ends.
+    with suppress(KeyboardInterrupt):  # The normal end of sending.
         relay.run()

@@ -56,14 +56,13 @@ def start_worker(
     The source topic must exist; the topics that are written are made with its partition count.
     `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
     schema registry of what is in Avro; `web_port` None the first port that is free from 6066 on.
-    With an `extent` that ends, the worker ends there by itself; with `allow_loss` it goes on
+    With an `extent` that ends, the worker ends there by itself; with `allow_loss` it continues
     without records that are gone before they were read, and counts them; with `change_statistics`
-    over states of other statistics, of which what is new begins now; `anyway` whatever the source's
-    records look like, and though all are refused. Each changed state becomes durable once in
-    `checkpoint_interval_s` seconds; what is not yet is read again after a crash. `letter_commands`
-    show a topology's dead letters, by its name.
-    Raises SlidestatError for what the user can correct, such as a source that is not partitioned by
-    the key.
+    it takes states of other statistics, and new ones begin now; with `anyway` it runs whatever the
+    source's records look like, and though all are refused. Each changed state becomes durable once
+    in `checkpoint_interval_s` seconds; what is not yet is read again after a crash.
+    `letter_commands` show a topology's dead letters, by its name. Raises SlidestatError for what
+    the user can correct, such as a source that is not partitioned by the key.
     """
     require_one_worker(topologies)
     limit_arenas()
@@ -174,7 +173,7 @@ def _schemas_of(topologies: Sequence[Topology | Referee], registry: str) -> Regi
     """Return the registry that has the schemas of the source's records, None if they need none."""
     in_binary = [it for it in topologies if isinstance(it, Topology) and it.reads_binary]
     for topology in in_binary:
-        translation_of(topology, SourceSchemas())  # It says what is missing, or wrong.
+        translation_of(topology, SourceSchemas())  # Raises the error if any.
     if not any(topology.takes_registry for topology in in_binary):
         return None
     from slidestat.kafka.schema_registry import SchemaRegistry

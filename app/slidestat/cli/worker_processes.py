@@ -1,8 +1,8 @@
 """Several workers of one group as processes of one parent: `slidestat run --workers N`.
 
-The parent passes on what they log, with the worker's number, and one signal to all of them. What
-dies is started again, after a pause that grows while it goes on dying. A refusal is the user's to
-correct, and would be the same again: it ends them all, and is reported once.
+The parent passes on what they log, with the worker's number, and one signal to all of them. A
+process that dies is started again, after a pause that grows while it keeps dying. A refusal is the
+user's to correct, and would be the same again: it ends them all, and is reported once.
 
 The first worker goes ahead: the others start when it answers. By then topics are made, kernels are
 compiled, and what is refused at a start has been refused.
@@ -150,7 +150,7 @@ class WorkerProcesses:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # A terminal's Ctrl-C comes to us, and once to each.
+                start_new_session=True,  # A terminal's Ctrl-C is sent to us, and once to each.
                 preexec_fn=self._in_child,  # Safe: this process has one thread.
             )
             self._selector.register(_pipe(worker), selectors.EVENT_READ, worker)
@@ -173,7 +173,7 @@ class WorkerProcesses:
             self._ended(worker, status)
 
     def _pass_on(self, worker: _Worker, line: bytes) -> None:
-        """Tell a line; a refusal waits for how the worker ends."""
+        """Log a line; a refusal is held until the worker ends."""
         self._first_answers |= _ANSWERS in line
         refusal = _refusal_in(line)
         if not refusal or (self._is_stopping and self._refusal is None):
@@ -183,7 +183,7 @@ class WorkerProcesses:
     def _ended(self, worker: _Worker, status: int) -> None:
         refusal, worker.refusal = worker.refusal, []
         if self._is_stopping:
-            # It may be told to end before it knows how to end well.
+            # It may get the signal before it has its handlers.
             asked = (-signal.SIGTERM, -signal.SIGINT)
             code = 0 if status in asked else status if status >= 0 else 128 - status
             self._worst = max(self._worst, code)

@@ -17,7 +17,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A figure of an emission beside the exact one."""
+    """A figure of an emission with the exact one."""
 
     emission: Emission
     figure: Figure

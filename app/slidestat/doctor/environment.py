@@ -1,7 +1,7 @@
 """Variables of the environment that nothing reads, and that are spelled nearly as one that is read.
 
-Programs of others have variables that begin with KAFKA_, too: one of those is told only where it is
-a letter or two away.
+Programs of others have variables that begin with KAFKA_, too: one of those is reported only where
+it is a letter or two away.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Ask the brokers which operations of a worker this user may do; nothing is created or written.
 
 The brokers report it themselves (KIP-430): with what is asked about a topic, a group or the cluster
-comes what the asking user may do with it. Of a topic that is not there they say only whether it
+comes what the asking user may do with it. Of a topic that is not there they report only whether it
 may be created.
 """
 

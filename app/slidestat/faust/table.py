@@ -78,11 +78,11 @@ class StateTable:
         self, restored: Mapping[int, int], emptied: Collection[int], generation: int
     ) -> dict[int, int]:
         """Take partitions over since a generation, which are restored up to these offsets: write a
-        fence to each, and restore what has come before it meanwhile; up to where they are restored
-        then.
+        fence to each, and restore what has come before it meanwhile; return the offsets up to which
+        they are restored then.
 
-        One whose records were all deleted stays without a record: whoever has no table of it reads
-        the source from its start, and would be refused if there were one.
+        One whose records were all deleted stays without a record: a worker without its table reads
+        the source from the start, and would be refused if there were one.
         """
         for partition, last_offset in restored.items():
             epoch = next_epoch(self._store.newest_epoch(partition), generation)

@@ -46,8 +46,8 @@ _ANYWAY = "start with --anyway"
 class Judgement:
     """The findings in `records`, tombstones aside: how many are taken in, `passed_over` by the
     topology's condition, or `refused`, with an example of these; names that no event has, those
-    that events have, and conditions of statistics that hold for none. `meant` says which time
-    format, or timestamps, the records seem to have, "" where they are as declared.
+    that events have, and conditions of statistics that hold for none. `meant` is the time format,
+    or timestamps, that the records seem to have, "" where they are as declared.
     """
 
     topology: Topology
@@ -189,7 +189,7 @@ def _idle_conditions(topology: Topology, events: Sequence[SampledEvent]) -> Iter
 
 
 def _meant(topology: Topology, events: Sequence[SampledEvent], stamps: Sequence[int]) -> str:
-    """Say how times are written, or timestamps, where that is not as declared."""
+    """Return how times are written, or timestamps, where that is not as declared."""
     if stamps and all(0 < stamp < EARLIEST_TIME_MS <= 1_000 * stamp for stamp in stamps):
         return (
             f"The Kafka timestamps of the records are of 1970 ({stamps[0]} ms): they seem to be"

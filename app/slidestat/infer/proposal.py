@@ -1,6 +1,6 @@
 """A topology for a topic that was looked at: which fields, which statistics, and why.
 
-What is guessed is said, and written to a file that a person reads before it runs.
+Guesses are marked as such, in a file that a person reads before it runs.
 """
 
 from dataclasses import dataclass

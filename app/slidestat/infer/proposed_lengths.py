@@ -1,4 +1,4 @@
-"""How long windows and the lateness of a proposed topology are, by what a topic's events tell."""
+"""The lengths of windows and lateness of a proposed topology, by the times of a topic's events."""
 
 from typing import NamedTuple
 

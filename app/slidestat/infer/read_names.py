@@ -1,7 +1,7 @@
 """Find the names that a declaration reads, and those of them that no record of a sample has.
 
-An event tells of a name if it has it, or has another object in the place where it would be; null in
-place of an object around it tells nothing. Names are looked for where a worker would look: those of
+An event is evidence for a name if it has it, or has the object in which it would be; null in place
+of an object around it is no evidence. Names are looked for where a worker would look: those of
 `where` in all records, others in the events that it takes, those of a statistic with a condition in
 the events that this takes.
 """
@@ -60,8 +60,8 @@ class ReadName:
 
 
 class AbsentName(NamedTuple):
-    """A name that none of `events` has that tell of it; `near` is the likeliest of those that they
-    have.
+    """A name that is missing in all of the `events` events that are evidence for it; `near` is the
+    likeliest of the names that they have.
     """
 
     name: ReadName
@@ -85,7 +85,9 @@ def read_names(topology: Topology) -> list[ReadName]:
 
 
 def absent_names(topology: Topology, events: Sequence[SampledEvent]) -> list[AbsentName]:
-    """Return the names that no event has of which they are read, if any event tells of them."""
+    """Return the names that are in no event from which they are read, if any event is evidence for
+    them.
+    """
     absent = []
     for name in read_names(topology):
         read = [it.fields for it in events if any(map(it.is_read_by, name.readers))]

@@ -1,4 +1,4 @@
-"""The format of sampled records, and the JSON that they say."""
+"""The format of sampled records, and their translation into JSON."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -44,7 +44,7 @@ class Sample:
 
     @property
     def records_per_second(self) -> float | None:
-        """The topic's rate on the whole, by Kafka's timestamps; None where they tell of none."""
+        """The topic's rate on the whole, by Kafka's timestamps; None where they give none."""
         times = [record.timestamp_ms for record in self.records]
         between = max(times) - min(times)
         return 1000 * (self.topic_records - 1) / between if between else None
@@ -82,7 +82,7 @@ def sample_ends(bootstrap: str, topic: str, partitions: int, records: int) -> li
     more, in some tens of milliseconds. At the most 32 partitions are looked at.
 
     Reads without joining a group. What a broker does not give in a second is not waited for, and
-    none of its errors is raised: whoever reads the topic next has them.
+    none of its errors is raised: the next read of the topic will raise them.
     """
     found: list[SampledRecord] = []
     every = -(-partitions // _MOST_PARTITIONS)

@@ -1,17 +1,17 @@
-"""Whether the records of a key lie in several partitions, as far as a sample tells."""
+"""Whether the records of a key lie in several partitions, as far as a sample shows."""
 
 from slidestat.declare.fields import FieldPath
 from slidestat.infer.guesses import Guess
 from slidestat.infer.sampling import Sample, SampledRecord
 from slidestat.infer.survey import as_object, key_text
 
-# How much later than the others a partition may get its records, where nothing tells.
+# How much later than the others a partition may get its records, where nothing is known.
 _LEAST_LATENESS = "10s"
 
 
 def spread_warning(sample: Sample, path: FieldPath | None) -> str | None:
-    """Tell that the records of a key lie in several partitions, or may; None if nothing says so.
-    The key is in the field at `path`, or the record's own.
+    """Return a warning that the records of a key lie in several partitions, or may; None without
+    evidence. The key is in the field at `path`, or the record's own.
     """
     spread = _spread_key(sample, path)
     if spread is not None:

@@ -35,11 +35,11 @@ class LocalBroker:
         with LocalBroker() as broker:
             Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-    Without `data_dir` the data is in a temporary folder, removed by `stop`; a folder given by
-    the caller keeps topics and offsets for the next start. Without `port` a free one is chosen.
-    `secured_protocols` (SSL, SASL_PLAINTEXT, SASL_SSL) get a port each beside the plain one, and
-    `secured_settings` are the broker's own for them. A start takes 2 to 3 s, a restart 2 s, after
-    `kill` 5 s; 300 MB of memory. Not for use by several threads.
+    Without `data_dir` the data is in a temporary folder, removed by `stop`; a folder given by the
+    caller keeps topics and offsets for the next start. Without `port` a free one is chosen.
+    `secured_protocols` (SSL, SASL_PLAINTEXT, SASL_SSL) get a port each in addition to the plain
+    one, and `secured_settings` are the broker's own for them. A start takes 2 to 3 s, a restart 2
+    s, after `kill` 5 s; 300 MB of memory. Not for use by several threads.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ def lock_data_folder(folder: Path) -> int:
     """Lock the folder; return the open file descriptor that holds the lock.
 
     The lock lasts until every process that was handed the descriptor has closed it or ended: so
-    until the JVM is gone, whoever dies first. Raises SlidestatError when another one has it.
+    until the JVM is gone, even if it outlives us. Raises SlidestatError when another one has it.
     """
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:

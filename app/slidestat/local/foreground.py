@@ -20,9 +20,9 @@ _LOOK_AGAIN_S = 0.5
 def run_in_foreground(port: int | None, data_dir: Path | None) -> None:
     """Run a broker until SIGINT or SIGTERM, then end it cleanly; from the main thread only.
 
-    Without `port` it listens on 9092 if that is free, else on another port and says so. Without
-    `data_dir` its topics are gone when it ends. Raises SlidestatError when the broker cannot
-    start, or ends by itself.
+    Without `port` it listens on 9092 if that is free, else on another port, which is printed.
+    Without `data_dir` its topics are gone when it ends. Raises SlidestatError when the broker
+    cannot start, or ends by itself.
     """
     console = Console(highlight=False)
     with _asked_to_stop() as asked:

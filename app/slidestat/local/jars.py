@@ -2,7 +2,7 @@
 
 A lock is a file with one line for each jar, `SHA-256  group:artifact:version`. So nothing is
 resolved on a user's machine: exactly these files are fetched, and a file with any other content is
-refused. `kafka-4.1.1.sha256` beside this file has `org.apache.kafka:kafka_2.13:4.1.1` with its
+refused. `kafka-4.1.1.sha256` in this file's folder has `org.apache.kafka:kafka_2.13:4.1.1` with its
 runtime dependencies, and a log4j binding for SLF4J 1.
 """
 
@@ -105,7 +105,7 @@ def _fetch_all(jars: Sequence[Jar], folder: Path, title: str, show_progress: boo
         console=Console(stderr=True),
         disable=not visible,
     )
-    # the lock is held, so what an earlier, killed process left half fetched is nobody's
+    # the lock is held, so a half fetched file was left by an earlier, killed process
     for stale in folder.glob("fetch-*"):
         shutil.rmtree(stale)
     with (

@@ -22,9 +22,9 @@ _PROBE_TIMEOUT_S = 30.0
 class Java:
     """A Java that was run and answered.
 
-    `executable` is the launcher inside the Java's own home, never a version manager's shim in
-    front of it: a signal sent to a shim would not reach the JVM. `version` is the feature
-    release (17, 21, 25), `source` says where it was found.
+    `executable` is the launcher inside the Java's own home, never a version manager's shim in front
+    of it: a signal sent to a shim would not reach the JVM. `version` is the feature release (17,
+    21, 25), `source` is where it was found.
     """
 
     executable: Path

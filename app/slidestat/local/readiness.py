@@ -13,7 +13,7 @@ _LOOK_AGAIN_S = 0.05
 _CONNECT_TIMEOUT_S = 1.0
 _ANSWER_TIMEOUT_S = 5.0
 
-# the client's complaints while the broker does not answer yet are no news to anybody
+# the client's complaints while the broker does not answer yet are expected
 _silent = logging.getLogger(f"{__name__}.client")
 _silent.addHandler(logging.NullHandler())
 _silent.propagate = False

@@ -13,7 +13,7 @@ SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": 1,
     "controller.listener.names": "CONTROLLER",
-    # a misspelt topic is an error, and partitions are chosen by whoever creates one
+    # a misspelt topic is an error, and partitions are chosen by the client that creates one
     "auto.create.topics.enable": "false",
     "num.partitions": 1,
     # Events carry event time, years ago or hours ahead: no age or difference to the clock may
@@ -92,7 +92,7 @@ def server_properties(
         "controller.quorum.voters": f"{SETTINGS['node.id']}@{HOST}:{controller_port}",
         # JSON's escapes are also those of a properties file
         "log.dirs": json.dumps(str(log_dir))[1:-1],
-        # last: clients may be told another address than the one listened at
+        # last: the advertised address may be another than the one listened at
         **secured_settings,
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())

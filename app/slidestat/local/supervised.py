@@ -102,7 +102,7 @@ class SupervisedProcess:
             return
         try:
             os.write(pipe.fileno(), json.dumps(command).encode() + b"\n")
-        except BrokenPipeError:  # `wait` says how the process ended
+        except BrokenPipeError:  # `wait` returns how the process ended
             return
 
     def _hear(self, timeout_s: float | None) -> None:

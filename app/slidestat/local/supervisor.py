@@ -1,4 +1,4 @@
-"""The process between us and the JVM, so that no broker outlives whoever started it.
+"""The process between us and the JVM, so that no broker outlives the process that started it.
 
 It is run as a script, isolated and without site-packages, and imports only a little of the
 standard library: it must start in a few hundredths of a second. The parent holds the other end
@@ -50,7 +50,7 @@ def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
 
     def in_child() -> None:
         prctl(_PR_SET_PDEATHSIG, int(number))
-        if os.getppid() != supervisor:  # it died before the kernel was told
+        if os.getppid() != supervisor:  # it died before the kernel knew
             os._exit(1)
 
     return in_child
@@ -71,7 +71,7 @@ class Supervisor:
         self._die_with_parent = die_with_parent()
 
     def serve(self) -> None:
-        """Carry out what the parent says until there is nothing to supervise for."""
+        """Carry out the parent's commands until there is nothing to supervise for."""
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_read, False)
         os.set_blocking(wake_write, False)

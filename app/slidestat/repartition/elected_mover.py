@@ -33,7 +33,7 @@ _LASTING = frozenset(
         KafkaError.POLICY_VIOLATION,
     }
 )
-# Another one that was elected has begun; it moves, or the group is about to tell who does.
+# Another one that was elected has begun; it moves, or the group is about to elect another.
 _FENCED_PAUSE_S = 15.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 _LEAVE_S = 10.0
@@ -72,7 +72,7 @@ class ElectedMover:
     def stop(self) -> None:
         """Commit what was moved, if the brokers let it within ten seconds, and end."""
         self._is_stopping.set()
-        self._is_elected.set()  # So that nobody waits for it.
+        self._is_elected.set()  # So that no other mover waits for it.
         self._thread.join(_LEAVE_S)
 
     def _goes_on(self) -> bool:

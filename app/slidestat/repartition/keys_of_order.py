@@ -1,11 +1,12 @@
-"""By what a record takes its turn among those of other partitions.
+"""The keys by which a record takes its turn among those of other partitions.
 
 It is the largest event time of its partition up to it, but for times that jump ahead alone: they
 would hold back, for as long as they jump, all that follows them. Which do is decided as a
-topology's clock decides it (event_clock.py): a time counts if the clock has come as far 15 records
+topology's clock decides it (event_clock.py): a time counts if the clock has reached it 15 records
 with a time later, or 256 of any kind; else it is the clock at the record itself that counts. A
 record without a readable time goes with the one before it. So keys never fall, and a record's own
-time lies behind its key by no more than it lies behind what its partition had come to.
+time lies behind its key by no more than it lies behind the event time that its partition had
+reached.
 """
 
 import numpy as np

@@ -4,13 +4,13 @@ A worker that is behind fetches much of one partition before it fetches of the n
 come, records of the second would arrive behind hours of the first, late for every topology. So of
 all partitions the record goes first whose key of order is least (keys_of_order.py: its event time,
 or a later one of its partition before it), and a partition of which more is to come holds the
-others back at what it has come to. (Kafka Streams takes the least timestamp at the heads of its
-partitions in the same way.)
+others back at the event time that it has reached. (Kafka Streams takes the least timestamp at the
+heads of its partitions in the same way.)
 
 So while no partition is at its end, a record comes no later behind the times of those before it
 than it lay behind those of its own partition: merging makes no record late. And the order is a
-function of the partitions alone, however they are fetched. A partition at its end holds up nobody;
-what it gets later than others get theirs, lateness must cover.
+function of the partitions alone, however they are fetched. A partition at its end holds up no
+other; what it gets later than others get theirs, lateness must cover.
 """
 
 from typing import Generic, TypeVar

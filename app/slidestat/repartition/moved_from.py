@@ -1,7 +1,7 @@
-"""A note of what was moved to a topic, beside the offsets up to which it was.
+"""A note of what was moved to a topic, as metadata of the offsets up to which it was.
 
-It says that the topic is ours, and of which records: another source, another key or another number
-of partitions would put records of one key in two places.
+By it the topic is known as ours, and what it was made from: another source, another key or another
+number of partitions would put records of one key in two places.
 """
 
 import hashlib

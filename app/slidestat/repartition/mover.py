@@ -38,9 +38,9 @@ from slidestat.repartition.transactions import KeyedRecord, Transactions
 _FETCH_RECORDS = 10_000
 # So long records are gathered, and put in order, before they are moved.
 _GATHER_S = 0.05
-# So soon a fetch tells that it has found an end; until then the others wait.
+# The time after which a fetch reports that it has found an end; until then the others wait.
 _FETCH_WAIT_MS = 20
-# A transaction is open for as long, of records that somebody may wait for, and of a backlog.
+# How long a transaction is open: with records that a consumer may wait for, and with a backlog.
 _COMMIT_S, _BACKLOG_COMMIT_S = 0.1, 1.0
 # Brokers forget offsets by the time of their commit: they are committed again. All are, each time,
 # for no partition's may be forgotten before the others'.
@@ -51,7 +51,7 @@ _TELL_S = 30.0
 # What waits for its turn, of all partitions together.
 _HELD_RECORDS, _HELD_BYTES = 100_000, 64 * 2**20
 _LEAST_RECORDS, _LEAST_BYTES = 1_000, 2**18
-# Errors that librdkafka itself goes on from.
+# Errors from which librdkafka recovers by itself.
 _PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})
 
 
@@ -88,7 +88,7 @@ class Mover:
         )
 
     def run(self) -> None:
-        """Take over from the mover before, and move until told to stop."""
+        """Take over from the mover before, and move until `goes_on()` is false."""
         try:
             self._transactions.take_over()
             self._begin()
@@ -188,7 +188,7 @@ class Mover:
         self._due = time.monotonic() + (_BACKLOG_COMMIT_S if self._paused else _COMMIT_S)
 
     def _measure(self, positions: Mapping[int, int]) -> None:
-        """Note how far it is behind, by the ends that the last fetches told."""
+        """Note how far it is behind, by the ends that the last fetches found."""
         records, oldest = 0, []
         for number, position in positions.items():
             place = TopicPartition(self._topology.source, number)

@@ -14,7 +14,7 @@ from slidestat.text.figure_text import qualified, window_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# What tells the figures of read_statistics apart, but for the end of the window.
+# The columns that identify the figures of read_statistics, without the end of the window.
 _ONE_LINE = [
     *("key", "statistic", "quantile", "item", "at_least", "below"),
     *("window_ms", "window_events"),

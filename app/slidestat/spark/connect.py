@@ -1,6 +1,4 @@
-"""Sessions of Spark Connect: a client has no JVM beside it, so it can ask for tables and nothing
-else.
-"""
+"""Sessions of Spark Connect: a client has no JVM, so it can ask for tables and nothing else."""
 
 from typing import Any
 

@@ -19,8 +19,8 @@ _OTHER = re.compile(
 
 @contextmanager
 def in_words(what: str, advice: str) -> Iterator[None]:
-    """Raise SlidestatError if `what` fails: with our own words where the error is one of ours,
-    else with what a Python worker's traceback comes to, or the first line of what Spark says.
+    """Raise SlidestatError if `what` fails: with our own words where the error is one of ours, else
+    with the last line of a Python worker's traceback, or the first line of Spark's message.
     """
     try:
         yield

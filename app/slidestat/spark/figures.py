@@ -16,7 +16,7 @@ def read_statistics(spark: SparkSession, lake: str, topology: str) -> DataFrame:
 
     Columns: `key`; `window_start` and `window_end`, timestamps, the start inside and the end not,
     or, of a topology of a sequence, `window_end_seq`, its number, with NULL for both times;
-    `statistic`, `quantile`, `item`, `at_least` and `below`, which tell figures of a window apart,
+    `statistic`, `quantile`, `item`, `at_least` and `below`, which distinguish figures of a window,
     NULL where they do not apply; `window_ms` or `window_events`, its length; `estimate`, `lower`
     and `upper`; what is promised (`relative_error` and the others of the schema of emissions); and
     `provisional`. Figures that came twice, or were replaced, are there once: the newest. The start

@@ -1,6 +1,6 @@
 """A Spark session: on this machine by default, or the one that spark-submit has begun.
 
-Spark's own log goes to a file of its own, so that the terminal has what a job has to say. Its
+Spark's own log goes to a file of its own, so that the terminal has only a job's own messages. Its
 Python workers are of the running interpreter and import the running code.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 CONNECTOR_VERSION = "4.0.0"
 CONNECTOR_LOCK = Path(__file__).with_name(f"spark-kafka-{CONNECTOR_VERSION}.sha256")
 LOCAL = "local[*]"
-# What spark-submit tells the program that it starts.
+# The environment variable of a program that spark-submit starts.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 # What makes every session of PySpark one of Spark Connect.
 _REMOTE = "SPARK_REMOTE"
@@ -65,8 +65,9 @@ _ON_THIS_MACHINE = {
     "spark.driver.memory": "2g",
     "spark.log.level": "WARN",
 }
-# A job is there to be done soon, and nobody waits for its next answer meanwhile: the collector that
-# stops all for a moment takes a fifth less of the JVM's CPU than the one that never does for long.
+# A job is there to be done soon, and no request waits for its next answer meanwhile: the collector
+# that stops all for a moment takes a fifth less of the JVM's CPU than the one that never does for
+# long.
 _COLLECTOR = "-XX:+UseParallelGC"
 _JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _ENDED = re.compile(r'^Exception in thread "main" [\w.$]+: (.+)$', re.MULTILINE)

@@ -1,7 +1,7 @@
-"""The live page: a few files, open to whoever reaches the worker: they say nothing of the data.
+"""The live page: a few files, open to every client of the worker: they have no data.
 
-The page asks the routes beside it, with the token if there is one. It may load nothing from
-elsewhere, run no script but these files, and be shown inside no other page.
+The page asks the API's routes, with the token if there is one. It may load nothing from elsewhere,
+run no script but these files, and be shown inside no other page.
 """
 
 import hashlib

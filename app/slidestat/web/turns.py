@@ -1,7 +1,7 @@
-"""How many are served at once, and how long others wait for their turn before they are sent away.
+"""How many are served at once, and how long others wait for their turn before they are refused.
 
-A refusal takes its time: who asks again at once, whatever `Retry-After` says, must not cost more by
-refusals than by answers.
+A refusal is delayed: a client that asks again at once, in spite of `Retry-After`, must not cost
+more by refusals than by answers.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ from slidestat.schemas.event import EARLIEST_TIME_MS
 
 _SHOWN_CHARACTERS = 200
 _UNDER_REASON = " " * 14
-# What msgspec says of a number of milliseconds that was long ago.
+# The message of msgspec for a number of milliseconds that was long ago.
 _IS_TOO_EARLY = f">= {EARLIEST_TIME_MS}"
 
 
@@ -66,7 +66,7 @@ def letter_lines(letters: Iterable[Letter], limit: int, *, as_json: bool) -> Ite
 
 
 def sent_lines(sent: Sent, source: str) -> Iterator[str]:
-    """Yield the lines that say which corrected letters were sent."""
+    """Yield the lines about which corrected letters were sent."""
     yield f"{sent.sent:,} records sent to {source}, {sent.closed_before:,} had been sent before."
     if sent.sent:
         yield (

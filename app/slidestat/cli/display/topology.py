@@ -17,8 +17,8 @@ from slidestat.text.durations import human_duration
 from slidestat.text.figure_text import qualified
 from slidestat.text.footprint_text import bytes_text, keeping_text
 
-# Below these, an error is that of floating-point numbers, not of a synopsis; beside a share of the
-# value, the smallest value that a synopsis tells from zero.
+# Below these, an error is that of floating-point numbers, not of a synopsis; in addition to a share
+# of the value, the smallest value that a synopsis distinguishes from zero.
 _LEAST_SHARE = 1e-12
 _LEAST_NUMBER = 1e-300
 _LEAST_BESIDE_SHARE = 1e-6

@@ -20,8 +20,8 @@ from slidestat.text.figure_text import Row, cells, printable, qualified
 _NARROWEST, _WIDEST = 14, 40
 _HEADINGS = ("key", "statistic", "window", "window end", "estimate", "lower", "upper", "± %")
 _NUMBERS = frozenset(("window", "estimate", "lower", "upper", "± %"))
-# Of a table: what stands beside each column; what is little for key and statistic together, and the
-# least for either; the most for remarks, which go on in a next line.
+# Widths in a table: the border of each column; what is little for key and statistic together, and
+# the least for either; the most for remarks, which continue in a next line.
 _BORDER, _NARROW, _SHORTEST, _MARKS = 3, 24, 6, 11
 
 
@@ -178,7 +178,7 @@ def _nothing(reader: EmissionReader, statistic: str | None) -> str:
 
 def _print_lines(rows: Iterable[Row]) -> int:
     rows = list(rows)
-    # Columns stand under each other in what is shown at once, also with items in a statistic.
+    # Columns are aligned in what is shown at once, also with items in a statistic.
     longest = max((len(qualified(row.figure)) for row in rows), default=0)
     width = min(max(longest, _NARROWEST), _WIDEST)
     for row in rows:

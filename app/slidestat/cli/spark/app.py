@@ -67,7 +67,7 @@ def ingest(
         require_emissions(declared, "a lake")
     every_ms = None if every is None else duration_ms(every, "--every")
     is_avro = declared.output_format == "avro"
-    if is_avro:  # What is missing is told before Spark starts.
+    if is_avro:  # Missing requirements are reported before Spark starts.
         avro_codec(declared.output_topic, schema_registry)
     with session_of_lake("ingest", lake, declared.name, master, tables) as (spark, place):
         from slidestat.spark.lake.declarations import keep_declaration

@@ -81,7 +81,7 @@ def backfill(
     declared = timed_topology(topology, "a backfill")
     require_json(declared, "a backfill")
     synopses_ms = None
-    # What is wrong is told before Spark starts, where that can be.
+    # Errors are raised before Spark starts, where possible.
     if synopses is not None:
         synopses_ms = duration_ms(synopses, "--synopses")
         require_interval(declared, synopses_ms, synopses)

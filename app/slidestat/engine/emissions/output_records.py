@@ -27,7 +27,7 @@ class AlertRecord(NamedTuple):
 class EmittedNumbers(NamedTuple):
     """The numbers of n emissions, in addition to their text.
 
-    They are `model`, but for the keys, of each the place among `names`, `groups` int64[n]; the
+    They are like `model`, except for: the keys, `groups` int64[n], each a place in `names`; the
     windows' ends, int64[n]; the figures' numbers, float64[n, figures, 3], NaN for what does not
     exist; and the source offsets, int64[n].
     """

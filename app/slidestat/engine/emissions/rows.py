@@ -1,11 +1,11 @@
 """Emissions as rows: a record for each window, with a column for each figure and its bounds.
 
 A row's Kafka key is the key's text, or KEY/LENGTH where there are several windows: so a table that
-is upserted by it has the newest figures of each key and window. What tells all rows apart is key,
-window and window end.
+is upserted by it has the newest figures of each key and window. Rows are identified by key, window
+and window end.
 
-A figure that is not of all of its window, for its statistic was added later, says so in a column of
-its own. Only rows of partitions with such statistics have these columns.
+A figure that does not cover its whole window, as its statistic was added later, is marked in a
+column of its own. Only rows of partitions with such statistics have these columns.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence

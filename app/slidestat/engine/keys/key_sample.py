@@ -61,7 +61,7 @@ class KeySample:
         if len(self._heap) > 2 * self._size:  # Most of it was discarded.
             self._heap = [(-hashed.order, key) for key, hashed in self._held.items()]
             heapify(self._heap)
-        if len(self._fresh) > 2 * self._size:  # Nobody asks.
+        if len(self._fresh) > 2 * self._size:  # Not asked for.
             self._fresh = self.take_fresh()
 
     def discard(self, key: str) -> None:

@@ -148,9 +148,9 @@ class GroupMember:
             rebalances = self.app.rebalancing_count
             try:
                 within = self._extent.within(batch)
-                # Commits go on while records wait for their schemas.
+                # Commits continue while records wait for their schemas.
                 if within is not None and await self._schemas_known(within, rebalances):
-                    # Commits go on meanwhile, and a rebalance does not wait for it.
+                    # Commits continue meanwhile, and a rebalance does not wait for it.
                     for pipeline in self._pipelines:
                         await pipeline.open([within.partition])
                     async with self._sending:

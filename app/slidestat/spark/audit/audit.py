@@ -1,4 +1,5 @@
-"""`slidestat spark audit`: each emitted figure beside the exact one, recomputed from the raw topic.
+"""`slidestat spark audit`: each emitted figure compared with the exact one, recomputed from the raw
+topic.
 
 Records that have a letter (late, dead) are left out; all others must have been counted. The events
 of a key go through one Python worker in order of time, which recomputes each of its windows and has
@@ -41,7 +42,7 @@ from slidestat.spark.lake.wire_columns import struct_type
 _FOREVER_MS = 2**62
 # What both a run and an emission have.
 _COMMON = ("event_key", "at")
-# A sample of keys is told to the millionth.
+# The share of a sample of keys is given to the millionth.
 _PARTS = 1_000_000
 
 
@@ -54,9 +55,9 @@ class Audit:
     has deleted. Of a `sample` below 1 the figures of so large a share of keys are recomputed, by a
     hash of each: the same keys in every audit; all records are accounted for in any case.
 
-    `since_last` goes on from the last audit: what has come since is audited, from the events that
-    its windows have, and the report is of all audits together. `say` is told where all is audited
-    in spite of it.
+    `since_last` continues from the last audit: what has come since is audited, from the events that
+    its windows have, and the report is of all audits together. `say` gets a message where all is
+    audited in spite of it.
     """
 
     spark: SparkSession
@@ -77,7 +78,7 @@ class Audit:
 
     def run(self) -> AuditReport:
         """Recompute and compare; the figures go to the lake's folder `audit`, replacing those of
-        audits that this one does not go on from. Raises SlidestatError if there is nothing to
+        audits from which this one does not continue. Raises SlidestatError if there is nothing to
         audit, events are gone, or emissions are of a declaration that the lake does not know, and
         while another audit writes there.
         """
@@ -229,8 +230,8 @@ class Audit:
         return before
 
     def _part(self, last: Progress | None) -> str:
-        """Return the folder for the figures of this audit: beside those of the audits that it goes
-        on from, or staged, so that an audit that fails leaves the one before.
+        """Return the folder for the figures of this audit: next to those of the audits from which
+        it continues, or staged, so that an audit that fails leaves the one before.
         """
         if last is None:
             return f"{self.lake.audit_staging}/part=0"

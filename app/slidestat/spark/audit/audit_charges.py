@@ -2,7 +2,8 @@
 
 A partition's emissions come tick by tick, so a declaration is in charge from its first tick to that
 of the next one. Between two that emit at different intervals, the ticks after the last of the one
-and before the first of the other are nobody's: which of the two would have emitted is not known.
+and before the first of the other are in no charge: which of the two would have emitted is not
+known.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

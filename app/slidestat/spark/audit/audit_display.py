@@ -14,7 +14,7 @@ _WIDTH = 110
 def show(report: AuditReport) -> None:
     """Print what was compared, a line for each statistic, and every broken promise's sample."""
     console = Console()
-    console.width = max(console.width, _WIDTH)  # A table that is cut tells nothing.
+    console.width = max(console.width, _WIDTH)  # A table that is cut is of no use.
     r = report.records
     console.print(
         f"{r.read:,} records read = {r.counted:,} counted + {r.late:,} late + {r.dead:,} dead"
@@ -70,7 +70,7 @@ def _judged(judged: Sequence[Judged]) -> Iterator[str]:
 def _cells(s: StatisticSummary) -> tuple[str, ...]:
     unit = s.unit if s.confidence == 1 else f"{s.unit}, in {s.confidence:.4g} of cases"
     return (
-        escape(s.statistic),  # It may be somebody else's.
+        escape(s.statistic),  # It may be of another job.
         f"{s.figures:,}",
         *(f"{number:.4%}" for number in (s.promised, s.median, s.p99, s.worst)),
         f"{s.faults:,}",

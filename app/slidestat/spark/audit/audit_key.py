@@ -1,4 +1,4 @@
-"""The audit of one key: all that was emitted of it beside all that it should have been."""
+"""The audit of one key: all that was emitted for it compared with all that should have been."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -244,7 +244,7 @@ def _window_ms(
 FigurePlace = tuple[
     str, int | None, int | None, float | None, float | None, float | None, str | None
 ]
-"""What tells a figure from the others of its emission."""
+"""The identity of a figure in its emission."""
 
 
 def expected_figures(declaration: Declaration) -> frozenset[FigurePlace]:

@@ -1,4 +1,4 @@
-"""How far an audit has come, so that the next one can go on from there."""
+"""The progress of an audit, so that the next one can continue from there."""
 
 from collections.abc import Iterable, Mapping
 

@@ -70,9 +70,9 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class AuditReport(msgspec.Struct, frozen=True):
-    """The outcome of an audit. `broken` are samples of violations, one line each; `judged` tells by
-    which declarations emissions were judged, the newest last. `sample` is the share of keys whose
-    figures were judged; `published` are keys that a referee answers for.
+    """The outcome of an audit. `broken` are samples of violations, one line each; `judged` are the
+    declarations by which emissions were judged, the newest last. `sample` is the share of keys
+    whose figures were judged; `published` are keys that a referee answers for.
     """
 
     records: Records
@@ -125,7 +125,7 @@ def report_of(
     sure = {s.label: least_confidence(s) for d in declarations for s in d.statistics}
     others, summaries = 0, []
     for row in sorted(groups, key=lambda row: order.get(row.statistic, len(order))):
-        # Not less than declared, whatever figures say of themselves.
+        # Not less than declared, whatever the figures' own fields promise.
         confidence = max(row.confidence or 0.0, sure.get(row.statistic, 1.0))
         excused = row.statistic is not None and confidence < 1
         if row.statistic is None or excused:

@@ -32,9 +32,10 @@ _BROADCAST = 500_000
 @dataclass(frozen=True)
 class AuditedSource:
     """The source of what is `declared`, from the first offset on that is `needed` of each
-    partition: its first one, unless an earlier audit says otherwise.
+    partition: its first one, unless it continues an earlier audit.
 
-    Without `allow_loss`, records that retention has taken are an error; `say` is told of them.
+    Without `allow_loss`, records that retention has taken are an error; `say` gets a message about
+    them.
     """
 
     spark: SparkSession
@@ -59,9 +60,9 @@ class AuditedSource:
         since_ms: Mapping[int, int],
     ) -> Iterator["ReadSource"]:
         """Read the records up to the offsets `reached`, those that emissions may rest on, as each
-        of some declarations has it; what is counted are those beyond the offsets `after`, and told
-        is where the events `since_ms` begin. While the context is open the events lie in memory, or
-        on the executors' disks.
+        of some declarations has it; the counts are of those beyond the offsets `after`, and the
+        first offsets of events since `since_ms` are noted. While the context is open the events lie
+        in memory, or on the executors' disks.
         """
         first = {p: offset for p, offset in self.topic.first.items() if offset > self._needed(p)}
         asked = Asked(after, {p: offset + _FIRST_RECORDS for p, offset in first.items()}, since_ms)

@@ -57,7 +57,7 @@ class AuditedAnswers(AuditedEmissions):
                 "Let all parties come to a tick, ingest again, then audit.",
             )
         # What a party has published up to a tick has the events before it. Where a clock of that
-        # very tick is gone, by compaction, the next one says the same and more.
+        # very tick is gone, by compaction, the next one means the same and more.
         clocks = self._clocks()
         first_after = f.min(f.when(f.col("tick") >= last, f.struct("tick", "offset")))
         found = clocks.groupBy("party").agg(

@@ -1,7 +1,7 @@
 """A topology's declaration as an audit needs it: plain tables, nothing of the streaming side.
 
-An audit recomputes what a worker said; so it takes the declaration, and shares no code with it.
-That of a referee is the declaration of its topology, with the streams that it answers for.
+An audit recomputes a worker's output; so it takes the declaration, and shares no code with the
+worker. That of a referee is the declaration of its topology, with the streams that it answers for.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ UNMARKED = ""
 
 
 class DeclaredSeries(msgspec.Struct, frozen=True):
-    """The fields that tell one of a statistic's figures in a window from the others."""
+    """The fields that distinguish a statistic's figures in a window."""
 
     quantile: float | None
     at_least: float | None
@@ -102,7 +102,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def letters_of(self) -> str:
-        """The topology whose letters say which records were refused."""
+        """The topology whose letters are the records that were refused."""
         return self.parties or self.name
 
     @property
@@ -125,7 +125,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:
-        """Return the columns that are read beside key and time, each once."""
+        """Return the columns that are read in addition to key and time, each once."""
         return tuple(dict.fromkeys(s.column for s in self.statistics if not s.takes_all))
 
     @property
@@ -158,7 +158,8 @@ def declaration_of(table: Mapping[str, object]) -> Declaration:
         "publish": (),
         "answers_for": () if is_of_all else publish,
         "answers_for_all": is_of_all,
-        # Whoever comes back after a silence is counted in the windows that it is in, and no more.
+        # A key that comes back after a silence is counted in the windows that it is in, and no
+        # more.
         "forgets_keys": True,
         "forget_after_ms": None,
     }

@@ -22,7 +22,7 @@ _TERMS = ("relative_error", "share_error", "magnitude_error", "deviation_error",
 
 
 def promises_less(statistic: DeclaredStatistic, figure: Figure) -> str:
-    """Tell what a figure promises less of than its statistic declares; "" if it keeps to that."""
+    """Return what a figure promises less of than its statistic declares; "" if nothing."""
     parameters = statistic.parameters
     most = dict.fromkeys(_TERMS, 0.0)
     unit = 10.0 ** -parameters["decimals"] if "decimals" in parameters else 0.0

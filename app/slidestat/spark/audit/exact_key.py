@@ -64,7 +64,7 @@ class ExactKey:
     ) -> None:
         self._times = GrowingArray(np.zeros(0, np.int64))
         self._places = GrowingArray(np.zeros(0, np.int64))
-        # What has no fields says of each event whether its condition holds.
+        # A column without fields has for each event whether its condition holds.
         self._columns = {
             (paths, is_item, where): Column(is_item=is_item or not paths)
             for paths, is_item, where in columns
@@ -242,7 +242,7 @@ class ExactKey:
                 code = column.code_of(figure.item or "")
                 return 0 if code is None else int(self.tallies(statistic.column, window)[code])
             case "sample":
-                # What is told is a value, as it was: whether it was there.
+                # The figure is one of the values: whether it was there.
                 return _drawn(column, values, figure.estimate or 0.0)
             case "distinct" | "lean_distinct":
                 return int(np.count_nonzero(self.tallies(statistic.column, window)))

@@ -1,4 +1,4 @@
-"""One figure beside the exact one: does it hold, and how much of its promise did it use?"""
+"""One figure compared with the exact one: does it hold, and how much of its promise did it use?"""
 
 import math
 from collections import Counter
@@ -58,7 +58,7 @@ def judge(
     """
     events = key.taken(statistic, window)
     if statistic.kind == "age_of_last":
-        # One beyond the window may be told, too.
+        # One beyond the window may be given, too.
         exact: Exact = key.age(statistic, window, end_ms, beyond=figure.estimate is not None)
     else:
         exact = key.exact(statistic, figure, window)
@@ -79,7 +79,7 @@ def judge(
         allowed = _allowed(key, statistic, figure, window, nearest, events)
         if not is_at_most(off, allowed):
             violation = _OFF
-        # So many times the promise is enough to be told.
+        # From so many times the promise on it is reported.
         used = min(quotient(off, allowed), _MOST_TIMES) if allowed[0] else None
         observed = None if used is None else used * promised
     return Verdict(exact, events, unit, promised, observed, violation)
@@ -147,8 +147,8 @@ def _allowed(
 def violation_of_sample(
     key: ExactKey, statistic: DeclaredStatistic, figures: Sequence[Figure], window: slice
 ) -> str:
-    """Tell what is wrong with a sample as a whole, "" if nothing is: it has as many of the window's
-    values as it may, none of them more often than the window has it, and no event twice.
+    """Return what is wrong with a sample as a whole, "" if nothing is: it has as many of the
+    window's values as it may, none of them more often than the window has it, and no event twice.
     """
     wanted = min(statistic.parameters["size"], key.taken(statistic, window))
     if len(figures) != wanted:

@@ -30,7 +30,7 @@ from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.lake_lock import locked
 from slidestat.spark.lake.tables import Tables
 
-# A folder beside the datasets; readers of Parquet pass over it.
+# A folder next to the datasets; readers of Parquet skip it.
 _STAGING = "_backfill"
 
 
@@ -41,9 +41,10 @@ def backfill(
     under the topics that they would be on.
 
     Synopses are those at the end of history; with `synopses_ms`, those at the ticks of that
-    interval. A topology that publishes its synopses says with them how many `partitions` its source
-    has. Keys of several partitions are not looked for, as `fill_lake` does: each would come out of
-    each. Raises SlidestatError for a source that is not in JSON.
+    interval. A topology that publishes its synopses publishes with them how many `partitions` its
+    source has. Keys in several partitions are not looked for, other than by `fill_lake`: each
+    partition would have its own figures of such a key. Raises SlidestatError for a source that is
+    not in JSON.
     """
     require_json(topology, "a backfill")
     written = by_partition(topology, history, partitions, synopses_ms)
@@ -202,7 +203,7 @@ def _check_keys(topology: Topology, spark: SparkSession, staging: str, folder: s
 
 
 def _records_read(spark: SparkSession, files: LakeFiles, folder: str) -> int:
-    """Return how many records all partitions had, as the rows in a folder say."""
+    """Return how many records all partitions had, by the rows in a folder."""
     if not files.exists(folder):
         return 0
     counts = spark.read.parquet(folder).agg(f.sum(f.col("value").cast("string").cast("bigint")))

@@ -49,7 +49,7 @@ class Spread(NamedTuple):
 
 
 def spreads_keys(topology: Topology, cores: int, partitions: int) -> bool:
-    """Tell whether keys are to be spread: where partitions would leave cores idle, and what is
+    """Return whether keys are to be spread: where partitions would leave cores idle, and what is
     published is not of whole partitions. Elsewhere it would only be more work: events go over the
     network.
     """

@@ -30,7 +30,7 @@ FLUSH_RECORDS = 500_000
 """After how many records states are put away."""
 
 KEYS = "_keys"
-"""Not a topic of anybody: the keys that each partition has counted, to be compared."""
+"""Not a real topic: the keys that each partition has counted, to be compared."""
 
 READ = "_read"
 """Nor is this: how many records of a partition were read, as a text."""
@@ -39,7 +39,7 @@ EngineOf = Callable[[KeyStates, TickPublisher | None, JsonCodec | None], Partiti
 
 
 def read_row(partition: int, records: int) -> Out:
-    """Return the row that says how many records of a partition were read."""
+    """Return the row with the number of records of a partition that were read."""
     return READ, partition, 0, None, str(records).encode(), []
 
 
@@ -144,7 +144,9 @@ class EngineOutputs:
 
 
 def _is_silent(topology: Topology, last_time: int, tick: int) -> bool:
-    """Tell whether a key is forgotten: when its state goes is up to chance."""
+    """Return whether a key is forgotten: the time at which its state is deleted is not
+    deterministic.
+    """
     if topology.forget_ms is None:
         return False
     return closing_tick(last_time, topology.forget_ms, topology.every_ms) < tick

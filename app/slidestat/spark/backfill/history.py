@@ -1,6 +1,6 @@
 """History as the records of a topic: Parquet, CSV or JSON, or the topic itself.
 
-Whatever history comes as, what goes on is what a worker would have read, each partition's records
+Whatever the form of history, the result is what a worker would have read, each partition's records
 in one task, in order. Records of files have a value only where they are not plain, for numbers and
 items come as columns of their own (`reading/plain_events.py`): JSON would be made only to be read
 again.
@@ -72,7 +72,7 @@ def read_files(
     spark: SparkSession, topology: Topology, files: Files, say: Callable[[str], None] = print
 ) -> History:
     """Read the records that the rows of files would have made on the topology's source. `say` takes
-    what a person should know of how they are read.
+    messages for a person about how they are read.
 
     Raises SlidestatError for files that cannot be read or lack a column, for a topology of a
     sequence, and for a session of Spark Connect.

@@ -14,7 +14,7 @@ from slidestat.spark.backfill.record_rows import RECORD_ARROW, Out, arrow_rows
 
 Int64s = npt.NDArray[np.int64]
 
-# A letter as its record; what a row says of its partition is not said again.
+# A letter as its record; its partition is in the row already.
 _LETTER = pa.struct(
     [RECORD_ARROW.field(name) for name in ("topic", "timestamp", "key", "value", "headers")]
 )

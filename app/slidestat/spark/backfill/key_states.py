@@ -37,7 +37,7 @@ class KeyStates:
             yield key.decode(), state
 
     def checkpoint(self) -> None:
-        """Return nothing: a partition of history is always begun anew."""
+        """Return nothing: a partition of history is always read from the start."""
         return
 
     def close(self) -> None:

@@ -16,16 +16,16 @@ class OpenPartition(Protocol[Part]):
     """A partition while its parts come."""
 
     def take(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """Take a part in; what it comes to."""
+        """Process one part; yield its rows."""
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """End the partition; yield the rows that are left to be told."""
+        """End the partition; yield the rows that are left."""
 
 
 def one_after_another(
     parts: Iterable[tuple[Place, Part]], begin: Callable[..., OpenPartition[Part]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what each place comes to, whose parts follow each other; `begin` opens one by its
+    """Yield the rows of each place, whose parts follow each other; `begin` opens one by its
     numbers.
     """
     place, opened = None, None

@@ -1,18 +1,18 @@
 """The history of hot keys in stretches of time, each for a task of its own.
 
-No figure of a window of time tells of an event that has left the span. So an engine that is fed the
-events of a stretch, and before them those of the span before it, has at each tick of the stretch
-the same events in every window as one that was fed all: what it emits keeps every promise, whatever
-the statistics are. The bytes may be others, for a synopsis also says how it came to be.
+No figure of a window of time depends on an event that has left the span. So an engine that is fed
+the events of a stretch, and before them those of the span before it, has at each tick of the
+stretch the same events in every window as one that was fed all: what it emits keeps every promise,
+whatever the statistics are. The bytes may be others, as a synopsis also depends on its history.
 
     offsets      ...........|...........o1...........o2...........     o1, o2: ticks T1, T2 passed
-    stretch 1    fed and told: up to o1
-    stretch 2               fed: times from T1 - span; told: ticks after T1, up to T2
-    stretch 3                            fed: times from T2 - span; told: ticks after T2
+    stretch 1    fed and emitted: up to o1
+    stretch 2               fed: times from T1 - span; emitted: ticks after T1, up to T2
+    stretch 3                            fed: times from T2 - span; emitted: ticks after T2
 
-Events after o1 that count are not before T1, for that is where the watermark stood. The key's last
-emission, at the first tick at which the span has none of its events left, is told by one stretch as
-well: after T1 only if the last event is not before T1 - span.
+Events after o1 that count are not before T1, for that is where the watermark was. The key's last
+emission, at the first tick at which the span has none of its events left, is emitted by one stretch
+as well: after T1 only if the last event is not before T1 - span.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ FIRST, LAST = -(2**62), 2**62
 @dataclass(frozen=True)
 class Stretch:
     """A part of a key's history, numbered from 1 on: it is fed the events with times from
-    `first_time` and offsets up to `last_offset`, and tells the ticks after `after` up to `until`.
+    `first_time` and offsets up to `last_offset`, and emits the ticks after `after` up to `until`.
     """
 
     number: int

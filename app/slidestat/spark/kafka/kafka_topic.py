@@ -16,7 +16,7 @@ _TIMEOUT_S = 30.0
 class TopicState:
     """A topic's identity, and of each partition the first offset it has and the next it will give.
 
-    A topic that was deleted and made anew has another `identity`.
+    A topic that was deleted and created again has another `identity`.
     """
 
     name: str

@@ -1,8 +1,7 @@
-"""Whose checkpoint a folder has, and how far it has read.
+"""The owner of a folder's checkpoint, and how far it has read.
 
 Spark keeps in a checkpoint's folder what each batch reads (offsets/N) and which are written
-(commits/N). It would take up any checkpoint, of whatever job; so a file beside them says whose it
-is.
+(commits/N). It would take up any checkpoint, of whatever job; so a file next to them has its owner.
 """
 
 import json
@@ -19,16 +18,17 @@ from slidestat.spark.lake.tables import Tables
 
 _OWNER = "slidestat.json"
 _FORMAT = 1
-# A version that knows no Delta tables would write files beside them: it must not take this up.
+# A version that knows no Delta tables would write files next to them: it must not take this up.
 _FORMAT_OF_DELTA = 2
 _TABLES = {_FORMAT: Tables.PARQUET, _FORMAT_OF_DELTA: Tables.DELTA}
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The topic and declaration of a checkpoint. `topic_identity` differs for a topic that was made
-    anew. In a lake of Delta tables its batches are those of an `application`: another name in every
-    checkpoint, so that no batch is taken for one of the same number of a checkpoint before it.
+    """The topic and declaration of a checkpoint. `topic_identity` differs for a topic that was
+    created again. In a lake of Delta tables its batches are those of an `application`: another name
+    in every checkpoint, so that no batch is taken for one of the same number of a checkpoint before
+    it.
     """
 
     job: str
@@ -60,7 +60,7 @@ class Claim:
 def claim(
     spark: SparkSession, lake: Lake, dataset: Dataset, topic: TopicState, tables: Tables
 ) -> Claim:
-    """Make the checkpoint of a dataset this topic's, if it is nobody's.
+    """Make the checkpoint of a dataset this topic's, if it has no owner.
 
     Raises SlidestatError for the checkpoint of something else or for other `tables`, and for data
     without a checkpoint: its batches would be written over.

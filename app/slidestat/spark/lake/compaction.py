@@ -1,9 +1,9 @@
 """`slidestat spark compact`: the small files of each date of a lake as few large ones.
 
-Each record stays there once, whoever reads and wherever this is killed. A date's rows are written
-as large files outside of the dataset; then the folders of the date, the old and the new one, trade
-places (`folder_swap.py`), and the old one is removed. Only batches are merged that Spark has noted
-as written: any other may come again, and replaces the files of its own number alone.
+Each record stays there once, for every reader and wherever this is killed. A date's rows are
+written as large files outside of the dataset; then the folders of the date, the old and the new
+one, trade places (`folder_swap.py`), and the old one is removed. Only batches are merged that Spark
+has noted as written: any other may come again, and replaces the files of its own number alone.
 
 Delta tables are merged by Delta Lake, whose log then names the large files in place of the small.
 """
@@ -55,15 +55,15 @@ class Compaction:
     def run(self) -> list[Compacted]:
         """Merge the files of each date that has more than its size asks for.
 
-        An ingest that goes on gives it the lake between two of its batches. Raises SlidestatError
-        while any other job writes to this part of the lake, and where folders
-        of Parquet files cannot be renamed in one step. Cost: each date's rows are read and written
-        once, one date after another.
+        A running ingest gives it the lake between two of its batches. Raises SlidestatError while
+        any other job writes to this part of the lake, and where folders of Parquet files cannot be
+        renamed in one step. Cost: each date's rows are read and written once, one date after
+        another.
         """
         files = LakeFiles(self.spark)
         if self.lake.tables(self.spark) is Tables.DELTA:
-            # Its log alone would let an ingest go on, but not on a local disk or on S3: there two
-            # drivers may both make a commit of the same number, and one of them is lost.
+            # Its log alone would let an ingest continue, but not on a local disk or on S3: there
+            # two drivers may both make a commit of the same number, and one of them is lost.
             with self._locked() as lock:
                 done = [self._optimize(lock, dataset) for dataset in Dataset]
             return [compacted for compacted in done if compacted.dates]

@@ -60,7 +60,7 @@ class DeltaTable:
 
     def has_batch(self, batch: int) -> bool:
         """Return whether a commit has the rows of a batch of its application."""
-        # Delta passes over such a write by itself, and does not say so.
+        # Delta skips such a write by itself, silently.
         log: Any = self.spark._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr]
         snapshot = log.forTableWithSnapshot(self.spark._jsparkSession, self.path)._2()
         last = snapshot.transactions().get(self.application)

@@ -1,9 +1,9 @@
 """`slidestat spark ingest`: the topics of a topology, each record once, as partitioned Parquet.
 
-Exactly once, whoever reads the files. Spark notes the offsets of a batch before it reads them, so a
-batch that broke off comes again with the same records; its rows go to partitions named by the
-batch's number, and writing those replaces whatever an interrupted try had left there. In a lake of
-Delta tables a batch is one commit, which has its number (`delta_table.py`).
+Exactly once, for every reader of the files. Spark notes the offsets of a batch before it reads
+them, so a batch that broke off comes again with the same records; its rows go to partitions named
+by the batch's number, and writing those replaces whatever an interrupted try had left there. In a
+lake of Delta tables a batch is one commit, which has its number (`delta_table.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -212,7 +212,7 @@ class Ingest:
         self.say(f"{gone}: {'left out' if read else 'deleted before this lake began'}.")
 
     def _tidy(self, dataset: Dataset) -> None:
-        """Remove what a killed run had half written; nobody else writes now."""
+        """Remove what a killed run had half written; no other job writes now."""
         files = LakeFiles(self.spark)
         folder = self.lake.data(dataset)
         for name in files.names(folder):

@@ -2,7 +2,7 @@
 
 LAKE/TOPOLOGY/DATASET/date=YYYY-MM-DD/batch=N/*.parquet, the date being that of the record's Kafka
 timestamp in UTC: of a statistic the windows' end, of a letter its event's record. Every row has the
-record's place, key, bytes and headers, so that nothing of the topic is lost; beside them the
+record's place, key, bytes and headers, so that nothing of the topic is lost; in addition the
 columns that this version reads. Rows of older versions have null in newer columns. In a lake of
 Delta tables LAKE/TOPOLOGY/DATASET is such a table, by date, without batches.
 """
@@ -25,7 +25,7 @@ from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.tables import Tables
 from slidestat.spark.lake.wire_columns import struct_type
 
-# The folder of the figures that an audit has judged, beside the datasets.
+# The folder of the figures that an audit has judged, next to the datasets.
 AUDIT = "audit"
 
 
@@ -85,12 +85,14 @@ class Lake:
 
     @property
     def lock(self) -> str:
-        """The file that says who is writing to it."""
+        """The file with the job that is writing to it."""
         return f"{self.folder}/_lock.json"
 
     @property
     def audit_lock(self) -> str:
-        """Return the path of the file that says who is auditing it, which needs no other lock."""
+        """Return the path of the file with the job that is auditing it, which needs no other
+        lock.
+        """
         return f"{self.folder}/_audit_lock.json"
 
     @property

@@ -1,4 +1,4 @@
-"""Small files beside the data of a lake, wherever it lies: on a disk, HDFS, an object store.
+"""Small files next to the data of a lake, wherever it is: on a disk, HDFS, an object store.
 
 They go through Hadoop's file systems, as Spark's own do.
 """

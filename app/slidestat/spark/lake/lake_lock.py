@@ -1,10 +1,10 @@
 """One writer at a time in a topology's part of a lake.
 
-A lock is a small file in the lake, made only where there is none, that says who has it. Its owner
-writes it anew each `BEAT_S`, so that one whose owner was killed is known by its standing still:
-then the next one takes it. The clocks of two machines are never compared.
+A lock is a small file in the lake, made only where there is none, with its owner. The owner writes
+it again each `BEAT_S`, so a lock whose owner was killed is recognised as it no longer changes: then
+the next job takes it. The clocks of two machines are never compared.
 
-A job that goes on for weeks lends its lock: one that asks for it, by another small file, gets it
+A job that runs for weeks lends its lock: one that asks for it, by another small file, gets it
 between two writes, and gives it back.
 """
 
@@ -41,7 +41,7 @@ _LOOKS_S = 0.5
 
 
 class LakeLock:
-    """A lock that is held: `writing` tells whether it still is. One that `lends` has its lake as it
+    """A lock that is held: `writing` checks that it still is. One that `lends` has its lake as it
     should be, by calling that, whenever it comes back.
     """
 
@@ -58,7 +58,7 @@ class LakeLock:
         self._lost: Owner | None = None
         self._ended = threading.Event()
         self._beating = threading.Thread(target=self._beat, daemon=True, name="lake lock")
-        # How many write now; nobody begins to while it is lent.
+        # How many threads write now; none begins to while it is lent.
         self._writing = 0
         self._is_lent = False
         self._turn = threading.Condition()
@@ -70,7 +70,7 @@ class LakeLock:
         return json.dumps({**self._owner, "beats": self._beats, "lends": lends}) + "\n"
 
     def start(self) -> None:
-        """Say from now on that its owner lives."""
+        """Write from now on that its owner lives."""
         self._is_mine()
         self._beating.start()
 
@@ -130,7 +130,7 @@ class LakeLock:
         return self._lost is None
 
     def _lend(self) -> None:
-        """Give the lock to a job that asks for it, when nobody writes, and take it back."""
+        """Give the lock to a job that asks for it, while no thread writes, and take it back."""
         asking = None if self._lends is None else read_owner(self._files, _asking(self._path))
         if asking is None or self._lends is None:
             return
@@ -185,8 +185,8 @@ def locked(
     A job that `lends` gives it, between two of its writes, to one that `borrows`, and has it back
     then: so that is called first. One that borrows waits for that.
 
-    Raises SlidestatError, which says who has it, while another job lives that does. One that was
-    killed on this machine is known at once, one elsewhere after `STILL_S`.
+    Raises SlidestatError, with the owner, while another job that has it lives. One that was killed
+    on this machine is known at once, one elsewhere after `STILL_S`.
     """
     files, path = LakeFiles(spark), path or lake.lock
     owner: Owner = {

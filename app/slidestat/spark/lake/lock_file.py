@@ -1,7 +1,7 @@
-"""The file that says who has a lake, or who asks for it: what it says, and whether that job lives.
+"""The file with the job that has a lake, or that asks for it, and whether that job lives.
 
-An owner writes its file anew now and then, so one whose owner was killed is known by its standing
-still. The clocks of two machines are never compared.
+An owner writes its file again now and then, so a file whose owner was killed is recognised as it no
+longer changes. The clocks of two machines are never compared.
 """
 
 import json
@@ -18,13 +18,13 @@ SETTLED_S = 0.3
 """Of two that made a file at once, on a file system where both can, one stays."""
 
 STILL_S = 30.0
-"""A file that has stood still for so long is nobody's."""
+"""A file that has not changed for so long has no owner."""
 
 Owner = dict[str, object]
 
 
 class Watched:
-    """A job's file, looked at now and then; `found` is what it said last."""
+    """A job's file, looked at now and then; `found` is its last content."""
 
     def __init__(self, files: LakeFiles, path: str) -> None:
         self._files, self._path = files, path

@@ -102,7 +102,7 @@ def report_data(spark: SparkSession, lake: Lake, keys: Sequence[str]) -> ReportD
         )
     rows = spark.read.schema(struct_type(FigureRow)).parquet(lake.data(AUDIT))
     rows = rows.where("statistic IS NOT NULL")
-    if audit.progress is not None:  # An audit that went on from it, and was killed, may have more.
+    if audit.progress is not None:  # A killed audit after it may have more.
         rows = rows.where(f.col("part") < audit.progress.parts)
     busiest = [
         row.event_key

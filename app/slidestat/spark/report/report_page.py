@@ -27,8 +27,8 @@ def write_page(data: ReportData, file: Path) -> None:
 def page_of(data: ReportData) -> str:
     """Return the page as text.
 
-    Keys and items are anybody's text: in the data no "<" is left that could end its element, and
-    the page's code writes them as text alone.
+    Keys and items are foreign texts: in the data no "<" is left that could end its element, and the
+    page's code writes them as text alone.
     """
     encoded = msgspec.json.encode(data).decode().replace("<", "\\u003c")
     charts = (_CHARTS / "uPlot.esm.js").read_text("utf-8").replace(_EXPORT, "")

@@ -1,7 +1,7 @@
 """Synopses of many keys, partitions and hours as one: figures that no emission has.
 
 A record of a synopsis topic has the state of one key and statistic in one party (a partition), as
-it stood just before a tick. Of each we take the summary of the time since the record before it, so
+it was just before a tick. Of each we take the summary of the time since the record before it, so
 that no event is in two; and summaries merge, hours into days, keys into groups, partitions into the
 whole. Each figure's bounds are those of the merged summary (`synopses.summaries`).
 
@@ -51,7 +51,7 @@ _OF_ONE = ("statistic", "group", "start_ms", "end_ms")
 _FIGURE = (
     "figure: string, quantile: double, item: string, estimate: double, lower: double, upper: double"
 )
-_KIND = 3  # where the kind stands in the bytes
+_KIND = 3  # the place of the kind in the bytes
 
 
 @dataclass(frozen=True)

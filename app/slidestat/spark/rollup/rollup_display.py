@@ -14,7 +14,7 @@ from slidestat.text.durations import human_duration
 _MOST_SHOWN = 200
 _ADVICE = "Spark's log says more."
 _DAY_MS = 86_400_000
-# Wide enough for names as long as they come: a table that is cut tells nothing.
+# Wide enough for names as long as they come: a table that is cut is of no use.
 _WIDTH = 400
 
 

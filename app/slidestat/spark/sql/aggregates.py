@@ -96,7 +96,7 @@ def basic_sum() -> FrameAggregate[float]:
             nonlocal decimals
             if len(values):
                 decimals = decimals_of(values)
-            elif state is None:  # NULLs alone do not say how many decimals there will be.
+            elif state is None:  # With only NULLs, the number of decimals is not known yet.
                 return b"", 0.0
             parameters = SumParameters(1 / k, SPAN, decimals)
             numbers = numbers_of("basic_sum", values)

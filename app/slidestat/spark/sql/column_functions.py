@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql.pandas.functions import pandas_udf
 
-_untyped: Any = pandas_udf  # its overloads want annotations that tell the kind of function
+_untyped: Any = pandas_udf  # its overloads want annotations that determine the kind of function
 
 
 def column_function(function: Callable[..., Any], returns: str) -> Any:

@@ -1,8 +1,8 @@
 """basic_count and its relatives as functions of columns, as those of pyspark.sql.functions.
 
-What they promise is told in `aggregates.py`. `v` is the value, `t` its time, each a column or its
-name; the error is 1/k; and `within`, an interval, keeps the rows within it before the newest one.
-They are known without `register_functions`, and take `.over(window)`.
+Their promises are described in `aggregates.py`. `v` is the value, `t` its time, each a column or
+its name; the error is 1/k; and `within`, an interval, keeps the rows within it before the newest
+one. They are known without `register_functions`, and take `.over(window)`.
 """
 
 from datetime import timedelta

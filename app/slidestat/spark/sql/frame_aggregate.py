@@ -67,7 +67,7 @@ class FrameAggregate(Generic[A]):
         """
         if not len(v):
             return None
-        # Which quantile is asked for says nothing of what is kept.
+        # The state does not depend on the quantile that is asked for.
         constants = (_constant(self._name, k), *(0.5 for _ in range(1, self._constants)))
         rows = np.arange(len(v), dtype=np.int64)
         with self._in_words():

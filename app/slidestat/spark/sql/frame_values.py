@@ -1,7 +1,7 @@
 """Check the columns of an aggregate of rows, and convert their values.
 
 Values are numbers (whole, DECIMAL, floating), truth values, texts, bytes, dates, timestamps and
-intervals of days to seconds; NULL and NaN stand for no value. Lists, maps, structs and variants are
+intervals of days to seconds; NULL and NaN are no value. Lists, maps, structs and variants are
 refused: their texts in Python leave parts out. Texts are never read as numbers or as times.
 """
 

@@ -1,4 +1,4 @@
-"""Synopses of window frames, fed row by row: a frame that goes on from the last one costs its new
+"""Synopses of window frames, fed row by row: a frame that continues the last one costs its new
 rows.
 
 Spark calls an aggregate once for each row of `OVER (...)`, with slices of one column: from row to
@@ -10,7 +10,7 @@ with the column, rows are its times, and the frame is the window that it is aske
     frame       [-----------)              fed 0 to 5, asked for 0 to 5
     next frame      [-----------)          fed 6 and 7, asked for 2 to 7
 
-A frame is known to go on from the last by where it lies in memory. The last one is held, so nothing
+A frame is known to continue the last one by its place in memory. The last one is held, so nothing
 else can lie there.
 """
 
@@ -95,7 +95,7 @@ class FrameSynopsis(Generic[A]):
         address = _address(values)
         fed_end = _address(fed.held) + len(fed.held) * size
         end = address + len(values) * size
-        # Overlapping: what is held can be nobody else's.
+        # Overlapping: memory that is held is no other column's.
         if not (fed.first <= address < fed_end <= end):
             return None
         passed = (address - fed.first) // size

@@ -88,6 +88,6 @@ def _scalar(function: Any, kind: type, returns: str) -> Any:
     def scalar(*columns: pd.Series) -> Any:
         return function(*columns)
 
-    # Spark tells what a function is by what it says that it returns.
+    # Spark determines the kind of a function by its return annotation.
     scalar.__annotations__["return"] = kind
     return column_function(scalar, returns)

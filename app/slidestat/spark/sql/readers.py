@@ -10,8 +10,8 @@
     window_item(bytes, n, item [, at])     how often an item came, listed or not
 
 `n` is an INTERVAL, or milliseconds; the window is [at - n, at), `at` a timestamp or milliseconds,
-by default the moment that the synopsis has come to. A summary is of one window: its `n` is NULL.
-Each figure comes with its bounds. The answers are those of `synopses.summaries`.
+by default the last moment of the synopsis. A summary is of one window: its `n` is NULL. Each figure
+comes with its bounds. The answers are those of `synopses.summaries`.
 """
 
 import math
@@ -40,7 +40,7 @@ from slidestat.synopses.summaries.window_summary import (
 FIGURE = ("estimate", "lower", "upper")
 RANK = (*FIGURE, "share", "share_lower", "share_upper")
 
-_KIND = 3  # where the kind stands in the bytes
+_KIND = 3  # the place of the kind in the bytes
 
 
 class Reader:
@@ -80,7 +80,7 @@ class Reader:
         return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
 
     def ranks(self, data: pd.Series, n: pd.Series, v: pd.Series, *at: pd.Series) -> pd.DataFrame:
-        """Tell of each row how many events are at most as large as a value, with the share."""
+        """Return for each row how many events are at most as large as a value, with the share."""
         rows = [
             (None,) * len(RANK) if found is None or pd.isna(value) else _rank(found, float(value))
             for found, value in zip(self._read(data, n, at), v, strict=True)

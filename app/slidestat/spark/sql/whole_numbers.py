@@ -2,8 +2,8 @@
 
 pandas has no NULL among whole numbers, so Spark's Python workers make doubles of such a column:
 beyond 2^53 different numbers become one, and 1 is called '1.0'. There is no setting against it. So
-the workers that run our aggregates keep the numbers of such a column beside the doubles; whatever
-else runs in them sees the doubles that it always saw.
+the workers that run our aggregates keep the numbers of such a column in addition to the doubles;
+other code in them sees the doubles as before.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ def keep_whole_numbers() -> None:
         return
 
     def arrow_to_pandas(self: Any, column: Any) -> Any:
-        if str(column.type) == "month_interval":  # PyArrow would say that it knows no such block.
+        if str(column.type) == "month_interval":  # PyArrow knows no such block.
             raise SlidestatError(
                 "An INTERVAL of months or years has no one length.",
                 "Give one of days, hours, minutes or seconds: INTERVAL 30 DAYS.",

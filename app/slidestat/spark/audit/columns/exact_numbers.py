@@ -131,7 +131,7 @@ def _units_of(texts: pa.Array) -> tuple[Units, int]:
 
 def _read(text: str) -> Decimal:
     """Return the number, or 0 for one so small that every double reads it as 0: to have it exactly
-    would take as many digits as its exponent says.
+    would take as many digits as its exponent.
     """
     number = Decimal(text)
     return number if number and number.adjusted() > _READ_AS_ZERO else Decimal(0)

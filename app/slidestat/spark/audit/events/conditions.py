@@ -19,7 +19,8 @@ from sqlglot import exp, parse_one
 Value = float | int | str | bool | None
 # A part of sqlglot's.
 Tree = Any
-# From there on doubles may stand for other numbers; and below here whole ones are computed exactly.
+# From there on doubles may be other numbers, rounded; and below here whole ones are computed
+# exactly.
 _EXACT, MOST_WHOLE = 2**53, 2**100
 
 

@@ -38,7 +38,7 @@ _PER_SECOND = pa.scalar(Decimal(1_000_000))
 
 def times_of(texts: pa.Array, time_format: str) -> tuple[Int64s, npt.NDArray[np.bool_]]:
     """Return the milliseconds (of a sequence the numbers) of times that match their pattern, and
-    which of them are sure; what stands in place of the others says nothing.
+    which of them are certain; the values in place of the others have no meaning.
     """
     if time_format in _PER_MS:
         sure = pc.less_equal(pc.binary_length(texts), _MOST_OF_INT)

@@ -115,7 +115,7 @@ def is_passed_over(declaration: Declaration, record: RawRecord) -> bool:
 
 
 def _fields(record: RawRecord) -> object:
-    # Bytes that are no UTF-8 are told by surrogates: where nobody reads them they do no harm.
+    # Bytes that are no UTF-8 become surrogates: in fields that are not read they do no harm.
     text = (record.value or b"").decode("utf-8", "surrogateescape")
     try:
         try:

@@ -1,7 +1,7 @@
 """Emissions as the rows that a lake has of them, without a detour through their JSON.
 
-A lake's rows have an emission's fields as columns beside its bytes (`lake.rows_of`). Spark would
-parse the text that the engine has just written, 12 figures of 17 fields each. But where all
+A lake's rows have an emission's fields as columns in addition to its bytes (`lake.rows_of`). Spark
+would parse the text that the engine has just written, 12 figures of 17 fields each. But where all
 emissions have the same figures, their numbers are a table already, and all else is the same in
 every row: so it is here, in the columns' own bytes.
 """

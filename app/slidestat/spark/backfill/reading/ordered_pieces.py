@@ -25,7 +25,7 @@ Int64s = npt.NDArray[np.int64]
 Place = tuple[int, int]
 
 PIECE_DDL = "partition int, first_time bigint, place bigint, piece int, rows binary"
-"""A piece: `first_time` is null where its rows have no times, `place` tells where its rows lie
+"""A piece: `first_time` is null where its rows have no times, `place` is the place of its rows
 among all files (`file_places.py`), and `piece` which of those it is. In order of the first four,
 ties are as in the files.
 """
@@ -128,7 +128,7 @@ def in_order(
 @dataclass
 class _Merge:
     """The pieces of a partition that later ones may have rows between, by their places; `added`
-    rows of so many `bytes` came since some were told.
+    rows of so many `bytes` came since some were yielded.
     """
 
     held: dict[Place, pa.RecordBatch] = field(default_factory=dict)

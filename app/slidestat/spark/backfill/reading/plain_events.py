@@ -61,7 +61,7 @@ def plain_columns(
 
 
 def plain_place(topology: Topology, time: Column, key_text: Column) -> Column:
-    """Tell whether a time in milliseconds and a key are such as an event may have."""
+    """Return whether a time in milliseconds and a key are such as an event may have."""
     in_time = (time >= EARLIEST_TIME_MS) & (time < LATEST_TIME_MS)
     if topology.publishes_partitions:  # Its events may have any key, or none.
         return f.coalesce(in_time, f.lit(False))
@@ -167,5 +167,5 @@ def _item(rows: DataFrame, name: str | None) -> Column:
 
 
 def _all(conditions: list[Column]) -> Column:
-    """Tell whether all hold; not so where one is unknown."""
+    """Return whether all hold; an unknown one does not."""
     return f.coalesce(reduce(and_, conditions, f.lit(True)), f.lit(False))

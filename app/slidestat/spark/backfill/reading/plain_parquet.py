@@ -1,8 +1,8 @@
 """Parquet files of a machine's own disks that Python's tasks read by columns, without Spark's rows.
 
 That takes files whose cells are plain throughout (`plain_events.py`), of types that mean the same
-here and in Spark. A first pass over the columns tells which: it costs 0.07 microseconds a row, and
-a row of Spark's one. All others are left to Spark, the judge of what a cell is.
+here and in Spark. A first pass over the columns finds them: it costs 0.07 microseconds a row, and a
+row of Spark's one. All others are left to Spark, the judge of what a cell is.
 """
 
 from collections import Counter
@@ -205,13 +205,13 @@ def _read(
 def _look(
     parquet: PlainParquet, tasks: Sequence[Sequence[FilePart]], numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Tell of each part of a file that these tasks have whether it is plain."""
+    """Yield for each part of a file that these tasks have whether it is plain."""
     for part in chain.from_iterable(_numbered(tasks, numbers)):
         is_plain = True
         try:
             for _ in parquet.rows(part):
                 pass
-        except Exception:  # noqa: BLE001 - whatever it is, Spark tells of it
+        except Exception:  # noqa: BLE001 - whatever it is, Spark will report it
             is_plain = False
         yield pa.record_batch([[part.path], [is_plain]], ["path", "is_plain"])
 
@@ -223,7 +223,7 @@ def _numbered(
 
 
 def _is_same(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether a column of a file is of the type that Spark sees in all files."""
+    """Return whether a column of a file is of the type that Spark sees in all files."""
     if pa.types.is_dictionary(found):
         found = found.value_type
     if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):

@@ -1,5 +1,5 @@
-"""The topic itself: Spark says which task has which partition, and the task reads that as a worker
-does (`kafka/fetches/`).
+"""The topic itself: Spark decides which task has which partition, and the task reads that as a
+worker does (`kafka/fetches/`).
 """
 
 import logging
@@ -30,7 +30,8 @@ class TopicReading:
         self, ranges: Iterable[pa.RecordBatch], _decoder: EventDecoder
     ) -> Iterator[tuple[int, HistoryBatch]]:
         """Read the ranges of partitions."""
-        # While a topic is away it says so some hundred times a second; what lasts is raised.
+        # While a topic is away this error comes some hundred times a second; one that lasts is
+        # raised.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         for row in (row for batch in ranges for row in batch.to_pylist()):
             partition = row["partition"]
