@@ -107,7 +107,7 @@ class RelayedAlerts:
         ]
 
     def told(self, all_told: Iterable[Told], now_ms: int) -> None:
-        """Note that Alertmanager has taken these, of a moment ago."""
+        """Note that Alertmanager has accepted these, of a moment ago."""
         for told in all_told:
             if told.is_over:
                 self._over.pop(told.identity, None)

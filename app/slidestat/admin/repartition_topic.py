@@ -25,8 +25,9 @@ _TIMESTAMPS, _OF_THE_SOURCE = "message.timestamp.type", "CreateTime"
 
 
 def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) -> None:
-    """Make it, with as many partitions as the source has, if it is missing; raise SlidestatError
-    for one of another program, or with records of another source or by another key.
+    """Make the repartition topic, with as many partitions as the source has, if it is missing;
+    raise SlidestatError for one of another program, or with records of another source or by another
+    key.
     """
     topic = topology.events_topic
     admin = admin_client(bootstrap)

@@ -49,8 +49,8 @@ class PartitionPlan:
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """A topology as it is replayed, and what of its source; and whether that was moved by the key,
-    which a replay does not do again.
+    """The plan of a replay: the topology, the ranges of its source; and whether that was moved by
+    the key, which a replay does not do again.
     """
 
     topology: Topology

@@ -21,7 +21,8 @@ _COMPACT = "compact"
 
 
 def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
-    """Make what is missing of the topics that a worker writes; the partition count of its source.
+    """Make the missing ones of the topics that a worker writes; return the partition count of its
+    source.
 
     That of a referee is made too, if the topic of its parties is there.
 

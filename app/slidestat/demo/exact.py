@@ -37,8 +37,8 @@ class Checked:
 
     @property
     def holds(self) -> bool:
-        """Whether the bounds hold the exact figure and the error is within the relative promise:
-        distances are whole miles, so rounding may add nothing.
+        """Return whether the bounds hold the exact figure and the error is within the relative
+        promise: distances are whole miles, so rounding may add nothing.
         """
         estimate, lower, upper = self.figure.estimate, self.figure.lower, self.figure.upper
         if estimate is None or lower is None or upper is None:
@@ -120,7 +120,7 @@ class ExactFlights:
 
     @property
     def keys(self) -> set[str]:
-        """All keys."""
+        """The names of all keys."""
         return set(self._keys)
 
 

@@ -20,6 +20,6 @@ class Effects:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be sent."""
+        """Return whether nothing is to be sent."""
         said = self.emissions or self.dead_letters or self.late or self.published
         return not (said or self.alerts)

@@ -13,7 +13,7 @@ _GROWTH, _SHRINKAGE = 2, 4
 class Pace:
     """A number of things to do at a time, which follows from how long the last ones took.
 
-    What comes of them may not depend on it.
+    Results must not depend on it.
     """
 
     def __init__(self, first: int, most: int) -> None:

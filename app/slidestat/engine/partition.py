@@ -162,7 +162,7 @@ class PartitionProcessor:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything was ever read."""
+        """Return whether anything was ever read."""
         return self._durability.is_stored or self.next_offset > 0
 
     @property
@@ -197,13 +197,13 @@ class PartitionProcessor:
 
     @property
     def key_sample(self) -> KeySample:
-        """Some of its keys, those of least hash: to be compared with other partitions' keys."""
+        """The sample of keys, those of least hash: to be compared with other partitions' keys."""
         return self._keys.states.sample
 
     @property
     def has_new_statistics(self) -> bool:
-        """Whether statistics were changed, and no snapshot was taken since: the first one must be
-        durable before anything is read.
+        """Return whether statistics were changed, and no snapshot was taken since: the first one
+        must be durable before anything is read.
         """
         return self._durability.is_changed
 
@@ -228,12 +228,12 @@ class PartitionProcessor:
 
     @property
     def keeps_ticks(self) -> bool:
-        """Whether ticks are kept back."""
+        """Return whether ticks are kept back."""
         return bool(self._kept)
 
     @property
     def unwritten_bytes(self) -> int:
-        """Bytes of the states that no snapshot has taken yet."""
+        """The bytes of the states that no snapshot has taken yet."""
         return self._keys.states.unwritten_bytes
 
     @property
@@ -247,7 +247,7 @@ class PartitionProcessor:
         return max(0, end - needed)
 
     def process(self, batch: RecordBatch) -> Effects:
-        """Take in a batch; what it leads to is returned or kept for the next snapshot."""
+        """Process a batch; its outputs are returned or kept for the next snapshot."""
         effects = Effects()
         for step in self.steps(batch):
             effects.emissions = [*effects.emissions, *step.emissions]
@@ -264,7 +264,8 @@ class PartitionProcessor:
         *,
         more_follows: bool = False,
     ) -> Iterator[Effects]:
-        """Take in a batch step by step: a tick of many keys leads to more than memory may hold.
+        """Process a batch step by step: the output of a tick with many keys may be too large for
+        memory.
 
         Where `more_follows` at once, ticks may be kept back, to be emitted with a later batch, or
         by `kept_back`, which must come before the next snapshot.

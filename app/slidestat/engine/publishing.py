@@ -50,7 +50,7 @@ class Publication(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """A party has published all that it will of ticks up to this one."""
+    """The record that a party has published all that it will of ticks up to this one."""
 
     tick: int
     source_offset: int

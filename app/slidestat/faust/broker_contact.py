@@ -58,7 +58,7 @@ class BrokerContact:
 
     @property
     def is_silent(self) -> bool:
-        """Whether no broker answered when they were asked last."""
+        """Return whether no broker answered when they were asked last."""
         return self._silent_since is not None
 
     async def look(self, without_leader: Sequence[str]) -> None:

@@ -123,9 +123,9 @@ class Pipeline:
         return processor.next_offset if processor else self.needed_offset(partition)
 
     async def open(self, partitions: Iterable[int]) -> None:
-        """Take up partitions that this worker holds, though they may bring nothing: also a key that
-        is silent already has its last emission, provisional ones and deletion to come. All keys are
-        read; what is given up meanwhile stays closed.
+        """Open partitions that this worker holds, though they may bring no records: also a silent
+        key has its last emission, provisional ones and its deletion to come. All keys are read; a
+        partition that is given up meanwhile stays closed.
 
         Raises SlidestatError for a state of another topology, and for a key of two partitions.
         """
@@ -137,17 +137,17 @@ class Pipeline:
 
     @property
     def has_new_statistics(self) -> bool:
-        """Whether an open partition has other statistics than are stored: `store_changes` must come
-        before `process`.
+        """Return whether an open partition has other statistics than are stored: `store_changes`
+        must come before `process`.
         """
         return self._states.are_changed
 
     async def store_changes(self) -> None:
-        """Make durable which statistics the open partitions have."""
+        """Store which statistics the open partitions have."""
         await self._states.store_changes()
 
     def forget(self) -> None:
-        """Drop what is in memory: partitions may move, and will be read again where they go."""
+        """Drop all that is in memory: partitions may move, and will be read again where they go."""
         self._held.forget()
         self._steps.forget()
         self._order.forget()
@@ -289,7 +289,7 @@ class Pipeline:
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether its outputs are committed with the states that they come from."""
+        """Return whether its outputs are committed with the states that they come from."""
         return isinstance(self._topology, Topology) and self._topology.exactly_once
 
     def changelog_written(self) -> tuple[int, int]:
@@ -313,9 +313,10 @@ async def flush_all(
     *,
     whole: bool = False,
 ) -> dict[TP, int]:
-    """Have all outputs acknowledged, then make the states durable whose turn it is, or all; the
-    offsets to commit: where a topic's partition is durable for all of its pipelines. Cancelled, it
-    ends before states go to a changelog, or after they are in the database.
+    """Wait until all outputs are acknowledged, then make the states durable whose turn it is, or
+    all; return the offsets to commit: up to where a topic's partition is durable for all of its
+    pipelines. Cancelled, it ends before states go to a changelog, or after they are in the
+    database.
     """
     async with sending:
         for pipeline in pipelines:

@@ -29,8 +29,8 @@ class ReadPositions:
         self._jumps: dict[TP, int] = {}
 
     def before_fetch(self, assignment: Any) -> set[TP]:
-        """Note what was put elsewhere since the last fetch; return the partitions that have a
-        position. `assignment` is aiokafka's, or None.
+        """Note the positions that were changed since the last fetch; return the partitions that
+        have one. `assignment` is aiokafka's, or None.
         """
         self._note_jumps(assignment)
         positions = self._positions(assignment)

@@ -114,7 +114,7 @@ class BulkRecovery(Recovery):
                 raise _lost(tp.topic, f"the first {first} records of partition {tp.partition}")
 
     async def _restore(self, last: dict[TP, int]) -> None:
-        """Follow the changelogs from behind these offsets to their ends; `last` is moved on."""
+        """Follow the changelogs from after these offsets to their ends; `last` is updated."""
         stop = threading.Event()
         loop = asyncio.get_running_loop()
         thread = ThreadPoolExecutor(1, "slidestat-restore")

@@ -49,7 +49,7 @@ class StateStore(Store):
         self._open.clear()
 
     def revoke_partitions(self, table: CollectionT, tps: set[TP]) -> None:
-        """Let go of the databases of partitions that others have now."""
+        """Close the databases of partitions that others have now."""
         for tp in tps:
             if tp.topic in table.changelog_topic.topics:
                 self._open.pop(tp.partition, None)

@@ -66,7 +66,7 @@ class StateTable:
 
     @property
     def changelog_topic(self) -> str:
-        """Name of the changelog."""
+        """The name of the changelog."""
         name: str = self._table.changelog_topic.get_topic_name()
         return name
 
@@ -122,9 +122,9 @@ class StateTable:
     async def write(self, snapshots: Mapping["TablePartition", Snapshot]) -> None:
         """Make the snapshots of partitions durable: changelog first, acknowledged; then RocksDB.
 
-        Databases are written by the handles that are read by: Faust lets go of its own when it
-        stops, before the last flush, and one that is held cannot be opened again.
-        Raises SupersededError, with nothing in RocksDB, if another worker has taken one over.
+        Databases are written by the same handles as they are read by: Faust lets go of its own when
+        it stops, before the last flush, and one that is held cannot be opened again. Raises
+        SupersededError, with nothing in RocksDB, if another worker has taken one over.
         """
         loop = asyncio.get_running_loop()
         written = {}
@@ -202,7 +202,7 @@ class StateTable:
         return keys
 
     async def _write_again(self, store: "TablePartition", keys: set[bytes]) -> None:
-        """Put the own states of keys behind what others wrote for them."""
+        """Write this worker's own states of keys again, after those that others wrote."""
         loop = asyncio.get_running_loop()
         owned = self._owned[store.partition]
         while keys:
@@ -226,7 +226,7 @@ class _Owned:
 
 
 class GivenUpError(Exception):
-    """The partition is another worker's: its keys are read no further."""
+    """An error of a partition that went to another worker: its keys are read no further."""
 
 
 class TablePartition:
@@ -238,7 +238,7 @@ class TablePartition:
         self._is_given_up = False
 
     def give_up(self) -> None:
-        """Have a scan that is under way, in another thread, end with GivenUpError."""
+        """End a scan that is under way, in another thread, with GivenUpError."""
         self._is_given_up = True
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:

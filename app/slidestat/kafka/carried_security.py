@@ -29,8 +29,8 @@ class CarriedSecurity:
         return cls(settings, contents)
 
     def tls_context(self) -> SSLContext | None:
-        """Make Python's TLS of them, None for connections without. Python reads a certificate and
-        its key from files alone: they are there for a moment, for this user.
+        """Make Python's TLS context, None for connections without TLS. Python reads a certificate
+        and its key from files alone: they are there for a moment, for this user.
         """
         if not self.settings.has_tls:
             return None

@@ -199,7 +199,7 @@ class NativeProducer:
         return int(taken), int(error)
 
     def poll(self, seconds: float) -> None:
-        """Have reports taken in that have come, waiting so long for the first at most."""
+        """Process the delivery reports that have come, waiting so long for the first at most."""
         self._library.rd_kafka_poll(self._client, round(seconds * 1000))
 
     def queued(self) -> int:

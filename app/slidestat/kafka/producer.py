@@ -166,7 +166,7 @@ class BulkProducer:
         return len(self._producer)
 
     def _poll(self, seconds: float) -> None:
-        """Have reports taken in, waiting so long for the first."""
+        """Process delivery reports, waiting so long for the first."""
         self._producer.poll(seconds)
 
     def _flush_for(self, seconds: float) -> int:

@@ -83,8 +83,8 @@ class SchemaRegistry:
         return redacted(f"{what} ({advice.rstrip('.')})")
 
     def _gather(self, schema: Schema, found: dict[tuple[str, int], NamedText]) -> None:
-        """Put in what a schema refers to, each after what it refers to itself; also what has been
-        deleted: older records need it.
+        """Gather the schemas that a schema refers to, each after those that it refers to itself;
+        also deleted ones: older records need them.
         """
         for reference in schema.references or ():
             place = reference.subject or "", reference.version or 0

@@ -20,7 +20,9 @@ _silent.propagate = False
 
 
 class BrokerEndedError(Exception):
-    """The broker's process ended before it answered; `status` is negative for a signal."""
+    """An error of a broker whose process ended before it answered; `status` is negative for a
+    signal.
+    """
 
     def __init__(self, status: int) -> None:
         super().__init__(f"ended with status {status}")

@@ -106,7 +106,7 @@ class SupervisedProcess:
             return
 
     def _hear(self, timeout_s: float | None) -> None:
-        """Take in the next piece of the supervisor's report, if there is one in time."""
+        """Read the next piece of the supervisor's report, if there is one in time."""
         pipe = self._supervisor.stdout
         if pipe is None or pipe.closed:
             self._ended(-signal.SIGKILL)

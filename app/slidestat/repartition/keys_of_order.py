@@ -65,7 +65,7 @@ class KeysOfOrder:
         )
 
     def _settle(self) -> None:
-        """Give keys to what has none for sure."""
+        """Settle the keys that are decided by now."""
         times, clocks = self._times[self.settled :], self._clocks[self.settled :]
         timed = np.flatnonzero(times != NO_TIME)
         later = np.full(len(timed), _NEVER)

@@ -39,8 +39,8 @@ class MergeOrder(Generic[_Record]):
     def add(
         self, partition: int, offsets: Int64s, times: Int64s, sizes: Int64s, records: list[_Record]
     ) -> None:
-        """Take in n records that were fetched, one at least: `offsets` int64[n] rising, event
-        `times` int64[n], NO_TIME for unreadable, `sizes` int64[n] in bytes.
+        """Add n records that were fetched, one at least: `offsets` int64[n] rising, event `times`
+        int64[n], NO_TIME for unreadable, `sizes` int64[n] in bytes.
         """
         self._queues[partition].add(offsets, times, sizes, records)
 

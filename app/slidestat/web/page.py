@@ -33,7 +33,7 @@ _HEADERS = {
 
 
 class Page:
-    """The files, read once: what is not among them cannot be asked for."""
+    """The files of the page, read once; no other file is served."""
 
     def __init__(self) -> None:
         self._files = dict(_files(files("slidestat.web") / "static"))

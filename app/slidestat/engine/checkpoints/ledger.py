@@ -77,8 +77,8 @@ class Ledger:
         loss: Loss | None = None,
         left_out: Mapping[str, npt.NDArray[np.int64]] | None = None,
     ) -> None:
-        """Note a batch: each record's offset, the largest time up to it, what became of it; the
-        newest loss before it; and the rows that each statistic leaves out.
+        """Note a batch: each record's offset, the largest time up to it, its outcome; the newest
+        loss before it; and the rows that each statistic leaves out.
         """
         self._append(_Entry(offsets, max_times, outcomes, loss, left_out=left_out or {}))
 

@@ -20,7 +20,7 @@ _SEPARATOR = "; "
 
 
 class Slot(msgspec.Struct, frozen=True, array_like=True):
-    """A synopsis's place: what it keeps, "" if nothing any more; and of one that was added, from
+    """A synopsis's place: its meaning, "" if it is no longer kept; and of one that was added, from
     which time and which offset on.
     """
 

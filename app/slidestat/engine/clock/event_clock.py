@@ -83,13 +83,15 @@ class EventClock:
 
     @property
     def suspects(self) -> list[int]:
-        """Offsets of the suspects that are not decided, as far as they were read here."""
+        """The offsets of the suspects that are not decided, as far as they were read here."""
         now = self._now
         suspects = now.offsets[: now.count][now.times[: now.count] > now.clock]
         return sorted(suspects[suspects != _NO_OFFSET].tolist())
 
     def read(self, offsets: Int64s, times: Int64s) -> Reading:
-        """Take records in: `offsets` int64[n] rising, `times` int64[n], NO_TIME for unreadable."""
+        """Move the clock by records: `offsets` int64[n] rising, `times` int64[n], NO_TIME for
+        unreadable.
+        """
         self._entries.append((offsets, times))
         return self._now.advance(offsets, times, self._lateness)
 

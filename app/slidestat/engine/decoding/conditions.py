@@ -48,7 +48,7 @@ class Conditions:
         return bool(self._all)
 
     def judged(self, rows: int, columns: Mapping[tuple[FieldPath, Sort], Computed]) -> Judged:
-        """Judge n events, `rows`, by the `columns` of what is read of them."""
+        """Evaluate the conditions for n events, `rows`, by the `columns` that are read of them."""
         found: list[Bools] = []
         errors: dict[int, str] = {}
         counted = np.ones(rows, bool)

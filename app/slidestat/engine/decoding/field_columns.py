@@ -104,7 +104,7 @@ def placed_at(rows: Int64s, columns: FieldColumns) -> FieldColumns:
 
 
 def _both(first: Judged, second: Judged, both: Interleaving) -> Judged:
-    """Put together what was judged of both."""
+    """Merge the outcomes of the conditions for both."""
     return Judged(
         both.arrays(first.counted, second.counted),
         _placed(first.errors, second.errors, both.order, len(first.counted)),

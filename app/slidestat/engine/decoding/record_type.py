@@ -113,7 +113,7 @@ def reader(struct: type[msgspec.Struct], path: FieldPath) -> Callable[[Any], Any
 
 
 def blank(event: Any, names: Sequence[str]) -> None:
-    """Have an event lack a field, by its `attributes`."""
+    """Set a field of an event to None, by its `attributes`."""
     for name in names[:-1]:
         event = getattr(event, name)
         if event is None:

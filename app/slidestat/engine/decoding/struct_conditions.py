@@ -43,7 +43,7 @@ class StructConditions:
         return self._conditions.judged(len(events), self._values.of(events, numbers, written))
 
     def of_record(self, record: bytes) -> Judged | None:
-        """Judge one record; return None if it cannot be read even so far."""
+        """Evaluate the conditions for one record; return None if their fields cannot be read."""
         try:
             event = self._decode(record)
         except (msgspec.DecodeError, UnicodeError, RecursionError):

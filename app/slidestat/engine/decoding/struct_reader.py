@@ -133,7 +133,7 @@ class StructReader:
     def _judge_again(
         self, records: Sequence[bytes | None], refusals: Sequence[Refusal]
     ) -> "_JudgedAgain":
-        """Judge records that were refused by the conditions alone."""
+        """Evaluate only the conditions for records that were refused."""
         again = _JudgedAgain([], [], {})
         for refusal in refusals:
             record = records[refusal.row]

@@ -52,7 +52,9 @@ class _Place:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether its estimates and those of extremes can be ordered, as the proof above has it."""
+        """Return whether its estimates and those of extremes can be ordered, as the proof above has
+        it.
+        """
         return isinstance(self.statistic, Minimum | Maximum | Quantiles)
 
 

@@ -56,7 +56,7 @@ class AvroCodec(OutputRegistry, OneRecord):
         ]
 
     def register(self) -> None:
-        """Have the registry know the schema, under the topic's subject."""
+        """Register the schema, under the topic's subject."""
         self.encode(self._emission("", "", 0, [], "", 0, 0))
 
     def encode(self, emission: Emission) -> bytes:

@@ -26,9 +26,9 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class PlacedAnswers:
-    """The answers of n places in order of (tick, key): `ticks` int64[n]; of each key the place
-    among `names`, which rise, `ranks` int64[n]; `figures` n, float64[n, figures, 3] or n lists;
-    and the offsets of the records that led to them, int64[n]. `alerts` are in order, too.
+    """The answers of n places in order of (tick, key): `ticks` int64[n]; `ranks` int64[n], each
+    key's place among `names`, which rise; `figures` n, float64[n, figures, 3] or n lists; and the
+    offsets of the records that led to them, int64[n]. `alerts` are in order, too.
     """
 
     ticks: Int64s
@@ -59,7 +59,7 @@ class PlacedAnswers:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is neither an answer nor an alert."""
+        """Return whether there is neither an answer nor an alert."""
         return not (len(self.ticks) or self.alerts)
 
     def with_alerts(self, alerts: Sequence[PlacedAlert]) -> "PlacedAnswers":

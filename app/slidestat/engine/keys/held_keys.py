@@ -185,7 +185,9 @@ class HeldKeys:
         self.states.delete(settled)
 
     def give_back_numbers(self) -> None:
-        """Forget the numbers of keys of which nothing is remembered; none may be in hand."""
+        """Forget the numbers of keys of which nothing is remembered; no number may be in use
+        elsewhere.
+        """
         if len(self.numbers) < self._next_sweep:
             return
         self.fit()
@@ -205,7 +207,7 @@ class _Beneath:
         self._states = states
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
-        """Put the states together as they would be stored, None for a key that has none."""
+        """Return the states encoded as they would be stored, None for a key that has none."""
         encode = self._states.layout.encode
         return [None if state is None else encode(state) for state in map(self._states.peek, keys)]
 

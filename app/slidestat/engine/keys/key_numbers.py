@@ -32,7 +32,7 @@ class KeyNumbers:
 
     @property
     def capacity(self) -> int:
-        """All numbers lie below."""
+        """The bound below which all numbers lie."""
         return len(self._names)
 
     def find(self, names: Sequence[str]) -> Int64s:

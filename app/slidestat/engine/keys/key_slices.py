@@ -25,7 +25,7 @@ class KeySlices:
 
     @property
     def names(self) -> list[str]:
-        """All keys, in the order in which they are taken."""
+        """The names of all keys, in the order in which they are taken."""
         return self._all.names
 
     @property

@@ -53,13 +53,13 @@ class KeyTimers:
         return numbers, self._tick_of[numbers]
 
     def arm(self, numbers: Int64s, ticks: Int64s) -> None:
-        """Have each number due at its tick, unless it is due later still."""
+        """Arm each number's timer for its tick, unless it is due later."""
         now = self._tick_of[numbers]
         is_later = (now == NOT_DUE) | (now < ticks)
         self.set(numbers[is_later], ticks[is_later])
 
     def set(self, numbers: Int64s, ticks: Int64s) -> None:
-        """Have each number due at its tick, whenever it was due; no number is there twice."""
+        """Set each number's timer to its tick, whenever it was due; no number is there twice."""
         self._tick_of[numbers] = ticks
         order = np.argsort(ticks, kind="stable")
         numbers, ticks = numbers[order], ticks[order]

@@ -37,7 +37,7 @@ _NEWER = "Run the version that wrote it, or reset the topology's state."
 
 
 class KeyState(NamedTuple):
-    """A key's state taken apart."""
+    """A key's state, decoded."""
 
     watermark: int
     offset: int
@@ -77,7 +77,7 @@ def encode_key_state(
 
 
 def decode_key_state(state: bytes) -> KeyState:
-    """Take a state apart; raises SlidestatError for bytes that are not one."""
+    """Decode a state; raises SlidestatError for bytes that are not one."""
     version, count, watermark, offset, last_time, number = _read_head(state)
     # Each version has one more than the one before.
     blocks = count + max(0, version - _WITHOUT_QUOTA)

@@ -136,8 +136,8 @@ class KeyStates:
     def put(
         self, numbers: Int64s, states: States, first_offsets: Int64s | int = NOTHING_NEEDED
     ) -> None:
-        """Have keys these states, to be written; the first of the events that each has absorbed
-        since it was put last lies at its first offset.
+        """Set the states of keys, to be written; `first_offsets` are those of the first event that
+        each has absorbed since its last `put`.
         """
         self._fit()
         self._change(numbers, first_offsets)
@@ -262,7 +262,7 @@ class KeyStates:
                         kept[number] = given[place]
 
     def _clear(self, numbers: Int64s, where: int) -> None:
-        """Have nothing at these numbers, but `where` to look for it."""
+        """Clear the states at these numbers, and note `where` to look for them."""
         self._where[numbers] = where
         self._watermarks[numbers], self._offsets[numbers] = NEW_KEY.watermark, NEW_KEY.offset
         self._last_times[numbers], self._counts[numbers] = NEW_KEY.last_time, NEW_KEY.number
@@ -278,7 +278,7 @@ class KeyStates:
         return self._states(numbers).each()
 
     def _bring(self, numbers: Int64s) -> None:
-        """Take states in from the store."""
+        """Load states from the store."""
         stored = self._stored.read(self._numbers.names(numbers))
         rows = [row for row, state in enumerate(stored) if state is not None]
         found = States.of([state for state in stored if state is not None], len(self._synopses))
@@ -294,7 +294,7 @@ class KeyStates:
         self._count(len(new))
 
     def _change(self, numbers: Int64s, first_offsets: Int64s | int) -> None:
-        """Note that states become others."""
+        """Note that states change."""
         before = numbers[self._unwritten.has(numbers)]
         self.unwritten_bytes -= int(self._sizes[before].sum())
         self._unwritten.add(numbers, self._numbers.slots[numbers], first_offsets)

@@ -30,7 +30,7 @@ class StateLayout:
         }
 
     def decode(self, stored: bytes) -> KeyState:
-        """Take a state apart; raises SlidestatError for bytes that are not one."""
+        """Decode a state; raises SlidestatError for bytes that are not one."""
         state = decode_key_state(stored)
         if not self._places:
             return state

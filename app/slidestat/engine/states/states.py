@@ -80,7 +80,7 @@ class States:
         )
 
     def replace(self, place: int, state: KeyState) -> None:
-        """Put a state in the place of another."""
+        """Replace the state at a place."""
         fields = (self.watermarks, self.offsets, self.last_times, self.counts)
         for column, value in zip(fields, state[: len(fields)], strict=True):
             column[place] = value

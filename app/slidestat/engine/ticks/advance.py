@@ -12,7 +12,8 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """The watermark was at `before`, and at watermarks[i] after the record at offsets[i].
+    """An advance of the watermark, which was at `before`, and at watermarks[i] after the record at
+    offsets[i].
 
     Up to the watermark `emitted` everything was emitted before, and acknowledged; `loss` is the
     newest loss of records.
@@ -39,7 +40,7 @@ class Advance:
 
     @property
     def last_offset(self) -> int:
-        """Up to where was read."""
+        """The offset of the last record that was read."""
         return int(self.offsets[-1])
 
     def until(self, watermark: int) -> "Advance":

@@ -41,7 +41,7 @@ class Closing:
 
     @property
     def is_ever(self) -> bool:
-        """Whether keys are emitted for their silence at all."""
+        """Return whether keys are emitted for their silence at all."""
         return bool(self._silences)
 
     def find(

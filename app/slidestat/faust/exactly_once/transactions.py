@@ -20,8 +20,8 @@ def transactional_id(topology: str, partition: int) -> str:
 
 
 class PartitionTransactions(BulkProducer):
-    """A producer for what comes of all partitions: each record goes into its partition's open
-    transaction. It also asks the brokers questions, outside of transactions.
+    """A producer for the outputs of all partitions: each record goes into its partition's open
+    transaction. It also sends requests to the brokers, outside of transactions.
     """
 
     def __init__(self, bootstrap_servers: str, topology: str) -> None:
@@ -71,7 +71,9 @@ class PartitionTransactions(BulkProducer):
             self._owned.update(new)
 
     def give_up(self, partitions: Collection[int] | None = None) -> None:
-        """Leave what is open of these partitions, or of all, to be aborted by the next owner."""
+        """Leave the open transactions of these partitions, or of all, to be aborted by the next
+        owner.
+        """
         for partition in tuple(self._owned if partitions is None else partitions):
             if partition in self._owned:
                 self._ended.append(self._owned.pop(partition))

@@ -65,12 +65,12 @@ class DurableStates:
 
     @property
     def are_changed(self) -> bool:
-        """Whether a partition has other statistics than are stored."""
+        """Return whether a partition has other statistics than are stored."""
         return any(map(_has_new_statistics, self._held.processors.values()))
 
     async def store_changes(self) -> None:
-        """Make durable which statistics partitions have now: where those begin that are new must be
-        known before they are emitted.
+        """Store which statistics partitions have now: where new ones begin must be durable before
+        they are emitted.
         """
         changed = {}
         for partition, processor in self._held.processors.items():

@@ -29,8 +29,8 @@ class FirstRecords:
         self._first: dict[Reason, tuple[int, Letter]] = {}
 
     def look(self, partition: int, letters: Sequence[Letter], reached: Counters) -> None:
-        """Look at the dead letters of a partition before they are sent; `reached` is what became of
-        its records up to now.
+        """Look at the dead letters of a partition before they are sent; `reached` are the outcomes
+        of its records up to now.
 
         Raises SlidestatError where 10,000 records were refused and none was taken in. What was read
         last is neither sent nor committed.

@@ -96,7 +96,7 @@ class HeldPartitions:
             pass
 
     def forget(self) -> None:
-        """Drop what is in memory: partitions may move, and will be read again where they go."""
+        """Drop all that is in memory: partitions may move, and will be read again where they go."""
         self.processors, self.stores = {}, {}
         if self._being_opened is not None:
             self._being_opened.give_up()

@@ -13,7 +13,7 @@ from slidestat.kafka.expiring_producer import ExpiringProducer
 
 
 class AheadTopics(NamedTuple):
-    """The topics for what is emitted ahead, and the producer that it goes by."""
+    """The topics for provisional emissions, and their producer."""
 
     topics: OutputTopics
     producer: ExpiringProducer
@@ -59,7 +59,7 @@ class _Look:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether a rebalance has taken the partitions meanwhile."""
+        """Return whether a rebalance has taken the partitions meanwhile."""
         return self._processors is not self._held.processors
 
     async def emit(self, partition: int, processor: Processor, now: int) -> None:

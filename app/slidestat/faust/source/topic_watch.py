@@ -36,8 +36,8 @@ class TopicWatch:
     def __init__(
         self, bootstrap: str, topologies: Sequence[Topology | Referee], data_dir: Path
     ) -> None:
-        """Ask for them; raises SlidestatError for one that is not there, and if no broker
-        answers.
+        """Ask the brokers for the topics; raises SlidestatError for one that is not there, and if
+        no broker answers.
         """
         self._admin = AdminClient(client_config(bootstrap))
         self._data_dir = data_dir

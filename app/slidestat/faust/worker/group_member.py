@@ -214,7 +214,7 @@ class GroupMember:
             raise
 
     async def _store_changes(self, pipeline: Pipeline) -> None:
-        """Make durable which statistics partitions have, if those were changed. `_sending` is held:
+        """Store which statistics partitions have, if those were changed. `_sending` is held:
         nothing of them is emitted meanwhile.
         """
         if pipeline.has_new_statistics:

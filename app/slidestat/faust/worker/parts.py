@@ -46,7 +46,7 @@ class WorkerParts:
 
     @property
     def producers(self) -> list[BulkProducer]:
-        """All that write to the brokers."""
+        """The producers that write to the brokers."""
         provisional = [] if self._provisional is None else [self._provisional]
         return [self.outputs, self._changelog, *provisional, *self.transactions.values()]
 

@@ -82,8 +82,8 @@ def unread_source(
 
 
 def check_source(look: SourceLook) -> int:
-    """Look before a worker starts; how many records are there. Raises SlidestatError for a key that
-    lies in two partitions, and if a broker refuses.
+    """Look at the source before a worker starts, and return how many records there are. Raises
+    SlidestatError for a key that lies in two partitions, and if a broker refuses.
     """
     with _in_words(look.topology.events_topic):
         return look.look()

@@ -64,7 +64,9 @@ class TopicReader(ABC, Generic[Read]):
 
     @property
     def is_at_end(self) -> bool:
-        """Whether each partition has been read as far as it went at some time since the start."""
+        """Return whether each partition has been read up to an end that it had at some time since
+        the start.
+        """
         return not self._behind
 
     def batches(self) -> Iterator[list[Read]]:

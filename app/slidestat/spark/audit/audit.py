@@ -238,7 +238,7 @@ class Audit:
         return f"{self.lake.data(AUDIT)}/part={last.parts}"
 
     def _replace_figures(self) -> None:
-        """Put what is staged in the place of earlier audits' figures, and remove their summary."""
+        """Replace earlier audits' figures by the staged ones, and remove their summary."""
         files = LakeFiles(self.spark)
         files.remove(self.lake.summary)
         files.remove(self.lake.data(AUDIT))
@@ -285,8 +285,8 @@ def judged(
     audit: Auditor,
     columns: StructType | str,
 ) -> DataFrame:
-    """Have `audit` go through all keys. Spark sorts what there is of a key, runs of events and
-    emissions, on disk if it is much, and no task holds more of it than its windows have.
+    """Run `audit` over all keys. Spark sorts a key's runs of events and emissions, on disk if they
+    are many, and no task holds more of them than its windows have.
     """
     runs = run_columns(len(next(iter(group.values())).columns))
     emitted = {"place": "bigint", "declaration": "string", "value": "binary"}

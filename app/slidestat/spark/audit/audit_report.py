@@ -55,7 +55,7 @@ class StatisticSummary(msgspec.Struct, frozen=True):
 
     @property
     def is_kept(self) -> bool:
-        """A statistic that chance enters may miss as often as its confidence allows."""
+        """Return whether the statistic misses at most as often as its confidence allows."""
         return self.faults <= (1 - self.confidence) * self.figures
 
 
@@ -89,7 +89,7 @@ class AuditReport(msgspec.Struct, frozen=True):
 
     @property
     def is_clean(self) -> bool:
-        """Whether every promise was kept."""
+        """Return whether every promise was kept."""
         kept = all(statistic.is_kept for statistic in self.statistics)
         return kept and not self.other_faults and not self.records.unaccounted
 

@@ -49,7 +49,7 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
 
     @property
     def is_windowed(self) -> bool:
-        """Whether it has figures in each window, and not once in an emission."""
+        """Return whether it has figures in each window, and not once in an emission."""
         return self.has_windows and not self.is_landmark
 
     @property
@@ -59,7 +59,7 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
 
     @property
     def takes_all(self) -> bool:
-        """Whether it takes in every event, whatever is in it."""
+        """Return whether it takes in every event, whatever is in it."""
         return not self.paths and not self.where
 
 
@@ -97,7 +97,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def is_of_referee(self) -> bool:
-        """Whether it is a referee's."""
+        """Return whether it is a referee's."""
         return bool(self.parties)
 
     @property
@@ -107,7 +107,9 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def is_sequence(self) -> bool:
-        """Whether event times are numbers of a sequence, and lengths in ms are numbers of them."""
+        """Return whether event times are numbers of a sequence, and lengths in ms are numbers of
+        them.
+        """
         return self.time_format == "sequence"
 
     @property
@@ -130,8 +132,8 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def reading(self) -> tuple[object, ...]:
-        """All that determines how events are read: declarations that agree in it have the same
-        events.
+        """The fields that determine how events are read: declarations that agree in it have the
+        same events.
         """
         own = self.source, self.key_path, self.time_path, self.time_format, self.where
         return *own, self.computed, self.tombstones, self.columns

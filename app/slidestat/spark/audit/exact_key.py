@@ -99,7 +99,7 @@ class ExactKey:
         self._tallied = self._ranked = None
 
     def drop(self, count: int, declaration: Declaration) -> None:
-        """Forget the first `count` events, not the last one, but for what `declaration` asks of
+        """Forget the first `count` events, never the last one, and keep what `declaration` needs of
         them.
         """
         gone, bygone = slice(0, count), self.bygone

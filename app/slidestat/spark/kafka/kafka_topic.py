@@ -36,7 +36,7 @@ class TopicState:
 
 
 def topic_state(bootstrap: str, topic: str) -> TopicState:
-    """Ask the brokers; raises SlidestatError for a topic that is not there."""
+    """Ask the brokers for the state of a topic; raises SlidestatError for one that is not there."""
     partitions = require_topic(bootstrap, topic)
     with reading(bootstrap, topic) as consumer:
         identity = topic_id(bootstrap, topic)

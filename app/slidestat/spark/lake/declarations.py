@@ -22,7 +22,7 @@ from slidestat.spark.lake.lake_files import LakeFiles
 
 
 def keep_declaration(spark: SparkSession, lake: Lake, declared: Topology | Referee) -> None:
-    """Have a lake know a declaration; it knows each once."""
+    """Store a declaration in a lake, each once."""
     table = resolved(declared)
     file, files = _file(lake, fingerprint(table)), LakeFiles(spark)
     if not files.exists(file):

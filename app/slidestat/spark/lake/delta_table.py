@@ -47,7 +47,7 @@ class DeltaTable:
         return max((int(commit[1]) for commit in commits), default=-1)
 
     def make(self, columns: StructType) -> None:
-        """Make it, without rows, if it is not there."""
+        """Make the table, without rows, if it is not there."""
         require_delta(self.spark, self.path)
         if not self.exists():
             empty = self.spark.createDataFrame([], columns)
@@ -98,7 +98,7 @@ class DeltaTable:
 
 @contextmanager
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Have settings in a session for a while."""
+    """Apply settings to a session while the context lasts."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

@@ -61,7 +61,7 @@ def _renameat2() -> "ctypes._NamedFuncPointer | None":
 
 
 def _make_durable(folder: Path) -> None:
-    """Have the disk hold what is written: what it replaces will be removed."""
+    """Sync the written files to disk, as those that they replace will be removed."""
     for path in (folder, *folder.rglob("*")):
         opened = os.open(path, os.O_RDONLY)
         try:

@@ -64,7 +64,7 @@ class Ingest:
     tables: Tables | None = None
 
     def take_what_is_there(self) -> list[Ingested]:
-        """Bring all that the topics have now, one topic after another, and end.
+        """Ingest all that the topics have now, one topic after another, and end.
 
         Statistics first: the letters of the records that they rest on are on their topics by then.
         Raises SlidestatError while another job writes to this part of the lake, and for a lake of

@@ -100,7 +100,7 @@ class LakeLock:
                 self._turn.notify_all()
 
     def release(self) -> None:
-        """Give it up, if it is still this job's."""
+        """Release the lock, if it is still this job's."""
         self._ended.set()
         self._beating.join()
         # Where Spark has ended before, the lock stays; this process is gone then, too.
@@ -179,8 +179,8 @@ def locked(
     borrows: bool = False,
     path: str = "",
 ) -> Iterator[LakeLock]:
-    """Have the lake's folder of a topology for one `job` until the context is left; or, by the lock
-    of another `path`, what that is of.
+    """Lock the lake's folder of a topology for one `job` until the context is left; or, by another
+    `path`, what that lock is for.
 
     A job that `lends` gives it, between two of its writes, to one that `borrows`, and has it back
     then: so that is called first. One that borrows waits for that.

@@ -46,7 +46,7 @@ class Foreign:
         return int(self._seen.value)
 
     def met(self, data: bytes) -> None:
-        """Note a foreign value; raises SlidestatError if that is not to be borne."""
+        """Count a foreign value; raises SlidestatError if such values fail the query."""
         if self._fails:
             raise SlidestatError(
                 f"A synopsis column has {len(data)} bytes that are no synopsis, or a damaged one: "

@@ -33,7 +33,7 @@ class _Kept:
 
 
 def keep_whole_numbers() -> None:
-    """Have this Python worker keep them, from the next batch of rows on."""
+    """Make this Python worker keep whole numbers, from the next batch of rows on."""
     convert = ArrowStreamPandasUDFSerializer.arrow_to_pandas
     if getattr(convert, "keeps_whole_numbers", False):
         return

@@ -84,7 +84,7 @@ class KeyAnswers:
         return await self._elsewhere.answered(live, request, key, epoch, is_for_here=is_for_here)
 
     async def figure_metrics(self, request: web.Request) -> web.Response:
-        """Answer Prometheus with the figures of those of some keys that are here."""
+        """Answer Prometheus with the figures of the requested keys that are here."""
         live = self._here.topology(request)
         try:
             keys, query = keys_in_query(request.rel_url.raw_query_string)

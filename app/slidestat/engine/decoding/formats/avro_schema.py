@@ -194,7 +194,7 @@ class AvroSchema:
         return set()
 
     def _write_time(self, value: Any, to_a_second: int) -> None:
-        """Put the event time as the topology has it."""
+        """Write the event time in the topology's format."""
         *above, name = self._time_path
         for part in above:
             value = value.get(part) if isinstance(value, Mapping) else None

@@ -165,7 +165,7 @@ class ProtobufSchema:
         return read
 
     def _write_time(self, value: Any) -> None:
-        """Put the event time as the topology has it."""
+        """Write the event time in the topology's format."""
         *above, name = self._time_path
         for part in above:
             value = value.get(part) if isinstance(value, dict) else None

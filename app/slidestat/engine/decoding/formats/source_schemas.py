@@ -41,7 +41,7 @@ class SourceSchemas:
         self._found[number] = schema
 
     def lack(self, number: int, why: str) -> None:
-        """Take in that there is no schema of this number."""
+        """Note that there is no schema of this number."""
         self._lacking[number] = why
 
     def forget_lacking(self) -> None:
