@@ -131,7 +131,7 @@ class EngineOutputs:
         yield from arrow_rows(self._put_away())
 
     def _put_away(self) -> Iterator[Out]:
-        """Write the states; yield their keys, for a topology that needs each key in one partition."""
+        """Write the states; yield their keys, if a topology needs each key in one partition."""
         snapshot = self._processor.snapshot()
         self._unflushed = 0
         if snapshot is None:
