@@ -15,14 +15,16 @@ from slidestat.schemas.emission import Figure, LostRecords
 
 
 class AlertState(StrEnum):
-    """Whether an alert fires for a key, or does so no longer."""
+    """The state of an alert for a key: it fires, or no longer."""
 
     FIRING = "firing"
     RESOLVED = "resolved"
 
 
 class Certainty(StrEnum):
-    """Whether the figures' bounds say so, or only their estimates."""
+    """The certainty of an alert: its condition holds within the bounds, or for the estimates
+    only.
+    """
 
     CERTAIN = "certain"
     LIKELY = "likely"
@@ -75,5 +77,5 @@ class AlertChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def alert_key(topology: str, alert: str, key: str, window_end_ms: int) -> bytes:
-    """The Kafka key of a change: a JSON array, so that no name needs escaping by hand."""
+    """Return the Kafka key of a change: a JSON array, so that no name needs escaping by hand."""
     return msgspec.json.encode((topology, alert, key, window_end_ms))

@@ -29,25 +29,25 @@ _PRIMITIVES: dict[type[types.Type], str] = {
 
 
 def avro_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of a struct as a record in NAMESPACE, with the structs in it nested.
+    """Return the schema of a struct as a record in NAMESPACE, with the structs in it nested.
 
-    Text, whole numbers (of 64 bits), floats, truth values, lists, other structs, and any of these
-    or none; raises TypeError for a field of another type.
+    Its fields are text, whole numbers (of 64 bits), floats, truth values, lists, other structs, or
+    any of these or none; raise TypeError for a field of another type.
     """
     schema: dict[str, Any] = _record(struct, set()) | {"namespace": NAMESPACE}
     return {name: schema[name] for name in ("type", "name", "namespace", "doc", "fields")}
 
 
 def emission_schema(emission: type[Emission] = Emission) -> str:
-    """The schema of an emission of a version, as JSON text."""
+    """Return the schema of a version of the emission, as JSON text."""
     return json.dumps(avro_schema(emission), indent=2, ensure_ascii=False)
 
 
 def row_schema(
     topic: str, columns: Mapping[str, str | list[str]], aliases: Mapping[str, str]
 ) -> str:
-    """The schema of the rows of a topic, as JSON text; `columns` are their types by their names,
-    `aliases` what some of them were called before.
+    """Return the schema of the rows of a topic, as JSON text; `columns` maps names to types,
+    `aliases` maps some names to their older ones.
     """
     fields = [
         {

@@ -62,7 +62,7 @@ class DeadLetterHeaders(msgspec.Struct, frozen=True):
     topology: Annotated[str, Meta(description="topology that refused it")]
 
     def encode(self) -> list[tuple[str, bytes]]:
-        """Kafka headers, in the order of the fields."""
+        """Return the Kafka headers, in the order of the fields."""
         return [(f, str(getattr(self, f)).encode()) for f in self.__struct_fields__]
 
     @classmethod
@@ -81,7 +81,7 @@ _OWN_NAMES = frozenset(
 
 
 def kept_headers(headers: Iterable[Header]) -> list[Header]:
-    """The headers of a record as its letter has them, beside the letter's own."""
+    """Return the headers of a record as its letter keeps them, without the letter's own."""
     return [
         (f"{_RENAMED}{name}" if name in _OWN_NAMES or name.startswith(_RENAMED) else name, value)
         for name, value in headers
@@ -89,12 +89,12 @@ def kept_headers(headers: Iterable[Header]) -> list[Header]:
 
 
 def original_headers(headers: Iterable[Header]) -> list[Header]:
-    """The headers that a letter's record had."""
+    """Return the headers of the record that a letter was written for."""
     return [
         (name.removeprefix(_RENAMED), value) for name, value in headers if name not in _OWN_NAMES
     ]
 
 
 def dead_letter_key(topic: str, partition: int, offset: int) -> bytes:
-    """The Kafka key of a dead letter."""
+    """Return the Kafka key of a dead letter."""
     return f"{topic}/{partition}/{offset}".encode()

@@ -148,5 +148,5 @@ class Emission(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def emission_key(topology: str, key: str, window_end_ms: int) -> bytes:
-    """The Kafka key of an emission: a JSON array, so that no name needs escaping by hand."""
+    """Return the Kafka key of an emission: a JSON array, so that no name needs escaping by hand."""
     return msgspec.json.encode((topology, key, window_end_ms))

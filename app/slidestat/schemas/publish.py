@@ -39,7 +39,7 @@ PUBLISHED: dict[str, dict[int, type[msgspec.Struct]]] = {
 
 
 def json_schema(struct: type[msgspec.Struct], version: int) -> dict[str, Any]:
-    """The schema of one struct, with the structs and enums that it refers to under `$defs`."""
+    """Return the schema of one struct; structs and enums that it refers to are under `$defs`."""
     _, parts = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
     for part in parts.values():
         # Newer Pythons strip a docstring's indentation when they compile it, older ones do not.
@@ -52,7 +52,7 @@ def json_schema(struct: type[msgspec.Struct], version: int) -> dict[str, Any]:
 
 
 def render() -> dict[str, str]:
-    """The text of each published file, by its name."""
+    """Return the text of each published file, by its name."""
     return {
         f"{name}.v{version}.schema.json": json.dumps(json_schema(struct, version), indent=2) + "\n"
         for name, versions in PUBLISHED.items()

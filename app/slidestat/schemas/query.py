@@ -18,7 +18,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class ValueRank(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How many of a window's events are at most a value, how many are more; the shares of both.
+    """The numbers of a window's events that are at most a value and more than it, and their shares.
 
     Of the two sides the one with the lower estimate, and its share, is within relative_error of
     itself of what is exact for some value w with |w - value| <= value_error * |value| + 10^-9, of
@@ -200,7 +200,7 @@ class AddedStatistic(msgspec.Struct, frozen=True):
 
 
 class PartitionStatus(msgspec.Struct, frozen=True):
-    """How far a partition of the source has come in the worker that holds it.
+    """The progress of a partition of the source in the worker that holds it.
 
     The counters cover the partition's whole life, up to the last batch: read = counted + dead +
     late + passed over, and lost beside it. Records that wait for the watermark are counted; a few
@@ -248,7 +248,7 @@ class PartitionStatus(msgspec.Struct, frozen=True):
 
 
 class RepartitionStatus(msgspec.Struct, frozen=True):
-    """How far moving the source's records by their key is behind."""
+    """The backlog of the worker that moves the source's records by their key."""
 
     records: Annotated[
         int, Meta(description="of the source, not moved yet; offsets, so this many at most")
@@ -263,7 +263,7 @@ class RepartitionStatus(msgspec.Struct, frozen=True):
 
 
 class WorkerStatus(msgspec.Struct, frozen=True):
-    """How a worker of the group is, with its partitions."""
+    """The state of a worker of the group, with its partitions."""
 
     url: Annotated[str, Meta(description="where it answers")]
     state: Annotated[
@@ -282,7 +282,7 @@ class WorkerStatus(msgspec.Struct, frozen=True):
 
 
 class TopologyStatus(msgspec.Struct, frozen=True):
-    """How the workers of a topology are now."""
+    """The state of the workers of a topology."""
 
     topology: Annotated[str, Meta(description="name of the topology")]
     now_ms: Annotated[int, Meta(description="the clock of the worker that was asked")]
@@ -290,7 +290,7 @@ class TopologyStatus(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """How a worker is."""
+    """The health of a worker."""
 
     status: Annotated[str, Meta(description="ok: it runs; ready: it answers questions")]
 

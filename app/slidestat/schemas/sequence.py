@@ -93,9 +93,9 @@ class SequenceAlertChange(AlertChange, frozen=True):
 
 
 class SequencePartyClock(PartyClock, frozen=True):
-    """How far a party has come: it has published what it knows of all numbers before tick_seq.
+    """The clock of a party: it has published its synopses of all numbers before tick_seq.
 
-    A provisional one says how far an idle party would have come if nothing came.
+    A provisional one gives the tick that an idle party would reach if no records came.
     """
 
     tick_ms: Annotated[int, Meta(description="a multiple of the topology's `every`")] = (
@@ -187,7 +187,7 @@ _OF_SEQUENCES = Kinds(
 
 
 def kinds(*, is_sequence: bool) -> Kinds:
-    """The structs that a topology writes, by whether its event times are numbers of a sequence."""
+    """Return the structs that a topology writes: of sequence numbers or of event times."""
     return _OF_SEQUENCES if is_sequence else _OF_TIMES
 
 
@@ -199,7 +199,9 @@ class _EitherVersion(Generic[Record]):
         self._of_sequences = msgspec.json.Decoder(of_sequences)
 
     def decode(self, data: bytes) -> Record:
-        """The record; raises what msgspec's decoder raises for bytes that are of neither."""
+        """Return the decoded record; raise msgspec's error for bytes that are of neither
+        version.
+        """
         try:
             return self._of_times.decode(data)
         except msgspec.ValidationError as error:

@@ -27,7 +27,7 @@ class SynopsisHeaders(msgspec.Struct, frozen=True):
     ]
 
     def encode(self) -> list[tuple[str, bytes]]:
-        """Kafka headers, in the order of the fields."""
+        """Return the Kafka headers, in the order of the fields."""
         return [(f, str(getattr(self, f)).encode()) for f in self.__struct_fields__]
 
     @classmethod
@@ -38,9 +38,9 @@ class SynopsisHeaders(msgspec.Struct, frozen=True):
 
 
 class PartyClock(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far a party has come: it has published what it knows of all events before tick_ms.
+    """The clock of a party: it has published its synopses of all events before tick_ms.
 
-    A provisional one says how far an idle party would have come if nothing came.
+    A provisional one gives the tick that an idle party would reach if no records came.
     """
 
     tick_ms: Annotated[int, Meta(description="a multiple of the topology's `every`")]
@@ -85,12 +85,12 @@ _keys = msgspec.json.Decoder(list[str])
 
 
 def party_name(topic: str, partition: int) -> str:
-    """The name of the party that a partition is."""
+    """Return the name of a partition as a party."""
     return f"{topic}/{partition}"
 
 
 def encode_key(key: SynopsisKey | ClockKey | ProvisionalKey) -> bytes:
-    """The bytes of a key: a JSON array, so that no name needs escaping by hand."""
+    """Return the bytes of a key: a JSON array, so that no name needs escaping by hand."""
     parts = [*key.of, _PROVISIONAL] if isinstance(key, ProvisionalKey) else list(key)
     return msgspec.json.encode(parts)
 
