@@ -47,7 +47,7 @@ _ONE_QUERY = np.array([0, 1], np.int64)
 
 
 def stored_view(topology: Topology, partition: int, store: PartitionStore) -> PartitionView:
-    """A partition that has brought nothing since the worker started: as it is stored.
+    """Return a view of a partition as it is stored, with nothing read since the worker started.
 
     Raises SlidestatError for a store of another topology.
     """
@@ -166,8 +166,8 @@ class LiveQuery:
         self._added: dict[frozenset[tuple[str, int]], FigureTable] = {}
 
     def answer(self, view: PartitionView | KeyView, key: str) -> KeyAnswer | None:
-        """The key's figures, None for a key without a state, and for one that is forgotten after so
-        long. Costs one key's synopses.
+        """Return the key's figures, None for a key without a state and for a forgotten one. Costs
+        one key's synopses.
 
         Raises SlidestatError for a stored state that cannot be read.
         """
@@ -222,8 +222,9 @@ class LiveQuery:
         return self._added[kind]
 
     def _is_forgotten(self, last_time: int, end: int) -> bool:
-        """Whether what is kept of a key tells of nothing any more: when its state goes is up to
-        chance. Where all windows are of time, it tells so itself.
+        """Return whether a key has expired, although its state may not be deleted yet (when that
+        happens is not deterministic). Where all windows are of time, its figures show that they are
+        empty.
         """
         topology = self._topology
         if topology.forget_ms is None or topology.sees_span_alone:
@@ -245,7 +246,9 @@ def _that_can_be_asked(
     what: str,
     how: str,
 ) -> list[str]:
-    """Those of the labels that are in `declared`; an error if another one was asked for by name."""
+    """Return the labels of `named` that are in `declared`; raise SlidestatError for a label of
+    `statistics` that is not.
+    """
     for label in statistics:
         if label not in declared:
             raise SlidestatError(
@@ -265,7 +268,7 @@ def _require_one(**given: bool) -> None:
 
 
 def _known(names: Sequence[str], labels: Sequence[str]) -> Sequence[str]:
-    """The labels asked for, each once, all if none is named."""
+    """Return the labels asked for, each once, all if none is named."""
     for name in names:
         if name not in labels:
             near, quantile = near_name(name, labels), asked_quantile(name)

@@ -29,16 +29,18 @@ class View(Protocol):
 
     @property
     def keys_held(self) -> int | None:
-        """How many keys can be asked for, None until that is known."""
+        """The number of keys that can be asked for, None until that is known."""
 
     def alone(self, key: str) -> "OneKey | None":
-        """A key as it is now, for use at any time and in any thread; None where it is not here."""
+        """Return a copy of a key's state, for use at any time and in any thread; None without
+        one.
+        """
 
     def has(self, key: str) -> bool:
-        """Whether the key is here."""
+        """Return whether the key is in the view."""
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
-        """The first `limit` keys after `after` that begin with `prefix`, in order."""
+        """Yield the first `limit` keys after `after` that begin with `prefix`, in order."""
 
 
 class OneKey(Protocol):
@@ -53,8 +55,8 @@ class Question(Protocol):
     """A question that can be asked of any key: a `LiveQuery` or, of a referee, a `RefereeQuery`."""
 
     def answer(self, view: Any, key: str) -> KeyAnswer | None:
-        """The key's figures, None where it is not. The view is one of what is asked, or of the
-        key alone.
+        """Return the key's figures, None for a key that is not there. The view is one of a
+        partition, or of the key alone.
         """
 
 
@@ -64,19 +66,19 @@ class Held(Protocol):
     observed: Observed
 
     def view(self, partition: int) -> View:
-        """Its keys as they are now."""
+        """Return the partition's keys as they are now."""
 
     def status(self, partition: int) -> PartitionStatus:
-        """How far it has come."""
+        """Return the partition's progress."""
 
     def firing(self) -> dict[str, int]:
-        """For how many of its keys each alert fires."""
+        """Return the number of keys for which each alert fires."""
 
     def behind(self) -> Behind | None:
-        """How far moving the source's records is behind; None unless this worker moves them."""
+        """Return the backlog of moving the source's records; None unless this worker moves them."""
 
     def changelog_written(self) -> tuple[int, int]:
-        """Records and bytes written to the changelog since the process began."""
+        """Return the records and bytes written to the changelog since the process began."""
 
 
 class LiveTopology:
@@ -93,28 +95,28 @@ class LiveTopology:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be asked."""
+        """Return whether the topology can be asked."""
         return self._partitions is not None
 
     def ready(self, partitions: Collection[int]) -> None:
-        """The states of these partitions are all here."""
+        """Mark the topology as ready: the states of these partitions are all here."""
         self.epoch += 1
         self._partitions = tuple(sorted(partitions))
 
     def not_ready(self) -> None:
-        """Partitions are about to move."""
+        """Mark the topology as not ready, as partitions are about to move."""
         self.epoch += 1
         self._partitions = None
 
     def views(self) -> list[View]:
-        """The partitions as they are now, for use at once; none while it is not ready.
+        """Return the partitions as they are now, for use at once; none while it is not ready.
 
         Raises SlidestatError for a stored state of another topology.
         """
         return [self.held.view(partition) for partition in self._partitions or ()]
 
     def status(self) -> list[PartitionStatus]:
-        """How far the partitions have come; none while it is not ready.
+        """Return the progress of the partitions; none while it is not ready.
 
         Raises SlidestatError for a stored state of another topology.
         """

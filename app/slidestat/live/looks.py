@@ -31,7 +31,7 @@ class Looks:
         self._saved_at = 0.0
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on, look from this loop."""
+        """Start to look, from this event loop."""
         self._loop = loop
 
     async def take(self, read: Callable[[], Seen]) -> Seen:

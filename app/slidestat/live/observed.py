@@ -23,13 +23,13 @@ LATENCY_BOUNDS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 @dataclass(slots=True)
 class Latencies:
-    """How many waits there were in each bucket; the last one has no bound."""
+    """A histogram of latencies: the number in each bucket; the last bucket has no bound."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BOUNDS_S) + 1))
     sum_s: float = 0.0
 
     def add(self, seconds: float, count: int) -> None:
-        """As many waits of one length."""
+        """Record `count` latencies of `seconds`."""
         self.counts[bisect_left(LATENCY_BOUNDS_S, seconds)] += count
         self.sum_s += seconds * count
 
@@ -61,7 +61,7 @@ class Observed:
         self._refused: dict[int, _Refused] = {}
 
     def partition(self, partition: int) -> PartitionWork:
-        """Where the work of a partition is added up, also while it is elsewhere."""
+        """Return the counts of a partition's work, also while another worker has it."""
         return self.partitions.setdefault(partition, PartitionWork())
 
     def processed(
@@ -72,8 +72,9 @@ class Observed:
         repeated: int,
         started: float,
     ) -> None:
-        """A batch has been taken in, begun at `started` (of time.monotonic): what came of it and of
-        what waited, with the letters that it led to; `repeated` records had been read before.
+        """Count a batch that was taken in, begun at `started` (of time.monotonic): the results of
+        its records and of those that waited, with the dead letters; `repeated` records had been
+        read before.
         """
         work = self.partition(batch.partition)
         work.batches += 1
@@ -94,8 +95,8 @@ class Observed:
             refused.reasons.update(reasons)
 
     def emitted(self, partition: int, emissions: Sequence[object], started: float | None) -> None:
-        """Emissions have been queued, because of a batch that was begun at `started`; None for
-        those that no batch led to.
+        """Count emissions that were queued because of a batch begun at `started`; None for those
+        that no batch led to.
         """
         if emissions:
             self.partition(partition).emissions += len(emissions)
@@ -103,12 +104,12 @@ class Observed:
                 self._unacknowledged.append((started, len(emissions)))
 
     def published(self, records: int, size: int) -> None:
-        """Records for a referee have been queued, `size` bytes of keys and values in all."""
+        """Count records queued for a referee, `size` bytes of keys and values in all."""
         self.synopsis_records += records
         self.synopsis_bytes += size
 
     def acknowledged(self) -> None:
-        """The broker has all that was queued."""
+        """Record that the broker has acknowledged all that was queued."""
         now = time.monotonic()
         self.flushes += 1
         for started, count in self._unacknowledged:

@@ -26,7 +26,7 @@ class RankTable:
                 self._asked.append((label, statistic, runner, errors))
 
     def rows(self, answered: Mapping[Runner, Answered]) -> list[ValueRank]:
-        """The ranks of one query, by statistic, windows in their order, values in theirs."""
+        """Return the ranks of one query, by statistic, windows in their order, values in theirs."""
         rows = []
         for label, statistic, runner, errors in self._asked:
             # float64[windows, values, 4, 3]
