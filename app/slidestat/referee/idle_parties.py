@@ -15,13 +15,13 @@ class IdleParties:
         self._announced: dict[str, dict[tuple[str, Piece], bytes]] = {}
 
     def announce(self, stream: str, piece: Piece, synopsis: bytes) -> None:
-        """A synopsis of a stream that a party would publish; valid when its clock follows."""
+        """Keep a synopsis that an idle party would publish; it is valid once its clock follows."""
         self._announced.setdefault(piece.party, {})[stream, piece] = synopsis
 
     def take(self, party: str, clock: PartyClock) -> dict[tuple[str, Piece], bytes]:
-        """A party would have come to this clock; the synopses that it has announced before, by
-        stream and place. One whose synopses are not all here, as they came before a restart, is not
-        idle until it says so again.
+        """Take the clock of an idle party; return the synopses that it announced before, by stream
+        and place. Return none, and drop the party until it announces again, if some of them are
+        missing, as after a restart.
         """
         announced = self._announced.pop(party, {})
         if len(announced) != clock.announced:
@@ -32,6 +32,6 @@ class IdleParties:
         return announced
 
     def drop(self, party: str) -> None:
-        """The party has something new, or it is not known any more whether it has."""
+        """Forget an idle party, as it has published something new or may have."""
         self.reach.pop(party, None)
         self._announced.pop(party, None)

@@ -36,21 +36,21 @@ class RefereeView:
 
     @property
     def keys_held(self) -> int:
-        """How many streams can be asked for."""
+        """The number of streams that can be asked for."""
         return sum(1 for _ in self._known())
 
     def alone(self, key: str) -> "RefereeView | None":
-        """A stream as it is now, for use at any time; None where there is nothing to answer."""
+        """Return a copy of a stream, for use at any time; None where there is nothing to answer."""
         if not self.has(key):
             return None
         return replace(self, streams={key: self.streams[key].copy()})
 
     def has(self, key: str) -> bool:
-        """Whether there is something to answer for a stream."""
+        """Return whether there is something to answer for a stream."""
         return key in self.streams and self.streams[key].is_known(self.watermark)
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
-        """The first `limit` streams after `after` that begin with `prefix`, in order of their
+        """Yield the first `limit` streams after `after` that begin with `prefix`, in order of their
         characters. Costs a look at all of them.
         """
         wanted = (key for key in self._known() if key > after and key.startswith(prefix))
@@ -84,8 +84,8 @@ class RefereeQuery:
         self._figures = UnionFigures(asked, [published[label] for label in asked.labels])
 
     def answer(self, view: RefereeView, key: str) -> KeyAnswer | None:
-        """The stream's figures over the parties that are present, None for a stream that is not
-        there. Costs the synopses of one stream.
+        """Return the stream's figures over the parties that are present, None for a stream that is
+        not there. Costs the synopses of one stream.
 
         Raises SlidestatError for a stored synopsis that cannot be read.
         """

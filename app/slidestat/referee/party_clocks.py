@@ -14,8 +14,8 @@ CLOCKS = "clocks"
 
 
 class _Clocks(msgspec.Struct):
-    """How far each party has come, by `offsets` of its source, and the ticks: `settled` up to one,
-    `answered` up to one.
+    """The clock of each party, with the source offset of each, and the ticks up to which all are
+    `settled`, and `answered`.
     """
 
     of: dict[str, int] = msgspec.field(default_factory=dict)
@@ -52,7 +52,7 @@ class PartyClocks:
 
     @property
     def furthest(self) -> int:
-        """Where the furthest party has come."""
+        """The clock of the furthest party."""
         return max(self._clocks.of.values(), default=NO_TIME)
 
     def restore(self, row: bytes) -> None:
@@ -67,7 +67,7 @@ class PartyClocks:
         return {CLOCKS: msgspec.msgpack.encode(self._clocks)}
 
     def take(self, party: str, clock: PartyClock) -> bool:
-        """Whether a party's clock goes on; it is no longer idle then."""
+        """Take a party's clock; return whether it advances. The party is no longer idle then."""
         clocks = self._clocks
         if clock.tick_ms <= clocks.of.get(party, NO_TIME):
             return False
@@ -79,12 +79,12 @@ class PartyClocks:
         return True
 
     def is_outdated(self, party: str, clock: PartyClock) -> bool:
-        """Whether a clock has read less than its party has published of."""
+        """Return whether a clock's source offset is before that of the party's known clock."""
         return clock.source_offset < self._clocks.offsets.get(party, -1)
 
     def newly_settled(self) -> int:
-        """The tick up to which all can be settled now: where every party has come, or that the
-        furthest has left too far behind.
+        """Return the tick up to which all can be settled: the clock of the slowest party, or
+        `correctable` behind the furthest if that is later.
         """
         clocks = self._clocks
         names = self._names(clocks.parties)
@@ -92,23 +92,23 @@ class PartyClocks:
         return max(clocks.settled, nearest, self.furthest - self._correctable)
 
     def due(self, settled: int, newest_of_idle: int) -> int:
-        """The tick up to which is to be answered now, `settled` or further."""
+        """Return the tick up to which answers are due now, `settled` or a later one."""
         return max(settled, self.furthest - self._patience, self._due_with_idle(newest_of_idle))
 
     def answer_up_to(self, due: int) -> None:
-        """All up to `due` is answered."""
+        """Record that all ticks up to `due` are answered."""
         if due > self._clocks.answered:
             self._clocks.answered = due
             self._have_changed = True
 
     def settle_up_to(self, settled: int) -> bool:
-        """Whether that is further than before."""
+        """Settle all ticks up to `settled`; return whether that is further than before."""
         goes_on = settled > self._clocks.settled
         self._clocks.settled = max(settled, self._clocks.settled)
         return goes_on
 
     def present(self, tick: int, *, with_idle: bool) -> Present:
-        """Which parties have come to a tick, and how far the others have."""
+        """Return the parties whose clocks have reached a tick, and the clocks of the others."""
         came = self._came(with_idle=with_idle)
         names = self._names(max(self._clocks.parties, self.idle.parties if with_idle else 0))
         return Present(
@@ -121,8 +121,9 @@ class PartyClocks:
         )
 
     def _due_with_idle(self, newest_of_idle: int) -> int:
-        """Up to where every party that is not idle has come, but no further than something was
-        published, or would be: only that is sure to be answered for again.
+        """Return the tick that all parties have reached with idle ones by their provisional clocks,
+        but none after the newest tick with a synopsis: only up to there an answer is sure to be
+        replaced by a final one.
         """
         if not self.idle.reach:
             return NO_TIME

@@ -23,7 +23,7 @@ _MOST_PARTIES = 100_000
 
 
 class ClockRecord(NamedTuple):
-    """How far a party has come or, of an idle one, would have come."""
+    """The clock of a party or, of an idle one, its provisional clock."""
 
     party: str
     clock: PartyClock

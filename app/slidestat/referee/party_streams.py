@@ -75,7 +75,7 @@ class PartyStreams:
     def due(
         self, after: int, until: int, *, with_idle: bool
     ) -> Iterator[tuple[int, dict[str, PartySynopses]]]:
-        """The ticks in (after, until], rising, each with the streams to answer for."""
+        """Yield the ticks in (after, until], rising, each with the streams to answer for."""
         if until <= after:
             return
         at: dict[int, dict[str, PartySynopses]] = {}
@@ -85,7 +85,7 @@ class PartyStreams:
         yield from sorted(at.items(), key=lambda item: item[0])
 
     def newest_of_idle(self) -> int:
-        """The newest tick for which an idle party would publish, NO_TIME for none."""
+        """Return the newest tick for which an idle party would publish, NO_TIME for none."""
         ahead = (synopses.newest_of_idle() for synopses in self.of.values())
         return max((tick for tick in ahead if tick is not None), default=NO_TIME)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Piece(NamedTuple):
-    """Which synopsis of a stream: of which statistic and party, as it stood at which tick."""
+    """The place of a synopsis in a stream: its statistic, its party and its tick."""
 
     statistic: str
     party: str
@@ -31,7 +31,7 @@ class PartySynopses:
         return bool(self._found or self._of_idle)
 
     def copy(self) -> "PartySynopses":
-        """The same synopses; what is put to the one is not in the other."""
+        """Return a copy; what is put to one of the two does not change the other."""
         other = PartySynopses(self._every, self._span)
         other._found = {place: dict(ticks) for place, ticks in self._found.items()}
         other._of_idle = {place: dict(ticks) for place, ticks in self._of_idle.items()}
@@ -51,13 +51,13 @@ class PartySynopses:
             del self._of_idle[place]
 
     def newest_of_idle(self) -> int | None:
-        """The last tick that idle parties would publish at, None if there is none."""
+        """Return the last tick that idle parties would publish at, None if there is none."""
         return max((tick for ticks in self._of_idle.values() for tick in ticks), default=None)
 
     def ticks(self, after: int, until: int, *, with_idle: bool) -> list[int]:
-        """The ticks in (after, until] that are answered for: those that some party published at,
-        or would `with_idle`, and the first one at which the span has nothing left of what was
-        published before.
+        """Return the ticks in (after, until] that are answered for: those at which some party
+        published, or would `with_idle`, and the first one after each at which the span holds
+        nothing any more of what was published until then.
         """
         known = (*self._found.values(), *(self._of_idle.values() if with_idle else ()))
         published = sorted({tick for ticks in known for tick in ticks})
@@ -82,7 +82,9 @@ class PartySynopses:
         return known
 
     def is_known(self, tick: int) -> bool:
-        """Whether some party has published what may have events in the span that ends at a tick."""
+        """Return whether some party published a synopsis that may have events in the span that ends
+        at a tick.
+        """
         return any(
             published <= tick < published + self._span
             for ticks in (*self._found.values(), *self._of_idle.values())

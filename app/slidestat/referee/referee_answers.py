@@ -52,7 +52,7 @@ class UnionFigures:
     def at(
         self, tick: int, streams: Sequence[PartySynopses], parties: Collection[str]
     ) -> list[list[Figure]]:
-        """The figures of each stream, of which there is one at least, at a tick."""
+        """Return the figures of each stream (at least one) at a tick."""
         rows = self._figures.rows(self.answered(tick, streams, parties))
         return [self._widened(figures, parties) for figures in rows]
 
@@ -73,7 +73,9 @@ class UnionFigures:
         return answered
 
     def _widened(self, figures: list[Figure], parties: Collection[str]) -> list[Figure]:
-        """The figures with what the union promises: in a sum each party rounds once for itself."""
+        """Return the figures with the error of the union: in a sum each party rounds once for
+        itself.
+        """
         return [
             _of_so_many(figure, len(parties)) if figure.statistic in self._sums else figure
             for figure in figures
@@ -109,7 +111,7 @@ class RefereeAnswers:
         }
 
     def knows(self, statistic: str) -> bool:
-        """Whether a statistic of this name is answered for."""
+        """Return whether a statistic of this name is answered for."""
         return statistic in self._nothing
 
     def check(self, statistic: str, synopsis: bytes) -> None:
@@ -133,7 +135,7 @@ class RefereeAnswers:
         *,
         provisional: bool,
     ) -> list[OutputRecord]:
-        """The records of the streams' answers at a tick, by stream; none for no streams."""
+        """Return the records of the streams' answers at a tick, by stream; none for no streams."""
         if not streams:
             return []
         names = sorted(streams)

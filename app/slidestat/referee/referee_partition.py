@@ -70,7 +70,9 @@ class RefereeProcessor:
         codec: EmissionWriter | None = None,
         topic_id: str = "",
     ) -> None:
-        """All arguments as of a `PartitionProcessor`; an answer does not name its topic."""
+        """Open the partition from its store. The arguments are those of `PartitionProcessor`; an
+        answer does not name its topic, so `_topic` is not used.
+        """
         topology = referee.of
         self._every_ms = topology.every_ms
         self._partition = partition
@@ -95,7 +97,7 @@ class RefereeProcessor:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything was ever read."""
+        """Return whether anything was ever read."""
         return self._has_checkpoint or self._next_offset > 0
 
     @property
@@ -105,17 +107,17 @@ class RefereeProcessor:
 
     @property
     def reached(self) -> Checkpoint:
-        """Where reading has come."""
+        """The checkpoint of what has been read."""
         return self._ledger.reached
 
     @property
     def unwritten_bytes(self) -> int:
-        """None that could be written earlier than with the next flush."""
+        """The number of bytes that could be written before the next flush: 0."""
         return 0
 
     @property
     def unwritten_records(self) -> int:
-        """As `unwritten_bytes`."""
+        """The number of records that could be written before the next flush: 0."""
         return 0
 
     @property
@@ -156,11 +158,13 @@ class RefereeProcessor:
         yield self.process(batch)
 
     def provisional(self, _now: int) -> Iterator[OutputRecords]:
-        """None: what is answered before all parties have come goes by event time."""
+        """Return no emissions: answers before all parties have come depend on event time, not on
+        `_now`.
+        """
         return iter(())
 
     def view(self) -> RefereeView:
-        """Its streams, for questions: at the newest tick that is answered for."""
+        """Return a view of the streams at the newest tick that is answered for."""
         reached = max(self._clocks.settled, self._clocks.answered)
         tick = reached // self._every_ms * self._every_ms
         tick = max(tick, NO_TIME)
@@ -182,7 +186,7 @@ class RefereeProcessor:
         )
 
     def written(self) -> None:
-        """The last snapshot is durable."""
+        """Note that the last snapshot is durable."""
 
     def _restore(self, store: PartitionStore) -> None:
         try:

@@ -49,7 +49,7 @@ _NO_TIMES = np.empty(0, np.int64)
 
 
 def empty_synopsis(runner: Runner, topology: Topology) -> bytes:
-    """The synopsis of a stream that has had no event."""
+    """Return the synopsis of a stream that has had no event."""
     work = Work(
         _NO_EVENTS,
         _NO_TIMES,
