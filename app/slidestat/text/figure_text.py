@@ -32,7 +32,9 @@ class Row:
         return ", ".join(marks)
 
     def _may_lack(self, lost: LostRecords) -> bool:
-        """Whether the figure's own window may, and not just the emission's longest."""
+        """Return whether the figure's own window may lack lost records, not just the longest
+        window.
+        """
         if self.window_end_ms <= lost.from_ms:
             return False
         length = self.figure.window_ms
@@ -42,8 +44,8 @@ class Row:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """Key, statistic, window, its end, estimate, lower, upper, and half the width of the bounds in
-    per cent of the estimate. A figure or a share that does not exist is "-".
+    """Return key, statistic, window, its end, estimate, lower, upper, and half the width of the
+    bounds in per cent of the estimate. A figure or a share that does not exist is "-".
     """
     f = row.figure
     return (
@@ -57,7 +59,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def qualified(figure: Figure) -> str:
-    """The statistic with all that tells the figure from others of its window: quantile 0.99."""
+    """Return the statistic with all that identifies the figure in its window: quantile 0.99."""
     words = [printable(figure.statistic)]
     if figure.quantile is not None:
         words.append(short(figure.quantile))
@@ -69,7 +71,7 @@ def qualified(figure: Figure) -> str:
 
 
 def bounds_text(figure: Figure) -> str:
-    """A figure with its bounds, in words: quantile 0.99 250 in [245, 255]."""
+    """Return a figure with its bounds, in words: quantile 0.99 250 in [245, 255]."""
     if figure.estimate is None:
         return f"{qualified(figure)} -"
     estimate, lower, upper = numbers_text(figure.estimate, figure.lower, figure.upper)
@@ -77,7 +79,7 @@ def bounds_text(figure: Figure) -> str:
 
 
 def window_text(figure: Figure) -> str:
-    """The length of a figure's window: 5m, 1,000 events, or all."""
+    """Return the length of a figure's window: 5m, 1,000 events, or all."""
     if figure.window_ms is not None:
         return human_duration(figure.window_ms)
     if figure.window_events is not None:
@@ -86,7 +88,9 @@ def window_text(figure: Figure) -> str:
 
 
 def iso_time(time_ms: int) -> str:
-    """ISO 8601 in UTC, with milliseconds where there are any; a number of a sequence as it is."""
+    """Return a time as ISO 8601 in UTC, with milliseconds if it has any; a sequence number as it
+    is.
+    """
     if 0 <= time_ms < EARLIEST_TIME_MS:
         return f"{time_ms:,}"
     try:
@@ -98,7 +102,7 @@ def iso_time(time_ms: int) -> str:
 
 
 def _values(figure: Figure) -> str:
-    """The values a figure is of, as an interval; "above 5" says it in words already."""
+    """Return the range of a figure's values as an interval; of "above" its threshold alone."""
     least, below = figure.at_least, figure.below
     if figure.statistic == "above" and least is not None and below is None:
         return short(least)
@@ -119,7 +123,7 @@ def _percent(figure: Figure) -> str:
 
 
 def short(number: float) -> str:
-    """All digits that tell a number from its neighbours, and no ".0"."""
+    """Return the shortest text that reads back as the number, without ".0"."""
     return repr(number).removesuffix(".0")
 
 

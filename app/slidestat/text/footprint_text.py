@@ -9,7 +9,7 @@ _UNITS = ("bytes", "kB", "MB", "GB")
 
 
 def footprint_line(topology: Topology, measured: Iterable[Footprint]) -> str:
-    """One line on the memory of a key, for the one who starts a worker."""
+    """Return one line on the memory of a key, for the one who starts a worker."""
     sizes = ", ".join(
         f"{bytes_text(footprint.state_bytes)} with {footprint.events:,}" for footprint in measured
     )
@@ -18,7 +18,7 @@ def footprint_line(topology: Topology, measured: Iterable[Footprint]) -> str:
 
 
 def keeping_text(topology: Topology) -> str:
-    """How long the state of a key is kept, and why, if that is for ever."""
+    """Return how long the state of a key is kept, and why, if that is for ever."""
     if topology.forget_ms is not None:
         return f"until the last event is {topology.forget_after or topology.span} old"
     if topology.span_length.of_events:
@@ -29,7 +29,7 @@ def keeping_text(topology: Topology) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """A size to two or three digits: 285 bytes, 4.2 kB, 354 kB."""
+    """Return a size to two or three digits: 285 bytes, 4.2 kB, 354 kB."""
     size = float(count)
     for unit in _UNITS:
         if size < 999.5 or unit == _UNITS[-1]:
