@@ -114,7 +114,7 @@ class TopologyDriver:
 
     @property
     def left_out(self) -> dict[str, int]:
-        """How many of the counted events each statistic left out, as they lack its field."""
+        """The number of counted events that each statistic left out, as they lack its field."""
         counters = (processor.reached.counters for processor in self._processors)
         return sum(counters, Counters()).left_out
 
@@ -221,7 +221,7 @@ class TopologyDriver:
         at_least: float | None = None,
         below: float | None = None,
     ) -> Figure:
-        """The key's figure in the emission with the window end `at`, by default the newest one.
+        """Return the key's figure in the emission with the window end `at`, by default the newest.
 
         `window` is a length such as "5m" or "100 events", None for a figure of all events. The rest
         tells figures of one statistic apart, where there are several. Raises SlidestatError if
@@ -358,7 +358,7 @@ class TopologyDriver:
 def _fetches(
     log: Sequence[SourceRecord], start: int
 ) -> Iterator[tuple[int, Sequence[SourceRecord]]]:
-    """Records of a log as they are read, with the offset of the first."""
+    """Yield the records of a log in fetches, each with the offset of its first record."""
     for _, alike in groupby(log[start:], lambda record: record.is_tick):
         records = list(alike)
         for place in range(0, len(records), _FETCH_RECORDS):

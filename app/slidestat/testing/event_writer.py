@@ -27,7 +27,9 @@ class EventWriter:
     """
 
     def __init__(self, topology: Topology, schemas: Mapping[int, str]) -> None:
-        """Raises SlidestatError for a schema that cannot be used, or that nothing reads."""
+        """Check the schemas; raise SlidestatError for one that cannot be used, or that nothing
+        reads.
+        """
         self.schemas = SourceSchemas()
         self._format = topology.source_format
         if schemas and not topology.takes_registry:
@@ -50,7 +52,9 @@ class EventWriter:
             ) from error
 
     def write(self, event: Mapping[str, Any]) -> bytes:
-        """The value of an event's record; raises SlidestatError if the schema cannot have it."""
+        """Return the value of an event's record; raise SlidestatError if it does not fit the
+        schema.
+        """
         if self._format == "json":
             return _encode(event)
         if self._format == "json-schema":

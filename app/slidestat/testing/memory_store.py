@@ -25,13 +25,13 @@ class MemoryStore:
                 self._states[key] = value
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
-        """The stored states of keys, None where there is none."""
+        """Return the stored states of keys, None where there is none."""
         return [self._states.get(key) for key in keys]
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
-        """The keys from `start` on and their states, in order of the keys."""
+        """Return the keys from `start` on and their states, in order of the keys."""
         return iter(sorted(item for item in self._states.items() if item[0] >= start))
 
     def checkpoint(self) -> bytes | None:
-        """The partition's checkpoint, None for a partition never seen."""
+        """Return the partition's checkpoint, None for a partition never seen."""
         return self._checkpoint
