@@ -147,7 +147,7 @@ def _rows_at(head: Integers, blocks: Blocks, listed: Integers, i: int) -> int:
 
 @borrowing_kernel
 def _has_minimum(head: Integers, listed: Integers, i: int) -> bool:
-    """Whether a block of values has its minimum apart: the first of its values is not kept then."""
+    """Return whether a block of values stores its minimum apart, as its first value is not kept."""
     return bool(listed[i, WHOLE] == 0 or head[KIND] == RANDOM_QUANTILES)
 
 

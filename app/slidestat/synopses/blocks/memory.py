@@ -44,7 +44,7 @@ Blocks = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int6
 
 @borrowing_kernel
 def is_fixed(head: Integers) -> bool:
-    """Whether the summary is for one window of a fixed number of events (one_window.py)."""
+    """Return whether the summary is for one window of a fixed number of events (one_window.py)."""
     return bool(head[STORED] != head[KIND])
 
 

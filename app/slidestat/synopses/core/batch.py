@@ -93,12 +93,12 @@ class Batch:
 
     @property
     def groups(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return len(self.columns.starts) - 1
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many queries there are, and for how many windows each asks."""
+        """The number of queries, and of windows that each asks for."""
         return len(self.columns.query_times), len(self.columns.spans)
 
     def holding(self, values: Any) -> "Batch":
@@ -235,7 +235,7 @@ def split(out: Bytes, ends: Integers) -> list[bytes]:
 
 @borrowing_kernel
 def _rises(slices: Integers, groups: int, length: int) -> bool:
-    """Whether the slices of the groups are those of a column of this length."""
+    """Return whether `slices` cut a column of `length` values into slices of `groups` groups."""
     if len(slices) != groups + 1 or slices[0] != 0 or slices[groups] != length:
         return False
     falls = False

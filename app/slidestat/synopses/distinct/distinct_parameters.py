@@ -168,12 +168,12 @@ class DistinctParameters:
 
     @property
     def instances(self) -> int:
-        """How many hash functions there are; the answer is the median of theirs."""
+        """The number of hash functions; the answer is the median of their estimates."""
         return plan(self.epsilon, self.delta)[0]
 
     @property
     def capacity(self) -> int:
-        """How many items a level keeps; windows with fewer distinct ones are answered exactly."""
+        """The number of items that a level keeps; windows with fewer distinct ones are exact."""
         return plan(self.epsilon, self.delta)[1]
 
     @property

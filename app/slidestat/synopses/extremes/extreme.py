@@ -72,7 +72,7 @@ class ExtremeParameters:
 
     @property
     def fraction_bits(self) -> int:
-        """How many bits of a value's fraction are kept: the fewest that keep the promise."""
+        """The number of bits of a value's fraction that are kept: the fewest that keep epsilon."""
         if self.epsilon == 0:
             return ALL_BITS
         bits = 0

@@ -98,7 +98,7 @@ def _cut(text: bytes) -> bytes:
 
 
 def was_cut(text: bytes) -> bool:
-    """Whether a stored text may be the start of a longer one, whose id it has."""
+    """Return whether a stored text may be the cut start of a longer one, whose id it has."""
     return text.endswith(_CUT) and len(text) > MAX_TEXT - 4
 
 

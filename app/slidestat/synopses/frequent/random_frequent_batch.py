@@ -94,7 +94,9 @@ class RandomFrequentParameters:
 
     @property
     def reach(self) -> int:
-        """How many groups of a level are sampled: that of so many of the last events is exact."""
+        """The number of groups of a level that are sampled: so many of the last events are
+        exact.
+        """
         return ceil(2 * self.rarity / self.epsilon) + 8
 
     @property

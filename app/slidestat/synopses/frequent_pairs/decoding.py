@@ -233,7 +233,7 @@ def _get_queue(
 
 @borrowing_kernel
 def _are_in_order(uses: Integers, items: Integers) -> bool:
-    """Whether each item is used, and they come as `put_items` writes them."""
+    """Return whether each item is used and the items are in the order of `put_items`."""
     for code in range(len(items)):
         if uses[code] == 0:
             return False

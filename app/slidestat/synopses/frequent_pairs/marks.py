@@ -26,7 +26,7 @@ def marks_room(share: int, most: int) -> int:
 
 @borrowing_kernel
 def is_marked(number: int, last: int, share: int) -> bool:
-    """Whether `number` is marked once there are `last`."""
+    """Return whether `number` is marked once there are `last` numbers."""
     apart = number & -number
     return bool((last - number) // apart < 2 * (share + 1))
 

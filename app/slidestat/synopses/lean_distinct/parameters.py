@@ -76,10 +76,10 @@ class LeanDistinctParameters:
 
     @property
     def bitmaps(self) -> int:
-        """How many bitmaps there are."""
+        """The number of bitmaps."""
         return bitmaps_for(self.epsilon, self.delta)
 
     @property
     def exact(self) -> int:
-        """How many of the newest items are kept; windows with fewer are answered exactly."""
+        """The number of newest items that are kept; windows with fewer are answered exactly."""
         return ceil(4 / self.epsilon)

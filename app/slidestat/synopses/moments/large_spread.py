@@ -37,7 +37,7 @@ from slidestat.synopses.moments.spread_kernel import (
 
 @dataclass
 class _Moments:
-    """How many units, their sum, and that of their squares."""
+    """The number of values, in units, their sum and the sum of their squares."""
 
     count: int = 0
     total: int = 0

@@ -229,15 +229,15 @@ class Spread(StoredSynopsis[SpreadParameters]):
         return self._ask(MEAN, n, now)
 
     def variance(self, n: int, now: int | None = None) -> Estimate:
-        """The same for the mean squared deviation from the mean (population variance)."""
+        """Estimate the mean squared deviation from the mean (population variance) of a window."""
         return self._ask(VARIANCE, n, now)
 
     def deviation(self, n: int, now: int | None = None) -> Estimate:
-        """The same for the standard deviation, the root of the variance."""
+        """Estimate the standard deviation of a window, the root of the variance."""
         return self._ask(DEVIATION, n, now)
 
     def query(self, n: int, now: int | None = None) -> Estimate:
-        """The variance: what the synopsis is made for."""
+        """Estimate the variance of a window, the main figure of the synopsis."""
         return self.variance(n, now)
 
     def buckets(self) -> list[tuple[int, int, int]]:

@@ -121,7 +121,7 @@ class LpNormParameters:
 
     @property
     def rows(self) -> int:
-        """How many rows answer."""
+        """The number of rows that answer."""
         return 0 if self.p == 1 else _rows(self.p, self.epsilon, self.delta)[0]
 
     @property

@@ -59,7 +59,7 @@ def _shifts(key: int, straddling: Integers, ranks: tuple[int, int]) -> tuple[int
 def _holds(
     which: int, sums: tuple[int, int], key: int, straddling: Integers, ranks: tuple[int, int]
 ) -> bool:
-    """Whether a key is at or beyond the figure `which`."""
+    """Return whether a key is at or beyond the figure `which`."""
     low_shift, high_shift = _shifts(key, straddling, ranks)
     low, high = sums[0] + low_shift, sums[1] + high_shift
     if which == _LOWER:

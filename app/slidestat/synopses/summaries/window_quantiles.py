@@ -216,7 +216,7 @@ class WindowQuantiles(WindowSummary):
         return read
 
     def _is_sound(self) -> bool:
-        """Whether the functions rise, in their order, to c and U at the last value."""
+        """Return whether the functions rise, keep their order, and end at c and U."""
         if len(self.values) == 0:
             return self.events_high == 0
         rises = bool(np.all(np.diff(self.rows, axis=1, prepend=0) >= 0))

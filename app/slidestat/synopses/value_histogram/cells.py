@@ -93,7 +93,7 @@ def _is_crowded(
     times: Integers,
     order: Integers,
 ) -> bool:
-    """Tell whether at any of the events more cells than the capacity were alive.
+    """Return whether at any of the events more cells than the capacity were alive.
 
     A cell lives from an event until an event elsewhere that is `span` or more later than its last
     one. Cost: O((cells + events) log).

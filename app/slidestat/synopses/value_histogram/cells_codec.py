@@ -57,7 +57,7 @@ _MIN_ID, _MAX_ID = -(1 << 63), (1 << 63) - 1
 
 @borrowing_kernel
 def _is_near(item: int, before: int) -> bool:
-    """Tell whether the difference of two ids is coded; it is not computed, as it may not fit."""
+    """Return whether the difference of two ids is coded; it is not computed, as it may not fit."""
     return -(1 << 57) <= (item >> 3) - (before >> 3) < 1 << 57
 
 

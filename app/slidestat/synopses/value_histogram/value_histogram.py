@@ -61,7 +61,7 @@ class ValueHistogramParameters:
 
     @property
     def bins(self) -> int:
-        """How many bins there are: one more than edges."""
+        """The number of bins: one more than edges."""
         return len(self.edges) + 1
 
     @property

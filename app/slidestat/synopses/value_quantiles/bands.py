@@ -60,7 +60,7 @@ _DEPTH = 4
 
 @borrowing_kernel
 def may_be_one(cells: Integers, newer: int, older: int, allowed: Integers, parts: int) -> bool:
-    """Tell whether two cells may be one.
+    """Return whether two cells may be one.
 
     `allowed` has 2 epsilon times the events of the cells newer than both, up to each bin, in units
     of 1 / `parts`. Cost: O(1); without branches, which nothing foretells.

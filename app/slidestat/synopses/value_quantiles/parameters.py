@@ -53,7 +53,7 @@ class ValueQuantileParameters:
 
     @property
     def bins_per_octave(self) -> int:
-        """How many bins part the values from a power of two to the next: edges are 2^(j/B).
+        """The number of bins from one power of two to the next: edges are 2^(j/B).
 
         The fewest with 2^(1/B) <= gamma = (1 + a) / (1 - a), so that a bin's middle is within
         a = relative_error of all that is in it (DDSketch, lemma 2).

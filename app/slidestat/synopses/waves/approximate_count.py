@@ -121,7 +121,7 @@ class ApproximateCount:
 
     @property
     def now(self) -> int:
-        """How many events were seen."""
+        """The number of events seen."""
         return self._histogram.now
 
     def to_bytes(self) -> bytes:

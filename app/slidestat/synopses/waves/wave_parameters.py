@@ -48,7 +48,7 @@ class WaveParameters:
 
     @property
     def per_level(self) -> int:
-        """How many items a level keeps: the paper's (1 / epsilon + 1) / 2, rounded up."""
+        """The number of items that a level keeps: the paper's (1 / epsilon + 1) / 2, rounded up."""
         return _per_level(self.epsilon)
 
     @property
