@@ -84,12 +84,14 @@ class Alert:
 
 
 def figure_name(path: FieldPath) -> str:
-    """The name of the figure that a condition reads by this path."""
+    """Return the name of the figure that a condition reads by this path."""
     return plain_name(field_text(path))
 
 
 def read_figures(alert: Alert) -> list[str]:
-    """The names of the figures that an alert reads, each once, as they stand there."""
+    """Return the names of the figures that an alert reads, each once, in the order of the
+    conditions.
+    """
     expressions = (alert.condition, alert.resolution)
     paths = (path for known in expressions if known is not None for path in known.paths)
     return list(dict.fromkeys(map(figure_name, paths)))
@@ -142,8 +144,8 @@ def _unknown_figure(error: str, name: str, known: Iterable[str]) -> SlidestatErr
 
 
 def label_of(alerts: Sequence[Alert], windows: Sequence[int]) -> str:
-    """A short text that is another one for other alerts: 16 hexadecimal digits. `windows` are
-    theirs.
+    """Return a short text that is different for different alerts: 16 hexadecimal digits. `windows`
+    are the lengths of the alerts' windows.
     """
     declared = sorted(
         (a.name, a.when, window, a.for_, a.resolve, a.certain)

@@ -29,12 +29,12 @@ class Limits:
 
     @property
     def are_any(self) -> bool:
-        """Whether every number is within them."""
+        """Return whether every number is within the limits."""
         return self.most == _LARGEST
 
     def shared_by(self, events: int) -> "Limits":
-        """Limits for values of which a window has at most `events`: those of `MOST_LARGEST` are
-        these.
+        """Return limits for the values of windows of at most `events`: their sum is then at most
+        that of `MOST_LARGEST` values within these limits.
         """
         share = min(1.0, MOST_LARGEST / events)
         return Limits(self.least * share, self.most * share)
@@ -55,7 +55,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is read as a number."""
+        """Return whether the field is read as a number."""
         return self.limits is not None
 
 
@@ -71,7 +71,9 @@ class Columns:
 
     @classmethod
     def of(cls, wanted: Iterable[Column], conditions: Iterable[Expression] = ()) -> "Columns":
-        """The columns that serve all of `wanted`: limits of one path hold for all who read it."""
+        """Return the columns that serve all of `wanted`: limits of one path hold for all who read
+        it.
+        """
         numbers: dict[FieldPath, Limits] = {}
         items: dict[FieldPath, Column] = {}
         round_down: set[FieldPath] = set()
@@ -90,6 +92,6 @@ class Columns:
         )
 
     def index(self, column: Column) -> int:
-        """Where a column is among the numbers, or among the items."""
+        """Return the index of a column among the numbers, or among the items."""
         columns = self.numbers if column.is_number else self.items
         return [known.path for known in columns].index(column.path)

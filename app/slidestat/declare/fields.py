@@ -31,7 +31,9 @@ _UNREADABLE = re.compile(r'["\\\x00-\x1f]')
 
 
 def field_path(field: Field, what: str) -> FieldPath:
-    """The names to follow, outermost first; raises SlidestatError, naming `what`, for no path."""
+    """Return the names to follow, outermost first; raises SlidestatError, naming `what`, for no
+    path.
+    """
     if field in (RECORD_KEY, RECORD_TIMESTAMP):
         raise SlidestatError(
             f"{what} is {field!r}, which is not in the events.",
@@ -56,7 +58,7 @@ def field_path(field: Field, what: str) -> FieldPath:
 
 
 def _names(text: str, what: str) -> Sequence[str]:
-    """The names of a path that is written as one text."""
+    """Return the names of a path that is written as one text."""
     if text.startswith("["):
         try:
             return msgspec.json.decode(text, type=list[str])
@@ -78,17 +80,19 @@ def _names(text: str, what: str) -> Sequence[str]:
 
 
 def is_plain(path: FieldPath) -> bool:
-    """Whether a path can be written as one text: no name has a dot, an operator or a bracket."""
+    """Return whether a path can be written as one text: no name has a dot, an operator or a
+    bracket.
+    """
     return not any("." in name or _OPERATOR.search(name) for name in path) and path[0][0] != "["
 
 
 def path_unless(field: Field, what: str, of_record: str) -> FieldPath | None:
-    """The names to follow; None where the field is `of_record`, Kafka's own."""
+    """Return the names to follow; None where the field is `of_record`, Kafka's own."""
     return None if field == of_record else field_path(field, what)
 
 
 def field_text(path: FieldPath) -> str:
-    """The path as people write it."""
+    """Return the path as people write it."""
     return ".".join(path)
 
 

@@ -35,7 +35,7 @@ class NamedFigure(NamedTuple):
 
 
 def asked_quantile(text: str) -> AskedQuantile | None:
-    """The quantile that a name ends with, None if it is that of something else."""
+    """Return the quantile that a name ends with, None if it ends with none."""
     found = _QUANTILE.search(text)
     if found is None or (percent := Decimal(found[1].replace("_", "."))) > 100:
         return None
@@ -43,16 +43,14 @@ def asked_quantile(text: str) -> AskedQuantile | None:
 
 
 def plain_name(text: str) -> str:
-    """A text with nothing but letters, digits and `_`."""
+    """Return a text with nothing but letters, digits and `_`."""
     return _NO_NAME.sub("_", text)
 
 
 def named_figures(
     statistics: Sequence[Statistic], labels: Sequence[str], windows: Sequence[int]
 ) -> list[NamedFigure]:
-    """The figures of an emission but those of lists of items, in the order in which they stand
-    there.
-    """
+    """Return the figures of an emission, except those of lists of items, in their order in it."""
     return [
         NamedFigure(_name(statistic, label, series), window)
         for statistic, label in zip(statistics, labels, strict=True)
@@ -63,7 +61,9 @@ def named_figures(
 
 
 def ambiguous_names(figures: Sequence[NamedFigure]) -> set[str]:
-    """The names that stand for several figures of one window, or also for one of no window."""
+    """Return the names of several figures of one window, or of a figure of a window and one of
+    none.
+    """
     counted = Counter(figures)
     of_none = Counter(figure.name for figure in figures if figure.window is None)
     return {

@@ -17,7 +17,9 @@ _SHOWN = 40
 
 
 def duration_ms(text: str, field: str) -> int:
-    """Milliseconds of a duration such as "250ms", "90s", "5m", "1h" or "7d"; 0 is allowed."""
+    """Return the milliseconds of a duration such as "250ms", "90s", "5m", "1h" or "7d"; 0 is
+    allowed.
+    """
     match = _matched(_DURATION, text)
     if match is None:
         raise SlidestatError(
@@ -34,7 +36,9 @@ def duration_ms(text: str, field: str) -> int:
 
 
 def sequence_length(text: str, field: str) -> int:
-    """Events of a length of a global sequence such as "1000 events"; 0 is allowed, in any unit."""
+    """Return the length in events of "1000 events" of a global sequence; 0 is allowed, in any
+    unit.
+    """
     match = _matched(_EVENTS, text)
     if match is not None:
         return _events(match, text, field)
@@ -62,7 +66,7 @@ def _events(match: re.Match[str], text: str, field: str) -> int:
 
 
 def _whole(digits: str) -> int | None:
-    """The number, None for one beyond every limit."""
+    """Return the number, None for one beyond every limit."""
     digits = digits.lstrip("0") or "0"
     return int(digits) if len(digits) <= _MOST_DIGITS else None
 
@@ -82,8 +86,8 @@ class WindowLength:
 
 
 def window_length(text: str, field: str) -> WindowLength:
-    """The length that is written as a duration or as "1000 events"; raises SlidestatError for
-    another text, and for no length at all.
+    """Return the length that is written as a duration or as "1000 events"; raises SlidestatError
+    for another text, and for a length of 0.
     """
     match = _matched(_EVENTS, text)
     length = duration_ms(text, field) if match is None else _events(match, text, field)

@@ -43,7 +43,7 @@ class Named:
 
     @property
     def changelog_topic(self) -> str:
-        """As Faust names the changelog of the application's table."""
+        """The changelog of the application's table, as Faust names it."""
         return f"{self.application_id}-{self.table_name}-changelog"
 
     @property
@@ -60,7 +60,7 @@ class Named:
 
     @property
     def alert_topic(self) -> str | None:
-        """Where changes of its alerts go; None if it has none."""
+        """The topic of changes of its alerts; None if it has none."""
         return None
 
     @property

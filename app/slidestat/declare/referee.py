@@ -93,12 +93,14 @@ class Referee(Named):
 
     @property
     def is_sequence(self) -> bool:
-        """Whether event times are numbers of a global sequence."""
+        """Return whether event times are numbers of a global sequence."""
         return self.of.is_sequence
 
     @property
     def idle_ms(self) -> int:
-        """None: parties that bring nothing are answered without when others have gone on."""
+        """The idle timeout: 0, as idle parties are answered without once others are `patience`
+        ahead.
+        """
         return 0
 
     @property

@@ -41,8 +41,8 @@ _COUNTED_FROM = "_counted_from_ms"
 def row_columns(
     figures: Sequence[NamedFigure], window: str, *, is_sequence: bool
 ) -> list[RowColumn]:
-    """The columns, in order; `window` is the name of that of the windows' lengths, which end at
-    times or at numbers of a sequence.
+    """Return the columns, in order; `window` is the name of the column of the windows' lengths,
+    which end at times or at numbers of a sequence.
     """
     names = dict.fromkeys(figure.name for figure in figures)
     return [
@@ -64,8 +64,8 @@ def row_columns(
 
 
 def counted_from_column(figure: str) -> RowColumn:
-    """The column that says since when a figure of this name is counted, while it is not of all of
-    its window.
+    """Return the column with the time since which a figure of this name is counted, while it does
+    not cover its whole window.
     """
     return RowColumn(figure + _COUNTED_FROM, ColumnType.WHOLE, is_figure=True)
 

@@ -49,7 +49,7 @@ class TimeFormat:
 
     @property
     def is_sequence(self) -> bool:
-        """Whether times are numbers of a global sequence."""
+        """Return whether times are numbers of a global sequence."""
         return self.unit == "events"
 
 
@@ -69,7 +69,7 @@ def _from_datetimes(times: Iterable[datetime], count: int) -> Int64s:
 
 
 def _from_datetimes_in_utc(times: Iterable[datetime], count: int) -> Int64s:
-    """Those without a zone are in UTC, not in that of the machine."""
+    """Return times in milliseconds; those without a zone are in UTC, not in the machine's zone."""
     zoned = (time if time.tzinfo else time.replace(tzinfo=UTC) for time in times)
     return _from_datetimes(zoned, count)
 

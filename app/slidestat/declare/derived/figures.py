@@ -80,7 +80,8 @@ class KeptFigures(WrittenTopics, ReadFields):
         return self
 
     def _one_window_runner(self, statistic: Statistic) -> "Runner | None":
-        """The synopsis for one window of as many events as ever, if that is all that is asked for.
+        """Return the synopsis for one window of a fixed number of events, None if more is asked
+        for.
 
         The statistic takes each of the events that make a key's last n: one that lacks its field is
         a dead letter where all statistics read that field. A window of time has now more of them,
@@ -117,20 +118,20 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @property
     def sees_span_alone(self) -> bool:
-        """Whether no figure tells of a key's events that have left the span."""
+        """Return whether no figure depends on events of a key that have left the span."""
         landmarks = any(statistic.is_landmark for statistic in self.statistics)
         return not self.span_length.of_events and not landmarks
 
     @cached_property
     def forget_ms(self) -> int | None:
-        """How long after its last event a key is forgotten, in event time; None if it never is."""
+        """The event time after its last event at which a key is forgotten; None if it never is."""
         if self.forget_after:
             return self.duration(self.forget_after, "forget_after")
         return self.span_length.length if self.sees_span_alone else None
 
     @cached_property
     def silences(self) -> tuple[int, ...]:
-        """How long after its last event a key is emitted once more, in event time: when the span
+        """The event times after its last event at which a key is emitted once more: when the span
         has none of its events any more, and when it is forgotten.
         """
         span = () if self.span_length.of_events else (self.span_length.length,)

@@ -63,7 +63,9 @@ class ReadFields(EventTimes):
 
     @property
     def key_expression(self) -> str:
-        """How the key is computed, always written the same way; "" where it is a field's."""
+        """The expression that computes the key, always written the same way; "" for the key of a
+        field.
+        """
         computed = self.computed_fields.get(self.key_path or ())
         return "" if computed is None else computed.text
 
@@ -74,17 +76,17 @@ class ReadFields(EventTimes):
 
     @property
     def passes_tombstones_over(self) -> bool:
-        """Whether a record without a value is passed over, and makes no letter."""
+        """Return whether a record without a value is skipped, and makes no dead letter."""
         return self.tombstones == TOMBSTONES[0]
 
     @property
     def reads_binary(self) -> bool:
-        """Whether the source is in a format that takes a schema to read."""
+        """Return whether the source's format needs a schema to be read."""
         return self.source_format in _BINARY
 
     @property
     def takes_registry(self) -> bool:
-        """Whether the schemas of the source's records are in a registry."""
+        """Return whether the schemas of the source's records are in a registry."""
         return self.reads_binary and not self.source_schema
 
     @property
@@ -183,8 +185,8 @@ class ReadFields(EventTimes):
 def _chosen(
     readers: Iterable[tuple[_What, Expression | None]], conditions: Sequence[Expression]
 ) -> dict[_What, tuple[int, ...]]:
-    """The places, among the conditions, of those under which something is read; not of what is read
-    whatever holds.
+    """Return the indexes, among the conditions, of those under which something is read; leave out
+    what is read unconditionally.
     """
     found: dict[_What, list[int | None]] = {}
     for what, condition in readers:

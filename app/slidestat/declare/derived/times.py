@@ -22,12 +22,12 @@ class EventTimes:
 
     @property
     def times(self) -> TimeFormat:
-        """How event times are written."""
+        """The format in which event times are written."""
         return TIME_FORMATS[self.time_format]
 
     @property
     def is_sequence(self) -> bool:
-        """Whether event times are numbers of a global sequence."""
+        """Return whether event times are numbers of a global sequence."""
         return self.times.is_sequence
 
     @cached_property
@@ -37,11 +37,11 @@ class EventTimes:
 
     @property
     def windows_of_events(self) -> bool:
-        """Whether windows are numbers of events: of each key's, or of the sequence."""
+        """Return whether windows are numbers of events: of each key's, or of the sequence."""
         return self.is_sequence or self.span_length.of_events
 
     def window(self, text: str, field: str) -> WindowLength:
-        """The length of a window, as it is written; of a sequence, one of event time."""
+        """Return the length of a window from its text; of a sequence, a length of event time."""
         if not self.is_sequence:
             return window_length(text, field)
         length = sequence_length(text, field)
@@ -50,7 +50,9 @@ class EventTimes:
         return WindowLength(length, of_events=False)
 
     def duration(self, text: str, field: str) -> int:
-        """A length of event time, as it is written: in milliseconds, or numbers of the sequence."""
+        """Return a length of event time from its text: in milliseconds, or numbers of the
+        sequence.
+        """
         return (sequence_length if self.is_sequence else duration_ms)(text, field)
 
     @cached_property

@@ -23,17 +23,17 @@ class WrittenTopics(Named):
 
     @property
     def writes_rows(self) -> bool:
-        """Whether its output is a row for each window."""
+        """Return whether the output is a row for each window."""
         return self.output_shape == "rows"
 
     @property
     def publishes_partitions(self) -> bool:
-        """Whether what is kept and published is of whole partitions, not of keys."""
+        """Return whether states are kept and published of whole partitions, not of keys."""
         return self.publish == PARTITION
 
     @property
     def synopsis_topic(self) -> str:
-        """Where the partitions publish their synopses, if they do."""
+        """The topic on which the partitions publish their synopses, if they do."""
         return f"{self._output_prefix}-synopses"
 
     @property

@@ -22,12 +22,12 @@ class ComputedField:
 
     @property
     def text(self) -> str:
-        """It as SQL, always written the same way."""
+        """The computed field as SQL, always written the same way."""
         return f"{self.expression.text} as {name_text(self.path[0])}"
 
 
 def computed_fields(texts: Sequence[str], what: str) -> dict[FieldPath, ComputedField]:
-    """The computed fields that texts declare, by their paths.
+    """Return the computed fields that texts declare, by their paths.
 
     Raises SlidestatError, naming `what` and the text at fault, for what is none, for two of one
     name, and for one that reads another, or itself.

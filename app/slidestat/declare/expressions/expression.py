@@ -21,7 +21,7 @@ class Expression:
 
     @cached_property
     def text(self) -> str:
-        """It as SQL, always written the same way."""
+        """The expression as SQL, always written the same way."""
         return text_of(self.node)
 
     @property
@@ -31,7 +31,7 @@ class Expression:
 
 
 def condition_of(text: str, what: str) -> Expression | None:
-    """The condition that a text is; None if it is empty. Raises SlidestatError as `condition`."""
+    """Return the condition in a text; None if it is empty. Raises SlidestatError as `condition`."""
     if not isinstance(text, str):
         raise SlidestatError(f"{what} is {text!r}, which is no text.", 'Write "status >= 500".')
     return condition(text, what) if text else None
@@ -39,7 +39,7 @@ def condition_of(text: str, what: str) -> Expression | None:
 
 @lru_cache(maxsize=1_000)
 def condition(text: str, what: str, read: Sort | None = None) -> Expression:
-    """The condition that a text is; NULL of it is not true. What it reads is all of the sort
+    """Return the condition in a text; NULL of it is not true. All fields are read as the sort
     `read`, where that is known.
 
     Raises SlidestatError, naming `what` and the field at fault, for what is none. Costs a

@@ -85,7 +85,7 @@ TESTS = ("is null", "is true", "is false")
 
 
 def fields_of(node: Node) -> Iterator[FieldPath]:
-    """The paths that it reads, as they stand there."""
+    """Yield the paths that an expression reads, in their order in it, repeated ones too."""
     match node:
         case FieldValue(path):
             yield path
@@ -95,7 +95,7 @@ def fields_of(node: Node) -> Iterator[FieldPath]:
 
 
 def text_of(node: Node) -> str:
-    """The expression as SQL; all that could be read in two ways in parentheses."""
+    """Return the expression as SQL, with parentheses around all that could be read in two ways."""
     match node:
         case Literal(value):
             return _literal(value)
@@ -142,6 +142,6 @@ def _literal(value: float | int | str | bool | None) -> str:
 
 
 def name_text(name: str) -> str:
-    """A name as SQL has it, in quotes where it needs them."""
+    """Return a name as SQL has it, in quotes where it needs them."""
     is_plain = name.isascii() and name.isidentifier() and name.lower() not in _RESERVED
     return name if is_plain else f'"{name}"'

@@ -30,10 +30,10 @@ _MOST_CHARACTERS = 10_000
 
 
 def parsed(text: str, what: str) -> Node:
-    """The expression that a text is.
+    """Parse a text to the node of its expression.
 
-    Raises SlidestatError, naming `what`, for a text that is none, and for one that has what is not
-    known here.
+    Raises SlidestatError, naming `what`, for a text that is no expression, and for one with
+    operators or functions that are not supported.
     """
     _check_length(text, what)
     with _not_too_deep(what):
@@ -41,7 +41,7 @@ def parsed(text: str, what: str) -> Node:
 
 
 def parsed_with_name(text: str, what: str) -> tuple[Node, str]:
-    """The expression and the name of "EXPRESSION as NAME".
+    """Parse "EXPRESSION as NAME" to the node of the expression, and the name.
 
     Raises SlidestatError as `parsed`, and for a text of another form.
     """
@@ -153,7 +153,7 @@ def _known() -> dict[type, frozenset[str]]:
 
 
 def _flat(operator: str, left: Node, right: Node) -> Node:
-    """One call for a row of the same operators whose order does not matter."""
+    """Return one call for a row of the same operators whose order does not matter."""
     if operator in ("and", "or", "||") and isinstance(left, Call) and left.operator == operator:
         return Call(operator, (*left.operands, right))
     return Call(operator, (left, right))
@@ -167,7 +167,7 @@ class _Reader:
         self._what = what
 
     def node(self, tree: exp.Expression) -> Node:
-        """The node of a part; one whose parts have anything that is not known here is refused."""
+        """Return the node of a part of the tree; refuse it if any part of it is not supported."""
         from sqlglot import exp
 
         known = _known().get(type(tree))
@@ -254,7 +254,7 @@ class _Reader:
         return Call("negate", (node,))
 
     def _names(self, tree: exp.Expression) -> list[str]:
-        """The names of a path, outermost first."""
+        """Return the names of a path, outermost first."""
         from sqlglot import exp
 
         if isinstance(tree, exp.Dot):

@@ -45,7 +45,7 @@ class _Sorts:
         self._ordered: list[_Class] = []
 
     def of(self, node: Node) -> _Class:
-        """The sort of a part, with all that follows for its own parts."""
+        """Return the sort of a part, with all that follows for its own parts."""
         match node:
             case FieldValue(path):
                 return self._fields.setdefault(path, _Class(node, self._read))
@@ -164,8 +164,8 @@ class _Sorts:
 def sorts_of(
     node: Node, wanted: Sort, text: str, what: str, read: Sort | None = None
 ) -> dict[FieldPath, Sort]:
-    """The sort of each field of an expression that is to be of the sort `wanted`; all are of the
-    sort `read`, where that is known.
+    """Return the sort of each field of an expression that is to be of the sort `wanted`; all are of
+    the sort `read`, where that is known.
 
     Raises SlidestatError, naming `what` and the field at fault, where a part would have to be of
     two sorts.
@@ -184,9 +184,9 @@ def sorts_of(
 
 
 def sort_of(node: Node, text: str, what: str) -> tuple[Sort, dict[FieldPath, Sort]]:
-    """The sort of an expression, and that of each of its fields.
+    """Return the sort of an expression, and that of each of its fields.
 
-    Raises SlidestatError as `sorts_of`, and where nothing tells of which sort it is.
+    Raises SlidestatError as `sorts_of`, and where its sort does not follow from its parts.
     """
     sorts = _Sorts(text, what)
     found = sorts.of(node).root()

@@ -23,14 +23,14 @@ _RENAMED = "The package is now `slidestat`: write `from slidestat import Topolog
 
 
 def list_topologies() -> list[str]:
-    """The names of the topologies that ship."""
+    """Return the names of the topologies that ship."""
     files = (Path(entry.name) for entry in shipped_topologies().iterdir())
     return sorted(file.stem for file in files if file.suffix == ".py" and file.stem != "__init__")
 
 
 def load_topology(name_or_path: str) -> Topology:
-    """The topology of a shipped name, or of a file; raises SlidestatError as `load_declaration`,
-    and for a referee.
+    """Return the topology of a shipped name, or of a file; raises SlidestatError as
+    `load_declaration`, and for a referee.
     """
     declared = load_declaration(name_or_path)
     if isinstance(declared, Referee):
@@ -43,8 +43,8 @@ def load_topology(name_or_path: str) -> Topology:
 
 
 def load_declaration(name_or_path: str) -> Topology | Referee:
-    """The topology or the referee of a shipped name, or of a file, whose path ends in ".py" or
-    ".toml".
+    """Return the topology or the referee of a shipped name, or of a file, whose path ends in ".py"
+    or ".toml".
 
     A Python file is run: give only one that you trust. Raises SlidestatError for an unknown name, a
     missing file, one that fails, and one that declares no topology.
@@ -150,6 +150,8 @@ def _advice_on(error: Exception) -> str:
 
 
 def _line_of(error: Exception, origin: str | None) -> int:
-    """The last line of the file itself, not of what it called, that the error passed through."""
+    """Return the last line of the file itself, not of what it called, that the error passed
+    through.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     return next((f.lineno or 0 for f in reversed(frames) if f.filename == origin), 0)

@@ -20,11 +20,13 @@ _DIGITS = 16
 
 
 def fingerprint_of(declared: Topology | Referee) -> str:
-    """The fingerprint of what is declared: 16 hexadecimal digits."""
+    """Return the fingerprint of a topology or a referee: 16 hexadecimal digits."""
     return fingerprint(resolved(declared))
 
 
 def fingerprint(table: Mapping[str, object]) -> str:
-    """That of a declaration in plain tables; the same when they come back from JSON."""
+    """Return the fingerprint of a declaration in plain tables; it survives a round trip through
+    JSON.
+    """
     text = msgspec.json.encode(table, order="deterministic")
     return hashlib.sha256(text).hexdigest()[:_DIGITS]

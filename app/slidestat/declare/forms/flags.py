@@ -35,13 +35,13 @@ _ALERT_FORM = "Write NAME:WHEN[:NAME=VALUE]..., such as slow:p99 > 500:window=5m
 
 
 def flag_of(field: str) -> str:
-    """The flag of a topology's field."""
+    """Return the flag of a topology's field."""
     return TOPOLOGY_FLAGS[field].name
 
 
 def topology_of_flags(given: Mapping[str, Any]) -> Topology:
-    """The topology of the flags that were given, by their fields' names; `statistics` and `alerts`
-    are lists of texts. Raises SlidestatError that begins with the flag.
+    """Return the topology of the flags that were given, by their fields' names; `statistics` and
+    `alerts` are lists of texts. Raises SlidestatError that begins with the flag.
     """
     table = dict(given)
     if STATISTICS in table:
@@ -108,7 +108,7 @@ def _parsed(text: str) -> Statistic:
 
 
 def _value(text: str, hint: object) -> object:
-    """A text as what a parameter of that type is written as; the statistic checks it."""
+    """Return a text as a value of a parameter of that type; the statistic checks it."""
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if str in options:
         return text

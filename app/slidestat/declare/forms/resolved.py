@@ -28,8 +28,9 @@ def require_audited(declared: Topology | Referee) -> None:
 
 
 def resolved(declared: Topology | Referee) -> dict[str, object]:
-    """Numbers, texts and lists: topics, paths, lengths in ms or events, and of each statistic its
-    label, kind, paths, parameters and figures; of a referee its own, and `of`, its topology.
+    """Return a declaration as numbers, texts and lists: topics, paths, lengths in ms or events, and
+    of each statistic its label, kind, paths, parameters and figures; of a referee its own fields,
+    and `of`, its topology.
     """
     if isinstance(declared, Referee):
         return {
@@ -83,7 +84,9 @@ def _topology(topology: Topology) -> dict[str, object]:
 
 
 def _series(series: Series) -> dict[str, object]:
-    """Whoever names no items is the same as before there were any."""
+    """Return a series as a table, without an item if it has none: fingerprints from before there
+    were items stay the same.
+    """
     table = asdict(series)
     if series.item is None:
         del table["item"]

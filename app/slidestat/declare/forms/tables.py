@@ -29,7 +29,7 @@ _SUBJECT = re.compile(r"(?:the )?(?P<field>\w+)(?: of \w+)?(?= (?:is|are|has) )"
 
 
 def topology_of(table: Mapping[str, object]) -> Topology:
-    """The topology with these fields; `statistics` is a list of tables with a `kind` and its
+    """Return the topology with these fields; `statistics` is a list of tables with a `kind` and its
     parameters, or of statistics. Lists become tuples.
 
     Raises SlidestatError that begins with the field: statistics[1].epsilon is the second one's.
@@ -44,7 +44,8 @@ def topology_of(table: Mapping[str, object]) -> Topology:
 
 
 def with_schema(table: Mapping[str, object], folder: Path) -> Mapping[str, object]:
-    """The table with the schema itself in place of its file, which is seen from `folder`.
+    """Return the table with the schema itself in place of its file, whose path is relative to
+    `folder`.
 
     Raises SlidestatError that begins with the field for one that cannot be read.
     """
@@ -66,7 +67,7 @@ def with_schema(table: Mapping[str, object], folder: Path) -> Mapping[str, objec
 
 
 def referee_of(table: Mapping[str, object]) -> Referee:
-    """The referee with these fields, `of` being its topology. Lists become tuples.
+    """Return the referee with these fields, `of` being its topology. Lists become tuples.
 
     Raises SlidestatError that begins with the field.
     """
@@ -76,7 +77,7 @@ def referee_of(table: Mapping[str, object]) -> Referee:
 
 
 def statistic_of(kind: str, parameters: Mapping[str, object], place: str = "") -> Statistic:
-    """The statistic of a kind with these parameters. Lists become tuples.
+    """Return the statistic of a kind with these parameters. Lists become tuples.
 
     Raises SlidestatError that begins with the parameter, `place` before it.
     """
@@ -91,7 +92,7 @@ def statistic_of(kind: str, parameters: Mapping[str, object], place: str = "") -
 
 
 def kind_of(kind: str, place: str = "") -> type[Statistic]:
-    """The class of a kind of statistic; raises SlidestatError for what is none."""
+    """Return the class of a kind of statistic; raises SlidestatError for an unknown kind."""
     if kind not in KINDS:
         if (asked := asked_quantile(kind)) is not None:
             raise SlidestatError(
@@ -146,8 +147,8 @@ def _alerts(given: object) -> tuple[Alert, ...]:
 
 
 def alert_of(table: Mapping[str, object], place: str = "") -> Alert:
-    """The alert with these fields; raises SlidestatError that begins with the field, `place` before
-    it.
+    """Return the alert with these fields; raises SlidestatError that begins with the field, `place`
+    before it.
     """
     # Python has the word for itself: there the field's name ends in "_".
     names = {field.name.removesuffix("_"): field.name for field in fields(Alert)}

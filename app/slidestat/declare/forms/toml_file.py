@@ -29,7 +29,8 @@ _OF = "of"
 
 
 def declared_in_toml(file: Path, load: Callable[[str], Topology]) -> Topology | Referee:
-    """The topology or the referee that a file declares; `load` finds the topology of a referee.
+    """Return the topology or the referee that a file declares; `load` finds the topology of a
+    referee.
 
     Raises SlidestatError that begins with the file, and the line or the field that is at fault.
     """

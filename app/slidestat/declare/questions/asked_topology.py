@@ -8,7 +8,9 @@ from slidestat.declare.topology import Topology
 
 @dataclass(frozen=True, kw_only=True)
 class AskedTopology(Topology):
-    """As declared, but for what is asked; its states are those that `kept_by` keeps."""
+    """A declared topology with other windows and statistics, those that are asked for; its states
+    are those that `kept_by` keeps.
+    """
 
     kept_by: Topology
 

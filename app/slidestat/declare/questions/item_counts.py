@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ItemCounts(TopItems):
-    """How often each of `items` came."""
+    """The counts of the given `items`."""
 
     items: tuple[str, ...]
 
@@ -35,7 +35,8 @@ class ItemCounts(TopItems):
 
 
 def asked_items(items: Sequence[str], declared: Mapping[str, Statistic]) -> dict[str, Statistic]:
-    """The statistics of a topology, by their labels, that can be asked how often `items` came.
+    """Return the statistics of a topology, by their labels, that can be asked how often `items`
+    came.
 
     Raises SlidestatError for a text that no item has, and where no statistic can be asked.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks(Quantiles):
-    """Where each of `values` stands among the events."""
+    """The ranks of the given `values` among the events."""
 
     values: tuple[float, ...]
 
@@ -32,7 +32,8 @@ class Ranks(Quantiles):
 
 
 def asked_ranks(values: Sequence[float], declared: Mapping[str, Statistic]) -> dict[str, Statistic]:
-    """The statistics of a topology, by their labels, that can be asked for the ranks of `values`.
+    """Return the statistics of a topology, by their labels, that can be asked for ranks of
+    `values`.
 
     Raises SlidestatError for what is no finite number, and where no statistic can be asked.
     """

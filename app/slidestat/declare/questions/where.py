@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DistinctWhere(Distinct):
-    """How many different items there are with `text` in the field `by`."""
+    """The number of different items with `text` in the field `by`."""
 
     text: str
 
@@ -33,13 +33,16 @@ class DistinctWhere(Distinct):
         return DistinctWhereRunner(self.parameters(span), field, self.by_path, self.text)
 
     def promise(self, span: int) -> Promise:
-        """Of all pairs, a share of epsilon; and there are no more pairs than events."""
+        """Return the promise: a share of epsilon of all pairs, of which there are at most as many
+        as events.
+        """
         confidence = 1 - self.parameters(span).predicate_delta
         return Promise(share_error=self.epsilon, confidence=confidence)
 
 
 def asked_where(where: str, declared: Mapping[str, Statistic]) -> dict[str, DistinctWhere]:
-    """The statistics of a topology, by their labels, that can be asked `where`, "FIELD=TEXT".
+    """Return the statistics of a topology, by their labels, that can be asked `where`,
+    "FIELD=TEXT".
 
     Raises SlidestatError for a field by which there are no distinct items, and for no item's text.
     """

@@ -14,8 +14,8 @@ from slidestat.synopses.waves.wave_parameters import WaveParameters
 
 @dataclass(frozen=True)
 class AgeRunner(CombinableRunner):
-    """How long ago events were, by their `numbers` from the last one on, rising; an answer has a
-    place for each of them instead of one for each window. Those that are not in the span are NaN.
+    """The ages of events, by their `numbers` counted back from the last one, rising; an answer has
+    a place for each of them instead of one for each window. Those that are not in the span are NaN.
     """
 
     parameters: WaveParameters

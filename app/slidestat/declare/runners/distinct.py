@@ -20,7 +20,9 @@ from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 
 @dataclass(frozen=True)
 class DistinctRunner:
-    """How many different items a field has; or pairs of an item and what the field `by` has."""
+    """The number of different items of a field, or of pairs of an item and the value of the field
+    `by`.
+    """
 
     parameters: DistinctParameters
     field: FieldPath
@@ -49,7 +51,7 @@ class DistinctRunner:
 
 @dataclass(frozen=True)
 class LeanDistinctRunner:
-    """How many different items a field has, by bitmaps."""
+    """The number of different items of a field, by bitmaps."""
 
     parameters: LeanDistinctParameters
     field: FieldPath
@@ -86,7 +88,7 @@ class DistinctWhereRunner:
 
     @property
     def is_meant(self) -> Predicate:
-        """Which items have the text."""
+        """The predicate that an item has the text."""
         return second_is(self.text, self.parameters.seed)
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:

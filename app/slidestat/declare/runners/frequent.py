@@ -81,7 +81,9 @@ class ItemCountRunner:
         return Answered(states, {}, self.listed(counts))
 
     def listed(self, counts: Float64s) -> list[list[list[Listed]]]:
-        """float64[3, Q, W, items] as a list for each query and window, items in their order."""
+        """Return float64[3, Q, W, items] as a list for each query and window, items in their
+        order.
+        """
         return [
             [
                 [

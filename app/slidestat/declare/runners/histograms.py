@@ -53,7 +53,7 @@ class ItemsRunner:
 
     @property
     def histogram(self) -> ValueHistogramParameters:
-        """Of the places of items, from 1 on."""
+        """The histogram of the items' places, from 1 on."""
         edges = tuple(map(float, range(1, len(self.items) + 1)))
         return ValueHistogramParameters(self.parameters.epsilon, self.parameters.span, edges)
 

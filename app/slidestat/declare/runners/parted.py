@@ -36,7 +36,7 @@ class PartedRunner:
 
     @property
     def what(self) -> str:
-        """Which answer of `of_one` is told of each part."""
+        """The name of the answer of `of_one` that is given for each part."""
         return "sum" if isinstance(self.of_one, SumRunner) else "mean"
 
     @property
@@ -46,7 +46,7 @@ class PartedRunner:
 
     @property
     def count(self) -> int:
-        """How many parts there are."""
+        """The number of parts."""
         return len(self.cuts) + 1
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:

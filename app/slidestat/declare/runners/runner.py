@@ -82,7 +82,7 @@ class Bounded(Protocol):
 
 
 def figures_of(result: Bounded) -> Float64s:
-    """float64[3, ...]: the estimates, lowers and uppers of a result."""
+    """Return the estimates, lowers and uppers of a result as float64[3, ...]."""
     return np.stack((result.estimates, result.lowers, result.uppers))
 
 

@@ -13,7 +13,7 @@ from slidestat.synopses.exponential_histogram.batch import run_batch
 
 @dataclass(frozen=True)
 class CountRunner:
-    """How many events."""
+    """The number of events."""
 
     parameters: CountParameters
 

@@ -26,7 +26,7 @@ class ItemColumn(NamedTuple):
     codes: Int64s
 
     def ids(self, seed: int = 0) -> Int64s:
-        """int64[n]: each event's item as a number, a hash of its text with a seed."""
+        """Return each event's item as a number, int64[n]: a hash of its text with a seed."""
         return item_ids(self.texts, seed)[self.codes]
 
 
@@ -62,13 +62,13 @@ class Work:
         return self.query_starts, self.query_times, self.windows
 
     def values(self, field: FieldPath) -> tuple[Int64s, Int64s, Float64s]:
-        """The events that have the field, as times and values."""
+        """Return starts, times and values of the events that have the field."""
         values = self.numbers[field]
         starts, times, rows = self._where(~np.isnan(values))
         return starts, times, values if rows is None else values[rows]
 
     def values_of(self, field: FieldPath) -> Batch:
-        """The events that have the field, and its values, as synopses take them."""
+        """Return the events that have the field, with its values, as a batch for synopses."""
         values = self.numbers[field]
         there = ~np.isnan(values)
         if there.all():
@@ -77,7 +77,9 @@ class Work:
         return self.batch.taking(rows, values[rows])
 
     def items_of(self, *fields: FieldPath) -> tuple[Batch, list[ItemColumn]]:
-        """The events that have all of the fields, as synopses take them, and their items."""
+        """Return the events that have all of the fields, as a batch for synopses, and their
+        items.
+        """
         columns = [self.items[field] for field in fields]
         there = np.logical_and.reduce([column.codes >= 0 for column in columns])
         if there.all():
@@ -87,18 +89,20 @@ class Work:
         return self.batch.taking(rows), chosen
 
     def weighed(self, field: FieldPath, weight: FieldPath) -> tuple[Batch, ItemColumn, Int64s]:
-        """The events that have both fields, their items, and whole weights from 1 on."""
+        """Return the events that have both fields, their items, and whole weights from 1 on."""
         items, weights = self.items[field], self.numbers[weight]
         rows = np.flatnonzero((items.codes >= 0) & ~np.isnan(weights))
         items, weights = items._replace(codes=items.codes[rows]), weights[rows]
         return self.batch.taking(rows), items, np.maximum(np.rint(weights), 1).astype(np.int64)
 
     def chosen(self, condition: Expression) -> "Work":
-        """The same work over the events for which a condition holds."""
+        """Return the same work over the events for which a condition holds."""
         return self._among(self.conditions[condition]) if len(self.times) else self
 
     def among(self, there: npt.NDArray[np.bool_]) -> "Work":
-        """The same work over the events that are there, bool[n], with their conditions."""
+        """Return the same work over the events in the mask `there`, bool[n], with their
+        conditions.
+        """
         if not len(self.times) or there.all():
             return self
         conditions = {it: holds[there] for it, holds in self.conditions.items()}
@@ -120,7 +124,9 @@ class Work:
         )
 
     def _where(self, there: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s, Int64s | None]:
-        """Starts and times of the events that are there, and their rows; None if all are."""
+        """Return starts and times of the events in the mask `there`, and their rows; None if all
+        are.
+        """
         if there.all():
             return self.starts, self.times, None
         rows = np.flatnonzero(there)

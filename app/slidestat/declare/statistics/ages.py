@@ -21,7 +21,7 @@ _LARGEST_NUMBER = 10**12
 
 @dataclass(frozen=True, kw_only=True)
 class AgeOfLast(Statistic):
-    """How many milliseconds before the windows' end the nth last event was: a wave over positions.
+    """The milliseconds from the nth last event to the windows' end: a wave over positions.
 
     It has one figure, whatever the windows, and none (null) if the span has not so many events. One
     that is a little older than the span may still be told. Those with one epsilon share a state.

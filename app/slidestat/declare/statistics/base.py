@@ -95,11 +95,11 @@ class Statistic(ABC):
         return condition_of(self.where, f"the where of {self.kind}")
 
     def label(self, _value_field: FieldPath) -> str:
-        """The name of the figures, in a topology with this value field."""
+        """Return the name of the figures, in a topology with this value field."""
         return self.name or self.kind
 
     def path(self, value_field: FieldPath) -> FieldPath:
-        """The field that it reads, in a topology with this value field."""
+        """Return the path of the field that it reads, in a topology with this value field."""
         return value_field
 
     def columns(self, _value_field: FieldPath) -> tuple[Column, ...]:
@@ -110,14 +110,14 @@ class Statistic(ABC):
 
     @abstractmethod
     def runner(self, span: int, field: FieldPath) -> Runner:
-        """The synopsis that keeps it, for windows of up to `span`; equal ones are kept once.
+        """Return the synopsis that keeps it, for windows of up to `span`; equal ones are kept once.
 
         `field` is the path of what it reads.
         """
 
     def one_window_runner(self, _span: int, _field: FieldPath) -> Runner | None:
-        """The synopsis that keeps it for the window of the last `span` events alone; None where
-        that of all windows is as small.
+        """Return the synopsis that keeps it for the window of the last `span` events alone; None
+        where that of all windows is as small.
         """
         return None
 
@@ -126,12 +126,12 @@ class Statistic(ABC):
         """Return the error that its figures keep."""
 
     def series(self) -> Sequence[Series]:
-        """Its figures in each window."""
+        """Return its figures in each window."""
         return (Series(),)
 
     @abstractmethod
     def numbers(self, answers: Mapping[str, Float64s], windows: Float64s) -> Float64s:
-        """float64[3, queries, windows, series]: estimates, lowers and uppers.
+        """Return estimates, lowers and uppers as float64[3, queries, windows, series].
 
         `answers` are its runner's; `windows` float64[windows] the lengths asked for.
         """
@@ -173,15 +173,15 @@ class ListStatistic(ValueStatistic):
 
     @abstractmethod
     def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:
-        """Which items of a window are told, of those that its synopsis lists."""
+        """Return the items of a window that are given, of those that its synopsis lists."""
 
     def numbers(self, _answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
-        """It has none that are there in every answer."""
+        """Return no numbers, as no figure is there in every answer: float64[3, 0, 0, 0]."""
         return np.empty((3, 0, 0, 0))
 
 
 def labelled(kind: str, path: FieldPath | None) -> str:
-    """A figure's name from its kind and the field, if it takes one to tell."""
+    """Return a figure's name from its kind and, if it reads one, its field."""
     if path is None:
         return kind
     return f"{kind}_" + re.sub(r"[^A-Za-z0-9_.-]", "_", field_text(path))
@@ -217,5 +217,7 @@ def check_decimals(kind: str, decimals: int) -> None:
 
 
 def plain(numbers: Float64s) -> Float64s:
-    """A single series as a table of one: [3, queries, windows] to [3, queries, windows, 1]."""
+    """Return a single series as a table of one: [3, queries, windows] to [3, queries, windows,
+    1].
+    """
     return numbers[..., np.newaxis]

@@ -20,7 +20,7 @@ _LEAST_EPSILON = 0.0001
 
 @dataclass(frozen=True, kw_only=True)
 class Count(Statistic):
-    """How many events: an exponential histogram.
+    """The number of events: an exponential histogram.
 
     epsilon: the largest error, as a share of the count, 0.0001 to 1.
     promise: off by at most epsilon of the exact count; exact while it is small.

@@ -44,7 +44,9 @@ class _Counts(ValueStatistic):
         check_epsilon(self.kind, self.epsilon, 0.0001, 1)
 
     def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
-        """Only edges from 2^53 on lie where whole numbers may be no doubles."""
+        """Return the column of the field; its numbers are rounded down if an edge is 2^53 or more,
+        as whole numbers there may not be doubles.
+        """
         rounds_down = any(abs(edge) >= EXACT for edge in self._edges)
         return (Column(self.path(value_field), self.limits, rounds_down),)
 
@@ -68,7 +70,7 @@ class _Counts(ValueStatistic):
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram(_Counts):
-    """How many values lie below the first edge, between each two, and from the last one on.
+    """The number of values below the first edge, between each two, and from the last one on.
 
     edges: 1 to 100 numbers that rise; a value that is an edge lies above it.
     """
@@ -93,7 +95,7 @@ class Histogram(_Counts):
 
 @dataclass(frozen=True, kw_only=True)
 class Above(_Counts):
-    """How many values reach each threshold.
+    """The number of values that reach each threshold.
 
     thresholds: 1 to 100 numbers that rise; a value that is a threshold reaches it.
     """
@@ -119,12 +121,16 @@ class Above(_Counts):
 
 
 def ranges(edges: Sequence[float]) -> list[Series]:
-    """The figures of what lies below the first edge, between each two, and from the last one on."""
+    """Return the series of the values below the first edge, between each two, and from the last one
+    on.
+    """
     return [Series(at_least=least, below=below) for least, below in pairwise((None, *edges, None))]
 
 
 def rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float, ...]:
-    """The numbers as doubles; raises SlidestatError for none, too many, and such as do not rise."""
+    """Return the numbers as doubles; raises SlidestatError for none, too many, and unordered
+    ones.
+    """
     listed = isinstance(numbers, Sequence) and not isinstance(numbers, str)
     if listed and 1 <= len(numbers) <= _MOST_EDGES and all(map(_is_double, numbers)):
         edges = tuple(float(number) for number in numbers)

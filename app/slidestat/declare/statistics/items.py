@@ -73,7 +73,9 @@ class TopItems(ListStatistic):
         return TopRunner(self.parameters(span), field, self.limit)
 
     def promise(self, span: int) -> Promise:
-        """The estimate stands in the middle of bounds that are less than epsilon m apart."""
+        """Return the promise: bounds are less than epsilon m apart, and the estimate is their
+        middle.
+        """
         return Promise(share_error=self.parameters(span).relative_width / 2)
 
     def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:
@@ -140,7 +142,7 @@ class _Sketched(ValueStatistic):
 
 @dataclass(frozen=True, kw_only=True)
 class Distinct(_Sketched):
-    """How many different items: exact while they are few, then a randomised wave.
+    """The number of different items: exact while they are few, then a randomised wave.
 
     by: another field. With it, how many different pairs of an item and what that field says; then a
     question may be for the items of one country, say, alone (`--where country=NL`), off by at most
@@ -188,7 +190,7 @@ class Distinct(_Sketched):
         return DistinctRunner(self.parameters(span), field, self.by_path)
 
     def parameters(self, span: int) -> DistinctParameters:
-        """Of the wave that keeps it."""
+        """Return the parameters of the wave that keeps it."""
         from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
 
         return DistinctParameters(epsilon=self.epsilon, delta=self.delta, span=span, seed=self.seed)
@@ -196,7 +198,7 @@ class Distinct(_Sketched):
 
 @dataclass(frozen=True, kw_only=True)
 class LeanDistinct(_Sketched):
-    """How many different items, in a tenth of the bytes that `distinct` takes of a busy key.
+    """The number of different items, in a tenth of the bytes that `distinct` takes of a busy key.
 
     Exact below 4 / epsilon of them. It answers for all of them alone: `distinct` has a `by`.
 
@@ -222,7 +224,7 @@ class LeanDistinct(_Sketched):
         return LeanDistinctRunner(self.parameters(span), field)
 
     def parameters(self, span: int) -> LeanDistinctParameters:
-        """Of the synopsis that keeps it."""
+        """Return the parameters of the synopsis that keeps it."""
         from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 
         return LeanDistinctParameters(

@@ -26,7 +26,7 @@ _MOST_ITEMS = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Items(ValueStatistic):
-    """How often each of the named items came, rare ones too: an exponential histogram each.
+    """The count of each of the named items, rare ones too: an exponential histogram each.
 
     items: 1 to 100 different texts, such as ["GET", "POST"], to be given; numbers and truth values
     are written as JSON has them, "404" or "true".

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LandmarkCount(Statistic):
-    """How many events since the key's first one.
+    """The number of events since the key's first one.
 
     promise: exact.
     """
@@ -68,7 +68,7 @@ class LandmarkSum(ValueStatistic):
 
     @property
     def limits(self) -> Limits:
-        """As of a sum over windows."""
+        """The limits of a sum over windows."""
         return Limits(0.0, float(2**44 // 10**self.decimals))
 
     def runner(self, _span: int, field: FieldPath) -> Runner:
@@ -78,7 +78,9 @@ class LandmarkSum(ValueStatistic):
         return LandmarkRunner(LandmarkParameters(decimals=self.decimals), field)
 
     def promise(self, _span: int) -> Promise:
-        """The absolute error is what values with more than `decimals` places may add."""
+        """Return the promise: the absolute error is what values of more than `decimals` places may
+        add.
+        """
         return Promise(
             relative_error=2.0**-47, absolute_error=(1 + 2.0**-19) * 10.0**-self.decimals
         )

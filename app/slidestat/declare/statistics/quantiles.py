@@ -71,7 +71,7 @@ class QuantileStatistic(ValueStatistic):
 
     @abstractmethod
     def series(self) -> Sequence[Series]:
-        """One for each of `quantiles`."""
+        """Return a series for each of `quantiles`."""
 
     def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
         places = np.searchsorted(answers["quantiles"], self.quantiles)
@@ -116,7 +116,7 @@ class Quantiles(QuantileStatistic):
         return ValueQuantileRunner(self.parameters(span), field, tuple(sorted(self.quantiles)))
 
     def promise(self, span: int) -> Promise:
-        """The share is that of the median, the largest that there can be."""
+        """Return the promise: its share is that of the median, the largest that there can be."""
         return Promise(
             relative_error=self.parameters(span).value_error,
             absolute_error=_LEAST,
@@ -178,7 +178,7 @@ class RankQuantiles(QuantileStatistic):
 
 
 def _listed(quantiles: object) -> str:
-    """Those given, as a person would write them."""
+    """Return the quantiles as a person would write them."""
     if isinstance(quantiles, tuple | list) and quantiles:
         return ", ".join(map(repr, quantiles))
     return repr(quantiles)

@@ -46,7 +46,7 @@ class _SignedSums(ValueStatistic):
 
     @property
     def limits(self) -> Limits:
-        """As of a sum of values of one sign."""
+        """The limits of a sum of values of one sign, in both directions."""
         largest = float(2**44 // 10**self.decimals)
         return Limits(-largest, largest)
 
@@ -57,8 +57,9 @@ class _SignedSums(ValueStatistic):
         return PartedRunner(SumRunner(self._parameters(span), field), self._cuts)
 
     def promise(self, span: int) -> Promise:
-        """The absolute error is what values with more than `decimals` places may add, those below
-        zero and the others; the magnitudes' holds what adding the two rounds.
+        """Return the promise: the absolute error is what values of more than `decimals` places may
+        add, both below zero and above; that of magnitudes includes the rounding when the two sums
+        are added.
         """
         return Promise(
             magnitude_error=self._parameters(span).relative_error + 2.0**-46,

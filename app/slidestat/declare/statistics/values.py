@@ -55,7 +55,9 @@ class Sum(ValueStatistic):
         return SumRunner(self._parameters(span), field)
 
     def promise(self, span: int) -> Promise:
-        """The absolute error is what values with more than `decimals` places may add."""
+        """Return the promise: the absolute error is what values of more than `decimals` places may
+        add.
+        """
         return Promise(
             relative_error=self._parameters(span).relative_error,
             absolute_error=float(10**-self.decimals),
