@@ -22,9 +22,7 @@ class AlertState(StrEnum):
 
 
 class Certainty(StrEnum):
-    """The certainty of an alert: its condition holds within the bounds, or for the estimates
-    only.
-    """
+    """The certainty of an alert: its figures' bounds decide it, or only their estimates."""
 
     CERTAIN = "certain"
     LIKELY = "likely"

@@ -71,7 +71,7 @@ class ItemSummary(Stored[P]):
 
     @abstractmethod
     def _epsilon(self) -> float:
-        """The least share that can be asked for."""
+        """Return the least share that can be asked for."""
 
     @abstractmethod
     def _asked(self, n: int, share: float, at: int) -> FrequentBatch:
