@@ -1,12 +1,67 @@
 """Docstrings say what a function does, or what a class is."""
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 SOURCES = Path(__file__).parents[1] / "app" / "slidestat"
-_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+# Folders of `app/slidestat` in which every docstring opens as it should; the others are still to be
+# rewritten.
+ROOMS_HELD = {
+    "declare",
+    "live",
+    "referee",
+    "schemas",
+    "synopses",
+    "testing",
+    "text",
+}
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Documented = ast.Module | ast.ClassDef | _Function
+_PROPERTIES = {"property", "cached_property", "functools.cached_property"}
+
+# After these the reader has to find the noun.
+_RIDDLES = "As|How|It|None|Of|So|That|Those|What|When|Where|Whether|Which|Who|Whoever|Whose|Why"
+# After these there is no verb, or it comes late.
+_NO_VERBS = (
+    "A|After|All|Also|An|Another|Any|At|Because|Before|Both|By|Each|Either|Else|Every|Everything"
+    "|For|From|If|In|Its|Many|More|Most|Much|Neither|No|Not|Nothing|On|One|Only|Same|Some|Such|The"
+    "|Their|There|These|They|This|To|Two|Until|Up|While|With|Without"
+)
+_RIDDLE = re.compile(rf"(?:{_RIDDLES})\b")
+_NO_COMMAND = re.compile(rf"(?:{_RIDDLES}|{_NO_VERBS})\b")
+
+
+def opens_as_a_command(text: str) -> bool:
+    """Return whether a docstring may open with a verb in the imperative: Return, not Returns."""
+    word = re.match(r"[A-Z][a-z-]+(?=[ .,;]|$)", text)
+    if word is None or _NO_COMMAND.match(text):
+        return False
+    return word[0].endswith("ss") or not word[0].endswith("s")
+
+
+def is_property(node: _Function) -> bool:
+    """Return whether a function is a property: its docstring may open with a noun."""
+    return any(ast.unparse(decorator) in _PROPERTIES for decorator in node.decorator_list)
+
+
+def is_well_opened(node: _Documented, text: str) -> bool:
+    """Return whether a docstring opens as one of a function, a class or a property should."""
+    if isinstance(node, _Function) and not is_property(node):
+        return opens_as_a_command(text)
+    return isinstance(node, ast.Module) or _RIDDLE.match(text) is None
+
+
+def documented(path: Path) -> Iterator[tuple[_Documented, str]]:
+    """Yield the documented parts of a module, each with its docstring."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, _Documented) and (text := ast.get_docstring(node)):
+            yield node, text
 
 
 @pytest.mark.parametrize(
@@ -17,8 +72,36 @@ def test_none_is_a_riddle(room: Path) -> None:
     riddles = [
         f"{path.name}: {text.splitlines()[0]}"
         for path in sorted(room.glob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node) or "")
+        for _, text in documented(path)
         if text.startswith("What ")
     ]
     assert riddles == []
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS_HELD))
+def test_functions_open_with_a_verb_and_classes_with_a_noun(room: str) -> None:
+    """A function's first word is a verb in the imperative: what it does is read at once."""
+    wrong = [
+        f"{path.relative_to(SOURCES)}:{node.body[0].lineno}: {text.splitlines()[0]}"
+        for path in sorted((SOURCES / room).rglob("*.py"))
+        for node, text in documented(path)
+        if not is_well_opened(node, text)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_right"),
+    [
+        ("Return the rows.", True),
+        ("Process one record.", True),
+        ("Re-read the log.", True),
+        ("Returns the rows.", False),
+        ("The rows.", False),
+        ("Whether it runs.", False),
+        ("float64[n]: the rows.", False),
+        ("Of all rows, the last.", False),
+    ],
+)
+def test_a_command_is_no_riddle(text: str, *, is_right: bool) -> None:
+    assert opens_as_a_command(text) is is_right
