@@ -1,5 +1,5 @@
 """The records on the wire: events in, statistics and dead letters out.
 
-Each module holds one record as a msgspec struct, its documentation field by field, and the
-codec. The JSON Schemas beside them are generated from the structs (`make schemas`).
+Each module holds one record as a msgspec struct, its documentation field by field, and the codec.
+The JSON Schemas in `schemas/json` are generated from the structs (`make schemas`).
 """

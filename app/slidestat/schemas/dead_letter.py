@@ -1,8 +1,8 @@
 """A dead letter: a record that could not be counted, kept whole with the reason.
 
-The Kafka value is the original record's bytes, untouched; what is known about it stands in the
-headers, so that a record as large as the broker takes still fits. The original's own headers come
-first, as they were; but one whose name a letter has a use for is `original_header_NAME`. The header
+The Kafka value is the original record's bytes, untouched; what is known about it is in the headers,
+so that a record as large as the broker takes still fits. The original's own headers come first, as
+they were; but one whose name a letter has a use for is `original_header_NAME`. The header
 `original_key` has the original's key, if there is one. Of a record that is larger than what the
 topic of letters takes, value, key and headers are the beginning, and `original_value_bytes`,
 `original_key_bytes` and `original_header_count` say how much there was. The Kafka key is
@@ -30,7 +30,7 @@ Header = tuple[str, bytes | None]
 
 
 class Reason(StrEnum):
-    """Why a record was not counted."""
+    """The reason why a record was not counted."""
 
     NULL_RECORD = "null-record"
     NOT_JSON = "not-json"

@@ -203,8 +203,9 @@ class PartitionStatus(msgspec.Struct, frozen=True):
     """The progress of a partition of the source in the worker that holds it.
 
     The counters cover the partition's whole life, up to the last batch: read = counted + dead +
-    late + passed over, and lost beside it. Records that wait for the watermark are counted; a few
-    that lie so far ahead of the others that they may yet be refused are in none of them.
+    late + passed over, and lost ones are counted apart. Records that wait for the watermark are
+    counted; a few that lie so far ahead of the others that they may yet be refused are in none of
+    them.
     """
 
     partition: Annotated[int, Meta(description="number of the source's partition")]
@@ -296,7 +297,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Why there is no answer."""
+    """The reason why there is no answer."""
 
     error: Annotated[str, Meta(description="what is wrong")]
     advice: Annotated[str, Meta(description="what to do next")]

@@ -2,7 +2,7 @@
 
 They are the records of version 1 but for the names: what version 1 calls `..._ms` is a number of
 the sequence here, and is called `..._seq`. Each struct derives from that of version 1 and has its
-attributes, so whoever reads records takes both. Workers wrote version 1 for sequences, too, before
+attributes, so that readers take both versions. Workers wrote version 1 for sequences, too, before
 there was this one.
 """
 
@@ -192,7 +192,7 @@ def kinds(*, is_sequence: bool) -> Kinds:
 
 
 class _EitherVersion(Generic[Record]):
-    """Reads JSON records of either version."""
+    """A decoder of JSON records of either version."""
 
     def __init__(self, of_times: type[Record], of_sequences: type[Record]) -> None:
         self._of_times = msgspec.json.Decoder(of_times)

@@ -1,11 +1,11 @@
-"""A synopsis that a party publishes, and the clock that says how far it has come.
+"""A synopsis that a party publishes, and the clock of the party.
 
 A party is a partition of a source topic, named TOPIC/PARTITION. On the topic NAME-synopses it puts,
 at each tick after events, its synopsis of each statistic as it stood just before the tick: the
 Kafka value is the synopsis' bytes, the Kafka timestamp the tick, the Kafka key the JSON array
-[topology, statistic, key, party]; what else is known stands in the headers. After that comes the
+[topology, statistic, key, party]; the rest is in the headers. After that comes the
 party's clock, under [topology, party]: up to its tick the party has published all that it will.
-A party that is idle says what it would publish if nothing came, under keys that end in
+An idle party publishes what it would if no records came, under keys that end in
 "provisional": its synopses of ticks that its watermark has not passed, then a clock. That holds
 until its next clock. The topic is compacted: what stays of a party is its newest synopses and its
 clock.
