@@ -1,4 +1,4 @@
-"""The alerts of a key, for whoever asks about it."""
+"""The alerts of a key, for answers to queries."""
 
 from collections.abc import Iterable
 

@@ -17,7 +17,7 @@ class View(Protocol):
 
     @property
     def partition(self) -> int:
-        """Its number."""
+        """The partition's number."""
 
     @property
     def watermark(self) -> int:

@@ -1,4 +1,4 @@
-"""Looks at the work from beside it: from another thread, between two of its steps.
+"""Reads of the states for other threads, run between two steps of the work.
 
 What a question needs of the states is read by the thread of the work, which alone changes them, and
 is then worked on elsewhere. Looks get a share of that thread's time, however many are asked for:
@@ -20,7 +20,7 @@ _AT_A_TIME_S = 0.004
 
 
 class Looks:
-    """Runs what reads the states on the loop of the work, one after the other."""
+    """A queue of reads of the states, run on the loop of the work one after the other."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Look] = deque()

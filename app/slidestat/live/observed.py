@@ -1,7 +1,7 @@
 """Counts and positions of a topology's pipeline in this process, for status and metrics.
 
 Everything here is added up once a batch or once a flush, never once a record. Figures count from
-the start of the process; what must outlive it stands in the checkpoints.
+the start of the process; what must outlive it is in the checkpoints.
 """
 
 import time

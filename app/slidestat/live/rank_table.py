@@ -1,4 +1,4 @@
-"""Ranks of values, as answers tell them."""
+"""Ranks of values as rows of answers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from slidestat.schemas.query import Bounds, ValueRank
 
 
 class RankTable:
-    """Formats the answers of `Ranks`, a topology's only statistics, over its windows."""
+    """A formatter of the answers of `Ranks`, a topology's only statistics, over its windows."""
 
     def __init__(self, topology: Topology) -> None:
         self._windows = [
