@@ -1,4 +1,4 @@
-"""The parties that are idle: up to where they would have come if nothing else did."""
+"""The idle parties, and the ticks that they would reach if no records came."""
 
 from slidestat.referee.party_synopses import Piece
 from slidestat.schemas.synopsis import PartyClock

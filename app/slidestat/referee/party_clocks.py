@@ -1,4 +1,4 @@
-"""Keep how far each party has come, and which ticks follow from that: settled, due, answered."""
+"""Keep the clock of each party, and which ticks are settled, due and answered by them."""
 
 import msgspec
 
@@ -29,7 +29,7 @@ _clocks = msgspec.msgpack.Decoder(_Clocks)
 
 
 class PartyClocks:
-    """The clocks of all parties, with those that idle ones would have come to."""
+    """The clocks of all parties, with the provisional ones of idle parties."""
 
     def __init__(self, referee: Referee) -> None:
         self.idle = IdleParties()
@@ -56,11 +56,13 @@ class PartyClocks:
         return max(self._clocks.of.values(), default=NO_TIME)
 
     def restore(self, row: bytes) -> None:
-        """Take them from the store; raises msgspec.DecodeError for what they are not."""
+        """Restore the clocks from their row of the store; raises msgspec.DecodeError for other
+        bytes.
+        """
         self._clocks = _clocks.decode(row)
 
     def changes(self) -> dict[str, bytes | None]:
-        """Return their row, if it has changed since this was asked last."""
+        """Return the clocks' row, if it has changed since the last call."""
         if not self._have_changed:
             return {}
         self._have_changed = False

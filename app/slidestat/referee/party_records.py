@@ -1,4 +1,4 @@
-"""Read the records of the topic of synopses: of which party, and whether they are what they say."""
+"""Read and check the records of the topic of synopses."""
 
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ class RefusedError(Exception):
 
 
 class PartyRecords:
-    """Reads the records of the parties of one topology."""
+    """A reader of the records of the parties of one topology."""
 
     def __init__(self, topology: Topology, answers: RefereeAnswers) -> None:
         self._topology = topology
@@ -57,7 +57,9 @@ class PartyRecords:
     def read(
         self, key: bytes | None, value: bytes | None, timestamp: int
     ) -> ClockRecord | SynopsisRecord:
-        """Read one record, checked; raises RefusedError for one that is neither."""
+        """Read and check one record; raises RefusedError for one that is no synopsis and no
+        clock.
+        """
         if key is None or value is None:
             raise RefusedError(Reason.NULL_RECORD, "the record has no key or no value")
         try:

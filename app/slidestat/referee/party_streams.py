@@ -22,7 +22,7 @@ _places = msgspec.json.Decoder(_Place)
 
 
 class PartyStreams:
-    """Keeps the synopses of each stream, as long as a tick needs them that is not settled."""
+    """The synopses of each stream, kept as long as a tick that is not settled needs them."""
 
     def __init__(self, every_ms: int, span_ms: int) -> None:
         self.of: dict[str, PartySynopses] = {}
@@ -52,7 +52,7 @@ class PartyStreams:
                 del self.of[stream]
 
     def forget(self, stream: str, settled: int) -> None:
-        """Drop what no tick of a stream needs that is not settled."""
+        """Drop the synopses of a stream that no unsettled tick needs."""
         synopses = self.of[stream]
         for piece in synopses.settle(settled):
             self._changed[_row(_Place(stream, *piece))] = None
@@ -60,13 +60,13 @@ class PartyStreams:
             del self.of[stream]
 
     def forget_all(self, settled: int) -> None:
-        """Drop what no tick of any stream needs that is not settled."""
+        """Drop the synopses of all streams that no unsettled tick needs."""
         for stream in list(self.of):
             self.forget(stream, settled)
 
     def changes(self) -> dict[str, bytes | None]:
-        """Return the rows that changed since this was asked last: new ones first, then those that
-        are to be deleted.
+        """Return the rows that changed since the last call: new ones first, then those to be
+        deleted.
         """
         changed, self._changed = self._changed.items(), {}
         rows: dict[str, bytes | None] = {row: data for row, data in changed if data is not None}

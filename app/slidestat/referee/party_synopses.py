@@ -1,6 +1,7 @@
 """The newest synopses of the parties of one stream, of as many ticks as are not yet settled.
 
-Beside them, what idle parties would publish if nothing came: of ticks that they have not come to.
+With them, those that idle parties would publish if no records came, of ticks that they have not
+reached.
 """
 
 from collections.abc import Collection, Iterator
@@ -92,8 +93,8 @@ class PartySynopses:
         )
 
     def settle(self, until: int) -> Iterator[Piece]:
-        """Forget what no tick after `until` needs: of each party all but its newest up to there,
-        and that one too once the span has left it behind. What was forgotten.
+        """Forget the synopses that no tick after `until` needs, and yield their places: of each
+        party all but its newest up to there, and that one too once it is out of the span.
         """
         for (statistic, party), ticks in list(self._found.items()):
             settled = sorted(tick for tick in ticks if tick <= until)

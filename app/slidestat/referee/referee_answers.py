@@ -22,7 +22,7 @@ from slidestat.schemas.sequence import kinds
 
 
 class Present(NamedTuple):
-    """Whose events are in an answer, and whose are not."""
+    """The parties whose events are in an answer, and the absent ones."""
 
     parties: Sequence[str]
     absent: Sequence[AbsentParty]
@@ -85,7 +85,8 @@ class UnionFigures:
 def _of_so_many(figure: Figure, parties: int) -> Figure:
     """Return a sum's figure with the promise of so many parties.
 
-    Of signed sums, what adding their doubles rounds is told, 2^-53 of what is there each time.
+    For signed sums, the rounding when doubles are added is included: twice 2^-53 of the magnitudes
+    for each party.
     """
     signed = figure.magnitude_error > 0
     return msgspec.structs.replace(
@@ -96,7 +97,7 @@ def _of_so_many(figure: Figure, parties: int) -> Figure:
 
 
 class RefereeAnswers:
-    """Answers one tick for many streams in one call a statistic."""
+    """The answers of a referee: of one tick for many streams, in one call a statistic."""
 
     def __init__(self, referee: Referee, partition: int, codec: EmissionWriter) -> None:
         topology = referee.answering
@@ -122,7 +123,7 @@ class RefereeAnswers:
             nothing.merge(bundle)  # which says in what way they differ
 
     def warm(self) -> None:
-        """Answer once of nothing, so that all kernels are loaded."""
+        """Answer for an empty stream once, so that all kernels are loaded."""
         synopses = PartySynopses(1, 1)
         self.at(1, {NOBODY: synopses}, Present((), ()), 0, provisional=True)
 

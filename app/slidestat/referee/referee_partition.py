@@ -3,22 +3,23 @@
 Pure, as `partition.py` is, and durable in the same way. The result is a function of the records'
 order alone:
 
-1. a synopsis is kept, by stream, statistic, party and tick; what is none is a dead letter;
-2. a clock that goes on may settle ticks: those that all parties have come to (or that the last of
+1. a synopsis is kept, by stream, statistic, party and tick; a record that is none is a dead letter;
+2. a clock that advances may settle ticks: those that all parties have come to (or that the last of
    them is more than `correctable` behind), which are answered once and for all; then ticks that are
    more than `patience` behind the furthest party are answered without those that have not come;
 3. what no later tick needs is forgotten;
-4. a party that is idle says what it would publish if nothing came. With that it is present in
+4. an idle party publishes what it would if no records came. With that it is present in
    answers that are given without waiting for it, as provisional ones, until its next clock.
 
 The final answers of streams do not depend on how the parties' records mix: a tick's synopses come
-before the clock that settles it, and are what they are. Provisional ones do.
+before the clock that settles it, and do not change. Provisional answers do depend on it.
 
 What survives a crash. A flush writes the clocks and how far ticks are settled first, in one row,
 then synopses, then what is forgotten, then the checkpoint. So in a half-written changelog the first
 row may be ahead of the checkpoint: records read again bring their synopses, and clocks that are
 known move nothing; those that settle more ticks come after all synopses that these need. What idle
-parties would publish is not stored: they say it again at the next tick of the clock on the wall.
+parties would publish is not stored: they publish it again at the next tick of the clock on the
+wall.
 """
 
 from collections.abc import Iterable, Iterator
@@ -59,7 +60,9 @@ from slidestat.schemas.synopsis import PartyClock
 
 
 class RefereeProcessor:
-    """Answers over all parties, for the streams of one partition of the topic of synopses."""
+    """A processor of one partition of the topic of synopses: answers over all parties, for its
+    streams.
+    """
 
     def __init__(
         self,

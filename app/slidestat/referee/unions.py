@@ -66,7 +66,7 @@ def empty_synopsis(runner: Runner, topology: Topology) -> bytes:
 def unite(
     runner: Runner, _bundles: Sequence[Bundle], _times: Sequence[int], _windows: Int64s
 ) -> Answered:
-    """Answer for the union of each bundle's parts, at its time, over `windows`; there are no
+    """Answer for the union of each bundle's parts, at its time, over `windows`; the result has no
     states. Bundles are those of `bundles_of`, stream by stream. Raises SynopsisError for parts that
     are not its own, TypeError for a runner whose synopses cannot be united.
     """
