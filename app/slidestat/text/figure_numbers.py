@@ -1,4 +1,4 @@
-"""The numbers of a figure as people read them: with as many digits as its bounds leave sure."""
+"""The numbers of a figure for people: only digits that its bounds make certain."""
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from math import floor, log10
@@ -12,7 +12,7 @@ _LARGEST, _MOST_DECIMALS = 1e15, 12
 def numbers_text(
     estimate: float | None, lower: float | None, upper: float | None
 ) -> tuple[str, str, str]:
-    """Estimate, lower and upper bound, "-" for one that does not exist.
+    """Return estimate, lower and upper bound as texts, "-" for one that does not exist.
 
     Where the bounds lie apart, half of their width has three digits, and what lies beyond these is
     rounded away, in the bounds outward. Numbers that are exact, very large or very small have ten

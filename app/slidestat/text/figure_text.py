@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure, with what its emission says of it."""
+    """A figure with its emission's key, window end and marks."""
 
     key: str
     window_end_ms: int
@@ -23,7 +23,7 @@ class Row:
 
     @property
     def marks(self) -> str:
-        """Return the remarks beside the figure, "" for none."""
+        """Return the remarks on the figure, "" for none."""
         marks = ["provisional"] if self.provisional else []
         if self.lost is not None and self._may_lack(self.lost):
             marks.append(f"may lack {self.lost.records:,} lost records")

@@ -1,4 +1,4 @@
-"""Reasons of refusals as people read them: how many there are of each, and what to do about one."""
+"""Reasons of refusals for people: how many there are of each, and what to do about one."""
 
 from collections.abc import Mapping
 
