@@ -1,4 +1,4 @@
-"""Ticks of a driver's own, which only move event time: how they lie in a log, and are read."""
+"""Ticks of a driver's own, which only move event time: their records, and how they are read."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 
 # As in Kafka: a record without one.
 NO_TIMESTAMP = -1
-# It is told by its identity: an event may have any key and any value.
+# It is recognised by its identity: an event may have any key and any value.
 _TICK = b"a tick of the driver's clock"
 
 
@@ -32,13 +32,13 @@ class SourceRecord(NamedTuple):
 
 
 def tick_at(time: int) -> SourceRecord:
-    """Return a record that moves event time as one at `time` does that the topology passes over."""
+    """Return a record that moves event time to `time`, and is not counted."""
     return SourceRecord(None, _TICK, time)
 
 
 class DriverDecoder(EventDecoder):
-    """Reads ticks as records that the topology passes over: no condition, no statistic and no
-    output sees them. A fetch has ticks alone, or none.
+    """A decoder that reads ticks as records that the topology passes over: no condition, no
+    statistic and no output sees them. A fetch has ticks alone, or none.
     """
 
     def __init__(self, topology: Topology, schemas: SourceSchemas) -> None:

@@ -46,12 +46,13 @@ class _Partition:
 
 
 class TopologyDriver:
-    """Runs a topology on the records that it is sent, as a worker does: the same code but Kafka's.
+    """A driver that runs a topology on the records that it is sent, as a worker does: the same code
+    but Kafka's.
 
     A record is read in the call that sends it, and what it leads to is there when the call returns.
     Event time is that of the events: windows are emitted when events after their end come, or by
     `advance_to` and `close_windows`. `partitions` is the source's number of partitions; a record
-    goes where Kafka's clients would send its key, or where it is told to: a key that comes to two
+    goes where Kafka's clients would send its key, or to the one that is given: a key that is on two
     partitions stops it with a SlidestatError, as it does a worker. With `repartition` a record goes
     by the topology's key, wherever it comes from. `alerts` has the changes of the topology's
     alerts; `published` has what the partitions publish for a referee, again after a restart.
@@ -184,8 +185,8 @@ class TopologyDriver:
     def restart(self) -> None:
         """Crash, and go on from the last commit, or from the first record without one.
 
-        What a worker would then write once more, under the same keys and with the same bytes, is in
-        the lists once; should anything come out otherwise, it is there beside the first.
+        Records that a worker would then write again, under the same keys and with the same bytes,
+        are in the lists once; one with other bytes is listed after the first.
         """
         self._processors = self._start()
         for number, partition in enumerate(self._partitions):
@@ -280,7 +281,9 @@ class TopologyDriver:
         return processors
 
     def _come(self, records: Sequence[SourceRecord], partition: int | None) -> None:
-        """Send on what comes to the source; what has a key is moved by it, if it is to be."""
+        """Send on records of the source, with `repartition` under the topology's key if they have
+        it.
+        """
         if self._moved_by is None or not records:
             self._send(records, partition)
             return

@@ -22,8 +22,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EventWriter:
-    """Writes events in the format of a topology's source, by the last of its schemas where it takes
-    any; in Protobuf as the first message of that.
+    """A writer of events in the format of a topology's source, by the last of its schemas where it
+    takes any; in Protobuf as the first message of that.
     """
 
     def __init__(self, topology: Topology, schemas: Mapping[int, str]) -> None:

@@ -19,9 +19,10 @@ _REGISTRY = "mock://slidestat-testing"
 
 
 class RefereeDriver:
-    """Runs a referee on what `partitions` partitions of its topology publish of the events sent.
+    """A driver that runs a referee on what `partitions` partitions of its topology publish of the
+    events sent.
 
-    Events go to the partition of their key, or to where they are told to; a partition to which
+    Events go to the partition of their key, or to the one that is given; a partition to which
     nothing is sent is a party that never comes. `parties` is the topology's own driver.
     """
 
