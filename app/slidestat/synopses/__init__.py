@@ -2,8 +2,8 @@
 
 All public names are here: `from slidestat.synopses import ExponentialHistogram`. They need numba,
 NumPy, platformdirs and (for items that are strings) xxhash alone: no Kafka, no Faust, no Spark.
-Each is loaded at its first use, and with it numba, which takes most of a second to import: whoever
-only names a statistic and its error does not wait for it.
+Each is loaded at its first use, and with it numba, which takes most of a second to import: code
+that only names a statistic and its error does not wait for it.
 """
 
 from typing import TYPE_CHECKING

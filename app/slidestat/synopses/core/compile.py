@@ -224,7 +224,7 @@ def _compiled(
 def _share_among_constants(compiled: Any) -> None:
     """Let calls from kernels with a constant, such as 0, use the machine code for any number.
 
-    numba compiles a callee anew for each constant that it is called with: a quarter of all there
+    numba compiles a callee again for each constant that it is called with: a quarter of all there
     was to compile. Where a callee is small, LLVM makes it one with its caller, constant and all.
     """
     template_of = compiled.get_call_template

@@ -27,7 +27,7 @@ def numbers(array: Bytes, at: int, count: int) -> tuple[list[int], int]:
 
 
 def varint(number: int) -> bytes:
-    """Return 0 <= `number` < 2^63 as it stands in bytes."""
+    """Return the varint of 0 <= `number` < 2^63."""
     data = np.empty(wire.MAX_VARINT, np.uint8)
     return data[: wire.put_varint(data, 0, number)].tobytes()
 

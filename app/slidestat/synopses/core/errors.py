@@ -2,7 +2,7 @@
 
 
 class SynopsisError(ValueError):
-    """Raised for a value that cannot be taken: the message names it and the rule it breaks, after
+    """An error for a value that cannot be taken: the message names it and the rule it breaks, after
     its `group`, the place in a batch, if it has one.
     """
 
@@ -12,7 +12,7 @@ class SynopsisError(ValueError):
 
 
 class NewerVersionError(SynopsisError):
-    """Raised for bytes of a version that is not known yet."""
+    """An error for bytes of a version that is not known yet."""
 
 
 class WindowTooLargeError(SynopsisError):

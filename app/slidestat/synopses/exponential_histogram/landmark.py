@@ -1,4 +1,4 @@
-"""Totals of all events since the first one, exactly: the landmark window beside the sliding ones.
+"""Totals of all events since the first one, exactly: the landmark window.
 
 A landmark window begins at a fixed moment, here at a key's first event, and does not slide: two
 numbers are all there is to it, and none of the papers is needed. Contract: the count is exact; so
@@ -29,7 +29,7 @@ LANDMARK = 25
 
 _COUNT, _HIGH, _LOW, _PART, _INEXACT, _SIZE = 0, 1, 2, 3, 4, 5
 _LIMB = 1 << 60
-# Of events, and of 2^60 units: no stream comes to it, and nothing overflows below.
+# Of events, and of 2^60 units: no stream reaches it, and nothing overflows below.
 _MOST = 1 << 61
 _ROOM = wire.BODY + 1 + 5 * wire.MAX_VARINT
 _ROUNDING = 2.0**-48

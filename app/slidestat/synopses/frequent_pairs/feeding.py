@@ -64,7 +64,7 @@ def _drop(
             places[room[ITEM, i]] = -1
     level[TAKEN] = 0
     level[WAIT] = 0
-    # Numbers begin anew where all drops have expired, so that their number need not be kept.
+    # Numbers start again where all drops have expired, so that their number need not be kept.
     if level[DROP_MARKS] > 0 and drops[TIME, level[DROP_MARKS] - 1] < edge:
         level[DROP_MARKS] = 0
         level[DROPS] = 0

@@ -6,15 +6,15 @@ Misra and Gries whose steps carry times. Here the steps of a counter are the buc
 exponential histogram of its item, whose sizes follow from how much there is behind them in the
 whole stream. It serves every window at once, as Arasu and Manku's levels do, without their blocks.
 
-**What is kept.** Queue 0, the tail, has the last R events: (time, item). Queue j >= 1 has at most
-Q entries (time, item), each for 2^j events of the item, the time that of the newest. What comes to
-a full queue j pushes its oldest entry out, into waiting room j + 1. If an entry of the same item
-waits there, the two leave it as one, with the newer time, for queue j + 1. If none does, the entry
-waits. Of more than k that wait, all k + 1 are dropped, and the time of the newest is noted: a drop
-of room j + 1, in which no item has more than 2^j events. An entry whose time is a span old at the
-time of the event that comes is none: it leaves a queue to nowhere, nothing is paired with it, and
-it is not counted in a room. So the state follows from the events alone, wherever batches end, and
-whether what had expired was thrown away before or not.
+**What is kept.** Queue 0, the tail, has the last R events: (time, item). Queue j >= 1 has at most Q
+entries (time, item), each for 2^j events of the item, the time that of the newest. An entry that
+arrives at a full queue j pushes its oldest entry out, into waiting room j + 1. If an entry of the
+same item waits there, the two leave it as one, with the newer time, for queue j + 1. If none does,
+the entry waits. Of more than k that wait, all k + 1 are dropped, and the time of the newest is
+noted: a drop of room j + 1, in which no item has more than 2^j events. An entry whose time is a
+span old at the time of the event that comes is none: it leaves a queue to nowhere, nothing is
+paired with it, and it is not counted in a room. So the state follows from the events alone,
+wherever batches end, and whether what had expired was thrown away before or not.
 
 All queues and rooms take entries in the order of their times, and an item's entries in the order of
 the events: those of the tail are newer than the one in room 1, that is newer than those in queue 1,

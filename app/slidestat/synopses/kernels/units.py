@@ -4,7 +4,7 @@ numba keeps machine code function by function. What several processes have compi
 one that loads it, and two functions may have one name there (see `core/compile.py`). A unit is made
 as a whole, by a process of its own: its functions are compiled for the signatures of the package's
 vectors, linked into one module, and become one object file. Names in it begin with a number of that
-process. So no name stands for two things, whoever made which unit.
+process. So no name has two meanings, whichever process made a unit.
 
 A unit is for one version of Python, numba and llvmlite, for one kind of processor, and for the
 sources that it was made of: its key is a digest of all that. It comes with the package (a wheel

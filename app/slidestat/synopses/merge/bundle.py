@@ -15,7 +15,7 @@ Proof of the merge: a party's part of a merge is the largest of its (now, bytes)
 were merged, and to take the largest is associative, commutative and idempotent.
 
 Parties lag. An answer at a time looks ahead of a part whose `now` is before it, as if no event had
-come to that party since; `behind` names these parties, so that whoever asks can call them stale.
+come to that party since; `behind` names these parties, so that the caller can call them stale.
 
 The body (kind 23; envelope and numbers: see wire.py) is, in this order:
 

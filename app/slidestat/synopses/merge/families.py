@@ -68,7 +68,7 @@ READERS: dict[int, Callable[[bytes], Mergeable]] = {
     NAMED: NamedItems.from_bytes,
     LEAN_DISTINCT: LeanDistinct.from_bytes,
 }
-"""A family that comes to be mergeable is a line here, and a module that answers over a union."""
+"""A family that becomes mergeable is a line here, and a module that answers over a union."""
 
 
 def kind_of(data: bytes) -> int:

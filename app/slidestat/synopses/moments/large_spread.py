@@ -1,8 +1,8 @@
 """Mean, variance and deviation of several windows together, in whole numbers of any length.
 
 The moments of one window are 64-bit numbers, and so are those of a union that is not too large
-(merge/spreads.py). What is larger is added up here: the same knowledge, told by the same formulas,
-so with the same promises.
+(merge/spreads.py). Larger ones are added up here, with the same formulas and so with the same
+promises.
 """
 
 from collections.abc import Sequence

@@ -199,8 +199,8 @@ def spread_of_all(squared: float, count: float, center: float) -> tuple[float, f
 def put_spread(
     told: tuple[float, float, float, float], decimals: int, inexact: int, found: Floats
 ) -> None:
-    """Write found[statistic, 0..2], in units of 1, from what `spread_of_all` or `_cut` told in
-    those of 10^-decimals; inexact: 1 where values had more decimals.
+    """Write found[statistic, 0..2], in units of 1, from the result of `spread_of_all` or `_cut` in
+    units of 10^-decimals; inexact: 1 where values had more decimals.
     """
     least, largest, center, reach = told
     half = _HALF_UNIT if inexact != 0 else 0.0

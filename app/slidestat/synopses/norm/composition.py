@@ -20,7 +20,7 @@ Rule. From new to old, neighbours are merged into A while, B being all that is n
 
 and AB has a weight of at most 2^28. By P3, f(A) <= beta f(B) <= beta f(BC) for all later events C:
 the invariant 5.1, for good. A window cuts at most one bucket A, and what of A is in the window,
-with what is newer, W, has f(BC) <= f(W) <= f(ABC) <= (1 + beta^(1/r))^r f(BC). So both are told,
+with what is newer, W, has f(BC) <= f(W) <= f(ABC) <= (1 + beta^(1/r))^r f(BC). So both are bounds,
 and with L and U their r-th roots, 2 L U / (L + U) is off by at most beta^(1/r) / (2 + beta^(1/r))
 of f(W)^(1/r).
 
@@ -32,8 +32,8 @@ were then, 32 at least: a schedule of the events alone, so that batches do not s
 A bucket of one event keeps the event itself, an item and a weight, not its sketch: a key with few
 events stays small, and a window of nothing else is known exactly.
 
-If sketches tell f but roughly, (5.1) holds as roughly, and so does the width of what is told; that
-f(BC) <= f(W) <= f(ABC) holds always. See lp_norm.py for what that means.
+If sketches give f only roughly, (5.1) and the width of the bounds hold as roughly; that f(BC) <=
+f(W) <= f(ABC) holds always. See lp_norm.py for what that means.
 """
 
 from abc import ABC, abstractmethod
@@ -52,7 +52,7 @@ LEAST_STEP = 32
 
 MAX_WEIGHT = 1 << 30
 """The weights of the live buckets come to at most this, those of events included that have expired
-in a bucket which has one in the span: their sketch cannot be told apart, and must not overflow."""
+in a bucket which has one in the span: their sketch cannot be separated, and must not overflow."""
 
 MAX_MERGED = MAX_WEIGHT >> 2
 """No bucket of several events has a weight above this. So where a window of a span holds at most

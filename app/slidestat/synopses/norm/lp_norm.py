@@ -126,7 +126,7 @@ class LpNormParameters:
 
     @property
     def settings(self) -> bytes:
-        """The same, as it stands in bytes."""
+        """The parameters, as they are encoded in the state."""
         shares = (self.p - 1, self.epsilon, self.delta)
         whole = (self.span, *(round(share * _PARTS) for share in shares), self.seed)
         return b"".join(map(varint, whole))
@@ -384,7 +384,7 @@ class LpNorm(Stored[LpNormParameters]):
         return list(zip(*rows, strict=True))
 
     def check(self) -> None:
-        """Raise SynopsisError unless the merged buckets are small beside what is newer.
+        """Raise SynopsisError unless the merged buckets are small compared with what is newer.
 
         For p = 1, that is invariant 5.1; else sizes are known but roughly, so only the order of the
         buckets and the promise of the decoder are looked at. Cost: O(buckets).

@@ -1,7 +1,7 @@
 """Find quantiles among the sorted runs of a window's blocks, without merging them.
 
 low, high and low + high never fall with x and change only at stored keys (quantile_answer.py). So
-each figure is the first stored key at which one of them comes to the rank asked for, and is found
+each figure is the first stored key at which one of them reaches the rank asked for, and is found
 by bisection: at the middle of the longest run, of what of each run may still have the answer. A
 window costs what it takes to copy its keys, not to sort them.
 
@@ -146,7 +146,7 @@ def search(
     """Return (estimate, lower, upper) as keys, and the estimate's rank error.
 
     `straddling` is (events, least, most): so many events, their keys from least to most, may be in
-    the window beside those of the runs. ranks: the rank asked for without them, and with them. The
+    the window besides those of the runs. ranks: the rank asked for without them, and with them. The
     window has an event. Cost: O(runs * log(keys)^2).
     """
     runs = facts.shape[1]

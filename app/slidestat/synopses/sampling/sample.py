@@ -91,7 +91,7 @@ class SampleParameters:
 
 @dataclass(frozen=True)
 class Sample:
-    """Events drawn from a window.
+    """A sample of events drawn from a window.
 
     indices: int64, the events' numbers in the stream, from 0. times: int64. values: float64, bit
     for bit. whole: whether these are all events of the window.

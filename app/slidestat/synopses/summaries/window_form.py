@@ -1,7 +1,7 @@
 """The part that summaries of single windows share: one envelope, and merging within a form.
 
-The body (kind 26; envelope and numbers: see wire.py) begins with the form, and goes on as the
-module of that form says. Reading is strict: what is read is written back and must be the same.
+The body (kind 26; envelope and numbers: see wire.py) begins with the form, and continues as the
+module of that form defines. Reading is strict: what is read is written back and must be the same.
 """
 
 from abc import ABC, abstractmethod

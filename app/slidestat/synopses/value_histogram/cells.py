@@ -1,8 +1,8 @@
 """Many counters in one state: a cell for each id, an exponential histogram of counts in each.
 
-Source: Datar et al. 2002, section 6 (6.1, hash tables; 6.3, histograms): where a counter would
-stand, an exponential histogram stands. Each is in l-canonical form (canonical.py), with the bound
-of `CountParameters` for each cell, and so for any sum of cells.
+Source: Datar et al. 2002, section 6 (6.1, hash tables; 6.3, histograms): in the place of each
+counter is an exponential histogram. Each is in l-canonical form (canonical.py), with the bound of
+`CountParameters` for each cell, and so for any sum of cells.
 
 A cell whose newest event has expired is gone, and begins again from nothing at its next event. So
 its total is the number of its events since two of them in a row were `span` or more apart: a

@@ -1,7 +1,7 @@
 """How many events had a value in each of some fixed bins, over any window n <= N.
 
-Source: Datar, Gionis, Indyk, Motwani 2002, section 6.3: an exponential histogram of counts stands
-in each bin (cells.py). (The "exponential histogram" of OpenTelemetry, whose bins grow in width, is
+Source: Datar, Gionis, Indyk, Motwani 2002, section 6.3: each bin has an exponential histogram of
+counts (cells.py). (The "exponential histogram" of OpenTelemetry, whose bins grow in width, is
 another thing; this one counts in bins of any edges, and forgets what is too old.)
 
 Edges e_1 < ... < e_b part the values into b + 1 bins: below e_1, from e_i up to but not including

@@ -15,7 +15,7 @@ says, as no window cuts them.
 Why that is enough: let a window cut a cell with c events from bin i on, and let the newer ones have
 x there. Then the true number N is from L = x to U = x + c <= (1 + 2 epsilon) x, or L = U. With the
 middle M = (L + U) / 2, N is within (U - L) / (U + L) <= epsilon / (1 + epsilon) of M, as a share of
-M. Newer events only make x larger, so the rule goes on to hold; cells that expire are older than
+M. Newer events only make x larger, so the rule still holds; cells that expire are older than
 all that it speaks of. Bands above add the same share of their own, since the rule holds for i = the
 first bin: so it holds for the events of any number of bins beyond an edge, on either side.
 

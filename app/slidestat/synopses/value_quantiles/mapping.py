@@ -21,7 +21,7 @@ from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 
 LEAST = 2.0**-30
-"""What is nearer to zero than this is told from zero by its sign alone."""
+"""Of values nearer to zero than this only the sign is kept."""
 
 LIMIT = 2.0**50
 """Magnitudes are below this, which is about 10^15."""

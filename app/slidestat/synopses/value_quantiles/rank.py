@@ -1,4 +1,4 @@
-"""Where a value stands among a window's events: how many are at most as large, how many more."""
+"""The rank of a value in a window: the number of events at most as large, and of larger ones."""
 
 from typing import NamedTuple
 

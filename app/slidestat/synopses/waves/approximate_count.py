@@ -81,7 +81,7 @@ class ApproximateCountParameters:
 
 
 class ApproximateCount:
-    """Counts the interesting ones among the last events, each seen as a bit."""
+    """A count of the interesting ones among the last events, each seen as a bit."""
 
     def __init__(
         self, parameters: ApproximateCountParameters, histogram: ExponentialHistogram
