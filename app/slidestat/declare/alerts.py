@@ -17,7 +17,7 @@ from slidestat.declare.naming import NAME, NAME_RULE
 from slidestat.errors import SlidestatError, unknown
 
 ALERTS_LABEL = "alerts"
-"""What stands beside states for the alerts that were declared when they were written."""
+"""The name under which a digest of the declared alerts is stored with states."""
 
 # What is known of a figure's bounds carries over to these.
 _TRUTHS = frozenset(("and", "or", "not", "in", "is null", "is true", "is false")) | COMPARISONS
@@ -79,7 +79,7 @@ class Alert:
 
     @property
     def resolution(self) -> Expression | None:
-        """Return the condition for it to be resolved, None if that is the other's end."""
+        """Return the condition to resolve it; None if it is resolved once `when` is not true."""
         return _condition(self.resolve, "resolve") if self.resolve else None
 
 
@@ -98,8 +98,8 @@ def read_figures(alert: Alert) -> list[str]:
 
 
 def check_alerts(alerts: object, figures: Iterable[NamedFigure]) -> None:
-    """Raise SlidestatError unless these are alerts on figures of this topology, each of a name of
-    its own.
+    """Raise SlidestatError unless these are alerts on figures of this topology, with different
+    names.
     """
     if not isinstance(alerts, Sequence) or not all(isinstance(a, Alert) for a in alerts):
         raise SlidestatError(

@@ -1,4 +1,4 @@
-"""The fields that a topology reads beside key and time: numbers and items, each by its path."""
+"""The fields that a topology reads besides key and time: numbers and items, each by its path."""
 
 import sys
 from collections.abc import Iterable

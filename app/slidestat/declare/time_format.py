@@ -1,4 +1,4 @@
-"""How an event's time is written in its record, and which millisecond it is.
+"""Formats of event times in records, and the millisecond of each.
 
 A format is declared, never guessed. The times of 1980 to 2100 in seconds, milliseconds,
 microseconds and nanoseconds are four ranges that do not touch: events in another unit than their
@@ -6,11 +6,11 @@ topology's make dead letters. A time between two milliseconds is that of the ear
 format, so that one moment lies in the same windows however it is written; texts and fractions are
 read to the nearest microsecond.
 
-A global sequence number is a clock, too: one that goes on by one with each event of a stream that
-is split over partitions. Then all that is said of milliseconds holds of numbers: lengths are
-numbers of events, and windows are those of the last n of the whole. Numbers lie below all times in
-milliseconds, so that wherever one of the two is shown it is plain which it is; they cannot be told
-from times in seconds.
+A global sequence number is a clock, too: one that advances by one with each event of a stream that
+is split over partitions. Then everything about milliseconds applies to numbers: lengths are numbers
+of events, and windows are those of the last n of the whole. Numbers lie below all times in
+milliseconds, so that wherever one of the two is shown it is plain which it is; they cannot be
+distinguished from times in seconds.
 """
 
 from collections.abc import Callable, Iterable

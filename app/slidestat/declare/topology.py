@@ -49,8 +49,8 @@ class Topology(KeptFigures):
     is, provisionally; "0s" never does so.
     forget_after: when a key of last events, or of statistics since its first event, has brought
     nothing for so long, of event time, it is forgotten: it is emitted once more, and what comes
-    later starts anew. Without it such keys are kept for ever; those of windows of time alone are
-    forgotten after the span.
+    later starts from nothing. Without it such keys are kept for ever; those of windows of time
+    alone are forgotten after the span.
     key_field: the path of the key in the JSON records, a text or a whole number; "kafka:key" is the
     key that Kafka keeps of the record, UTF-8 text.
     time_field: the path of the event time; "kafka:timestamp" is the one that Kafka keeps of the

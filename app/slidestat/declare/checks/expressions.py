@@ -1,4 +1,4 @@
-"""Conditions and computed fields, beside the fields that they read."""
+"""Checks of conditions and computed fields, against the other fields that a topology reads."""
 
 from slidestat.declare.derived.reading import ReadFields
 from slidestat.declare.expressions.nodes import Sort

@@ -1,4 +1,4 @@
-"""The fields of key, time and value, and the records that they are in."""
+"""Checks of the fields of key, time and value, and of the records that they are in."""
 
 from slidestat.declare.derived.reading import SOURCE_FORMATS, TOMBSTONES, ReadFields
 from slidestat.declare.fields import RECORD_TIMESTAMP, field_text

@@ -1,4 +1,4 @@
-"""After how long a key is forgotten."""
+"""The check of the time after which a key is forgotten."""
 
 from slidestat.declare.derived.figures import KeptFigures
 from slidestat.errors import SlidestatError

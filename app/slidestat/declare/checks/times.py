@@ -28,7 +28,7 @@ def check_times(topology: EventTimes) -> None:
                 f"windows has {text!r}, which is longer than the span {topology.span!r}.",
                 "Lengthen the span or shorten the window.",
             )
-    # Read, so that what is wrong is said now.
+    # Read here, so that their errors are raised now.
     _ = (topology.lateness_ms, topology.ahead_ms, topology.idle_ms)
     if topology.is_sequence:
         _check_sequence(topology)

@@ -106,9 +106,10 @@ class KeptFigures(WrittenTopics, ReadFields):
         return list(dict.fromkeys(runner.meaning for runner in runners if runner is not None))
 
     def promise_of(self, statistic: Statistic, window: int | None) -> Promise:
-        """Return the error that figures keep of a window that is so long, None for one of none.
+        """Return the error of figures over a window of that length; None is for figures without
+        one.
 
-        What is kept for one window answers for shorter ones with as many events of error.
+        A state for one window answers for shorter ones with the same error, in events.
         """
         span = self.span_length.length
         promise = statistic.promise(span)
@@ -160,8 +161,8 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @cached_property
     def state_label(self) -> dict[str, str]:
-        """Return what is stored beside states: their meaning, where their output goes, and by
-        which alerts.
+        """Return what is stored with states: their meaning, where their output goes, and the alerts
+        that apply to them.
         """
         alerts = {ALERTS_LABEL: label_of(self.alerts, self.alert_windows)} if self.alerts else {}
         return {**self.state_meaning, "output": self.output_topic, **alerts}

@@ -122,7 +122,7 @@ class ReadFields(EventTimes):
 
     @cached_property
     def columns(self) -> Columns:
-        """Return the fields that are read of each event beside its key and time."""
+        """Return the fields that are read of each event besides its key and time."""
         conditions = (statistic.condition for statistic in self.statistics)
         return Columns.of(
             chain.from_iterable(map(self.columns_of, self.statistics)),

@@ -1,4 +1,4 @@
-"""Event time as a topology has it: how times are written, and how long things are."""
+"""Event time as a topology declares it: the format of times, and lengths."""
 
 from collections.abc import Sequence
 from functools import cached_property

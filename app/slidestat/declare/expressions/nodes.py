@@ -33,8 +33,8 @@ class Literal:
 
 @dataclass(frozen=True)
 class FieldValue:
-    """The value of an event's field; whether it is one name in double quotes, in which some write
-    a text.
+    """The value of an event's field; `is_quoted` for one name in double quotes, as some write a
+    text.
     """
 
     path: FieldPath

@@ -160,7 +160,7 @@ def _flat(operator: str, left: Node, right: Node) -> Node:
 
 
 class _Reader:
-    """Reads sqlglot's tree of one text."""
+    """A reader of sqlglot's tree of one text."""
 
     def __init__(self, text: str, what: str) -> None:
         self._text = text

@@ -36,7 +36,7 @@ class _Class:
 
 
 class _Sorts:
-    """Finds the sorts of one expression."""
+    """The sorts of the parts of one expression."""
 
     def __init__(self, text: str, what: str, read: Sort | None = None) -> None:
         self._read = read
@@ -99,7 +99,7 @@ class _Sorts:
         return wanted
 
     def join(self, one: _Class, other: _Class) -> None:
-        """Let two be of one sort; raises SlidestatError if they cannot be."""
+        """Join two classes into one of one sort; raises SlidestatError if their sorts differ."""
         one, other = one.root(), other.root()
         if one is other:
             return
@@ -126,8 +126,8 @@ class _Sorts:
         return {path: kinds.root().sort or Sort.ANY for path, kinds in self._fields.items()}
 
     def check_known(self, node: Node) -> None:
-        """Raise SlidestatError where fields are compared of which nothing tells what they are, or
-        with a text in double quotes.
+        """Raise SlidestatError where a field of an unknown sort is used, or one is compared with a
+        text in double quotes.
         """
         if not isinstance(node, Call):
             return
@@ -147,7 +147,7 @@ class _Sorts:
 
     def _check_quotes(self, value: Node, others: Sequence[Node]) -> None:
         """Raise SlidestatError where a value is compared with a text in double quotes, as most
-        languages have it: it would be a field, which no event has.
+        languages write texts: in SQL that is a field, which no event has.
         """
         for other in others:
             if not isinstance(other, FieldValue) or not other.is_quoted:

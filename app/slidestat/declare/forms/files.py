@@ -118,8 +118,8 @@ def _run(file: Path) -> dict[str, object]:
 
 @contextmanager
 def _importing_beside(file: Path) -> Iterator[None]:
-    """Let a file import the modules that lie beside it, as Python lets a script. They are its own:
-    a file elsewhere gets those beside itself, also of the same names.
+    """Let a file import the modules in its folder, as Python lets a script. They are its own: a
+    file elsewhere imports those of its own folder, even of the same names.
     """
     folder = str(file.resolve().parent)
     before = set(sys.modules)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 
 class Flag(NamedTuple):
-    """A flag, what stands behind it in the help, whether it can be given many times, and whether
-    it is given without a value.
+    """A flag, its value in the help, whether it can be given many times, and whether it is given
+    without a value.
     """
 
     name: str

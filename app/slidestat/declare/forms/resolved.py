@@ -110,7 +110,7 @@ def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str
             for field in fields(statistic)
             if field.name not in _BASE
         },
-        # Whoever has none is the same as before there was any.
+        # Left out without one: fingerprints from before conditions stay the same.
         **({} if condition is None else {"where": condition.text}),
         **({} if statistic.has_windows or statistic.is_landmark else {"has_windows": False}),
     }

@@ -1,5 +1,5 @@
-"""A topology from a table of its fields, whoever wrote it: unknown and missing ones are found here,
-what is wrong with the others by the checks of the topology and its statistics themselves.
+"""A topology from a table of its fields. Unknown and missing ones are found here, what is wrong
+with the others by the checks of the topology and its statistics.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""How long ago the last events were."""
+"""The ages of the last events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

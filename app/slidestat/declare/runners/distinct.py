@@ -1,4 +1,4 @@
-"""How many different items."""
+"""The number of different items."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

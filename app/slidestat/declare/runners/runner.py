@@ -35,7 +35,7 @@ class Answered(NamedTuple):
 
 
 class Runner(Protocol):
-    """One synopsis of each key. Hashable, and equal to what keeps the same."""
+    """A kind of synopsis, one of each key; hashable, and equal to a runner that keeps the same."""
 
     @property
     def meaning(self) -> str:
@@ -50,18 +50,20 @@ class CombinableRunner(Runner, ABC):
 
     @abstractmethod
     def combined(self, other: Self) -> Self:
-        """Return one that asks what both ask."""
+        """Return a runner that answers the questions of both."""
 
 
 def combined(known: Runner, runner: Runner) -> Runner:
-    """Return one that answers for two of one meaning."""
+    """Return a runner that answers for two of one meaning."""
     if isinstance(known, CombinableRunner) and isinstance(runner, type(known)):
         return known.combined(runner)
     return known
 
 
 def shared(runners: Sequence[Runner]) -> tuple[Runner, ...]:
-    """Return the runners, those of one meaning made one: it answers for all of them."""
+    """Return the runners with those of one meaning combined into one, which answers for all of
+    them.
+    """
     found: dict[str, Runner] = {}
     for runner in runners:
         found[runner.meaning] = combined(found.get(runner.meaning, runner), runner)

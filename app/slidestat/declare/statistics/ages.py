@@ -1,4 +1,4 @@
-"""How long ago an event was: the last one, or the nth last."""
+"""The age of an event: of the last one, or the nth last."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AgeOfLast(Statistic):
     """The milliseconds from the nth last event to the windows' end: a wave over positions.
 
     It has one figure, whatever the windows, and none (null) if the span has not so many events. One
-    that is a little older than the span may still be told. Those with one epsilon share a state.
+    that is a little older than the span may still be given. Those with one epsilon share a state.
 
     number: which one, 1 to 1,000,000,000,000; 1 is the last event, 100 the 100th last.
     epsilon: the largest error, as a share of the age, 0.0001 to 1.

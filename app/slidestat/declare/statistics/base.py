@@ -27,7 +27,9 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """|estimate - exact| is at most the sum of these terms; see schemas.emission for each."""
+    """The error of a figure: |estimate - exact| is at most the sum of these terms; see
+    schemas.emission for each.
+    """
 
     relative_error: float = 0.0
     absolute_error: float = 0.0
@@ -39,8 +41,8 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """One of a statistic's figures in each window: what tells it from the others, and its own
-    `share_error` where each has another.
+    """One of a statistic's figures in each window: what distinguishes it from the others, and its
+    own `share_error` where they differ.
     """
 
     quantile: float | None = None

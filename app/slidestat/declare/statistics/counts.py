@@ -1,4 +1,4 @@
-"""How many events: in a window, a second, a life."""
+"""Numbers of events: in a window, a second, and since the first."""
 
 from __future__ import annotations
 

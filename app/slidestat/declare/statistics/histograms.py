@@ -1,4 +1,4 @@
-"""How many values lie where: counts of ranges, and of what reaches a threshold."""
+"""Counts of values in ranges, and of those that reach a threshold."""
 
 from __future__ import annotations
 

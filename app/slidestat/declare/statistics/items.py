@@ -64,7 +64,7 @@ class TopItems(ListStatistic):
 
     @property
     def limits(self) -> None:
-        """Items have none."""
+        """The limits of items: none."""
         return
 
     def runner(self, span: int, field: FieldPath) -> Runner:
@@ -130,7 +130,7 @@ class _Sketched(ValueStatistic):
 
     @property
     def limits(self) -> None:
-        """Items have none."""
+        """The limits of items: none."""
         return
 
     def promise(self, _span: int) -> Promise:
@@ -272,7 +272,7 @@ class Norm(_Sketched):
 
     @property
     def weight_path(self) -> FieldPath | None:
-        """The field of how much an event counts."""
+        """The field of an event's weight."""
         return field_path(self.weight, "weight") if self.weight else None
 
     def label(self, value_field: FieldPath) -> str:

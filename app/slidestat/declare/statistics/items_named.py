@@ -1,4 +1,4 @@
-"""How often each of some items came that are named beforehand."""
+"""Counts of items that are named beforehand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Items(ValueStatistic):
 
     @property
     def limits(self) -> None:
-        """Items have none."""
+        """The limits of items: none."""
         return
 
     def runner(self, span: int, field: FieldPath) -> Runner:

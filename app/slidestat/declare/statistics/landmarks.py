@@ -1,4 +1,4 @@
-"""Totals since a key's first event, exactly, beside what the windows say."""
+"""Totals since a key's first event, exactly, in addition to those over windows."""
 
 from __future__ import annotations
 

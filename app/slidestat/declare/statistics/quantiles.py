@@ -33,7 +33,7 @@ _DECIMALS = 6
 
 
 def check_decimals_of_quantile(quantile: float) -> None:
-    """Raise SlidestatError for a quantile of more than six decimals: none is told apart of more."""
+    """Raise SlidestatError for a quantile of more than six decimals."""
     if round(quantile, _DECIMALS) != quantile:
         raise SlidestatError(
             f"the quantile {quantile!r} has more than six decimals.",
@@ -107,7 +107,7 @@ class Quantiles(QuantileStatistic):
 
     @property
     def limits(self) -> Limits:
-        """Magnitudes that have a bin."""
+        """The limits: magnitudes that have a bin."""
         return Limits(-_LARGEST, _LARGEST)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
@@ -189,7 +189,7 @@ def _is_share(number: object) -> bool:
 
 
 def _guess(quantiles: Sequence[object]) -> str:
-    """Return what somebody means who writes 99 for 0.99, or ""."""
+    """Return the probable meaning, such as 0.99 of 99, or ""."""
     for p in quantiles:
         if isinstance(p, int | float) and 1 < p <= 100:
             return f"Did you mean {p / 100:.6g}? "

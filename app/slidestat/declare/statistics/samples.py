@@ -25,7 +25,7 @@ class Sample(ListStatistic):
     """Values of the window drawn at random, each set of them as likely as any other, old to new.
 
     Each has a figure, whose estimate and bounds are the value, and whose item is the event's number
-    among the key's events since its state began. A window of at most `size` events is told whole.
+    among the key's events since its state began. A window of at most `size` events is given whole.
     A share that is estimated from k values is within 1.36 / sqrt(k) in 95 of 100 cases. Replays
     draw the same. Keys with one seed draw events of the same numbers: estimates of one key hold,
     those of different keys are not independent.
@@ -54,7 +54,7 @@ class Sample(ListStatistic):
 
     @property
     def limits(self) -> Limits:
-        """Any number."""
+        """The limits: any number."""
         return Limits()
 
     def runner(self, span: int, field: FieldPath) -> Runner:

@@ -78,7 +78,7 @@ class _SignedSums(ValueStatistic):
 
     @property
     def _edges(self) -> tuple[float, ...]:
-        """Between which each figure's values lie."""
+        """The edges between which each figure's values lie."""
         return ()
 
     @property

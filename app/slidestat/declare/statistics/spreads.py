@@ -1,5 +1,5 @@
-"""Where values lie and how far they spread: mean, variance, standard deviation, of any sign; and
-means of the values between edges.
+"""Centre and spread of values of any sign: mean, variance, standard deviation, and means of the
+values between edges.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Spread(ValueStatistic):
 
     @property
     def limits(self) -> Limits:
-        """A window holds 2^60 units: a million of the largest values to fill it."""
+        """The limits: a window holds 2^60 units, so a million of the largest values fill it."""
         largest = float(2**40 // 10**self.decimals)
         return Limits(-largest, largest)
 
@@ -67,8 +67,8 @@ class _Spread(ValueStatistic):
 
     @property
     def _rounding(self) -> float:
-        """By how much keeping `decimals` places of values that have more may shift each of them,
-        and so mean and standard deviation: half a unit, and what computing with it rounds.
+        """The shift of each value with more than `decimals` places, and so of mean and standard
+        deviation: half a unit, and the rounding of the computation.
         """
         return 0.5 * (1 + 2.0**-11) * 10.0**-self.decimals
 

@@ -46,7 +46,9 @@ class Sum(ValueStatistic):
 
     @property
     def limits(self) -> Limits:
-        """A window holds 2^62 units: a quarter of a million of the largest values to fill it."""
+        """The limits: a window holds 2^62 units, so a quarter of a million of the largest values
+        fill it.
+        """
         return Limits(0.0, float(2**44 // 10**self.decimals))
 
     def runner(self, span: int, field: FieldPath) -> Runner:
@@ -72,7 +74,7 @@ class Sum(ValueStatistic):
 
 @dataclass(frozen=True, kw_only=True)
 class _Extreme(ValueStatistic):
-    """Exact with an epsilon of 0; otherwise to that relative error, in bounded memory.
+    """An extreme: exact with an epsilon of 0, otherwise to that relative error, in bounded memory.
 
     epsilon: the largest error, as a share of the value, 0.0001 to 0.5; or 0, which is exact.
     promise: off by at most epsilon of the exact value.
