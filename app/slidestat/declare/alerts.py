@@ -155,7 +155,7 @@ def label_of(alerts: Sequence[Alert], windows: Sequence[int]) -> str:
 
 
 def window_of(alert: Alert, windows: Sequence[int], length: int | None) -> int:
-    """Return the window of an alert, `length` being what its `window` says, None if nothing.
+    """Return the window of an alert, `length` being that of its `window`, None without one.
 
     Raises SlidestatError for one that is not among the topology's windows.
     """

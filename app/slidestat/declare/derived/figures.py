@@ -76,7 +76,7 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @property
     def states_of(self) -> "KeptFigures":
-        """The topology that says how states are kept: this one."""
+        """The topology whose states are kept: this one."""
         return self
 
     def _one_window_runner(self, statistic: Statistic) -> "Runner | None":

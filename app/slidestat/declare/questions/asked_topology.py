@@ -16,7 +16,7 @@ class AskedTopology(Topology):
 
     @property
     def states_of(self) -> Topology:
-        """The topology that says how states are kept."""
+        """The topology whose states are kept."""
         return self.kept_by
 
 

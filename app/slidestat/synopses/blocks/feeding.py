@@ -91,7 +91,7 @@ def _join(
 def _grow_older(
     head: Integers, state: Integers, blocks: Blocks, layer: int, complete: int, edge: int
 ) -> None:
-    """Move the kept blocks of `layer` whose age has come to a power of two, the oldest first."""
+    """Move the kept blocks of `layer` whose age has reached a power of two, the oldest first."""
     levels = head[LEVELS]
     for g in range(levels, 0, -1):
         block = complete - (1 << g)

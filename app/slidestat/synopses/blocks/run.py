@@ -198,7 +198,7 @@ def _run(
     ends: Integers,
     held: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers, Integers, Integers]:
-    """Run each group's events and queries in time order; `run_blocks` says what these are.
+    """Run each group's events and queries in time order; `run_blocks` describes them.
 
     held: int64[2, groups + 1], or of no columns if it is not asked for. Returns (error, group, its
     two numbers, new arena, its offsets, the lists, the items held before, and now).

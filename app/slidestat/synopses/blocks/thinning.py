@@ -13,7 +13,7 @@ from slidestat.synopses.core.philox import priority
 def offset_of(head: Integers, layer: int, block: int, draw: int, every: int) -> int:
     """Return which of every `every` values, a power of two, is kept: the first, or a random one.
 
-    `draw` tells the thinnings of a block apart: 0 when it is merged, 1 + phase later.
+    `draw` numbers the thinnings of a block: 0 when it is merged, 1 + phase later.
     """
     if head[KIND] != RANDOM_QUANTILES or every == 1:
         return 0

@@ -109,7 +109,7 @@ class SourcesLocator(_CacheLocator):
         return "by sources"
 
     def get_disambiguator(self) -> str:
-        """Return a text that tells functions of one name apart."""
+        """Return a text that distinguishes functions of one name."""
         return self._place
 
 

@@ -95,7 +95,7 @@ def seal(data: Bytes, start: int, end: int) -> None:
 
 @borrowing_kernel
 def get_now(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """Read a time that a state has come to; return (it, the offset after it, or -1 for none)."""
+    """Read the time of a state; return (it, the offset after it, or -1 for none)."""
     folded, at = wire.get_varint(data, at, end)
     now = wire.unzigzag(folded)
     if folded < 0 or not (TIME_MIN <= now <= TIME_MAX + 1):

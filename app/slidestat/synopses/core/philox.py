@@ -33,6 +33,6 @@ def philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> tuple[int, i
 
 @borrowing_kernel
 def priority(seed: int, index: int, draw: int) -> int:
-    """Return 62 random bits for the event number `index` of a stream; `draw` tells draws apart."""
+    """Return 62 random bits for the event number `index` of a stream; `draw` numbers the draws."""
     a, b, _, _ = philox(index & _MASK, index >> 32, draw, 0, seed & _MASK, seed >> 32)
     return (a << 30) | (b >> 2)

@@ -14,7 +14,7 @@ P = TypeVar("P")
 
 
 def time_in_range(number: int) -> int:
-    """Return `number`, or raise SynopsisError where it is no time that a synopsis can come to."""
+    """Return `number`, or raise SynopsisError if it is no time that a synopsis can have."""
     if not (TIME_MIN <= number <= -TIME_MIN):
         raise SynopsisError(f"{number} is out of range: times are from -2^61 to 2^61 - 1")
     return number

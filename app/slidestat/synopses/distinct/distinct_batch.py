@@ -59,7 +59,7 @@ def run_distinct_batch(
     However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, and for times or queries before what a state has come to. Cost: O(bytes in + events
+    parameters, and for times or queries before a state's time. Cost: O(bytes in + events
     + queries * items in their windows + bytes out), and 10^2 steps of hashing for an item that is
     new to a key with `capacity` items. Source: Gibbons, Tirthapura 2002, sections 4 and 5.
     """

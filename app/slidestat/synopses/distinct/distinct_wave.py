@@ -197,10 +197,9 @@ class DistinctWave(Stored[DistinctParameters]):
 def merge_distinct(states: Sequence[bytes]) -> bytes:
     """Return the state of the union of the streams of `states`, all of the same parameters.
 
-    It has come to the latest `now` of them, and is what one synopsis fed with all their events in
-    order of time would have. Raises SynopsisError for no states, for states of different
-    parameters, and for bytes that are none. Cost: O(bytes log(bytes)), and the hashing of what is
-    kept.
+    Its time is the latest of theirs, and it is what one synopsis fed with all their events in order
+    of time would have. Raises SynopsisError for no states, for states of different parameters, and
+    for bytes that are none. Cost: O(bytes log(bytes)), and the hashing of what is kept.
     """
     parts = [_read(state) for state in states]
     head, polynomials = head_of(common([parameters for parameters, _, _ in parts]))
@@ -208,7 +207,7 @@ def merge_distinct(states: Sequence[bytes]) -> bytes:
 
 
 def wave_of_items(parameters: DistinctParameters, items: Integers) -> bytes:
-    """Return a wave of span 1 that has come to 1 and has seen each item at 0, by rising item.
+    """Return a wave of span 1 at time 1 that has each item, an event at 0, by rising item.
 
     Cost: O(items log(items)), and the hashing of the items.
     """

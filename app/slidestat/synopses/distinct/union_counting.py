@@ -33,7 +33,7 @@ def insert_bits(party: DistinctWave, bits: npt.ArrayLike) -> None:
 def union_count(parties: Sequence[bytes], n: int) -> DistinctEstimate:
     """Return the referee's answer for the last n positions, up to the furthest party's.
 
-    parties: the state of each party. A position that a party has not come to yet counts as a 0 of
-    its. Raises SynopsisError for states that cannot be merged, and for n beyond their span.
+    parties: the state of each party. A position that a party has not reached yet counts as a 0.
+    Raises SynopsisError for states that cannot be merged, and for n beyond their span.
     """
     return DistinctWave.from_bytes(merge_distinct(parties)).query(n)

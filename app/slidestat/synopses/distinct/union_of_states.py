@@ -25,7 +25,7 @@ def common(parameters: Sequence[Parameters]) -> Parameters:
 
 
 def run_union(head: Integers, polynomials: Integers, parts: Sequence[tuple[int, Kept]]) -> bytes:
-    """Return the state that has seen what the parts keep, and come to the latest `now` of them.
+    """Return the state of all that the parts keep, at the latest `now` of them.
 
     parts: of each state its `now` and what it keeps. `head` and `polynomials` as kernels take them.
     Cost: O(items log(items)), and the hashing of the items.

@@ -47,7 +47,7 @@ def run_batch(parameters: Parameters, states: Sequence[bytes | None], batch: Bat
     However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries before what a state has come to, for values that cannot be
+    parameters, for times or queries before a state's time, for values that cannot be
     summed, and for windows of more than 2^62 units. Cost: O(bytes in + events + queries * log +
     bytes out). Source: Datar et al. 2002, sections 2 and 4.
     """

@@ -42,7 +42,7 @@ from slidestat.synopses.exponential_histogram.codec import (
 
 
 class ExponentialHistogram(Stored[Parameters]):
-    """A count or a sum of one stream of events; windows and times are as `Stored` says."""
+    """A count or a sum of one stream of events; windows and times are as in `Stored`."""
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "ExponentialHistogram":

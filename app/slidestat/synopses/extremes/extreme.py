@@ -92,7 +92,7 @@ def run_extreme_batch(
     """Feed and ask many extremes at once, one a group (key); the values are float64.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries before what a state has come to, and for values that are not finite.
+    for times or queries before a state's time, and for values that are not finite.
     Cost: O(bytes in + events + queries * log + bytes out).
     """
     columns, values = batch.within(parameters.span), batch.doubles()

@@ -55,7 +55,7 @@ def run_frequent_batch(
     However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries before what a state has come to, for items that are not 64-bit
+    parameters, for times or queries before a state's time, for items that are not 64-bit
     whole numbers, and for windows of more than 2^40 events. Cost: O(bytes in + events *
     log(1/epsilon) + bytes out), and of a query and window O(items listed * log). Source: Arasu and
     Manku 2004.

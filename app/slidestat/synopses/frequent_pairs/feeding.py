@@ -84,7 +84,7 @@ def meet(
     time: int,
     edge: int,
 ) -> bool:
-    """Have an entry come to a waiting room; return whether it leaves it in a pair."""
+    """Put an entry into a waiting room; return whether it leaves it in a pair."""
     at = places[item]
     if at >= 0:
         alive = room[TIME, at] >= edge

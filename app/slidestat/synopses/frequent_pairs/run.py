@@ -146,7 +146,7 @@ def _run(
     ends: Integers,
     held: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers, Integers, Integers]:
-    """Run each group's events and queries in time order; `run_pairs` says what these are.
+    """Run each group's events and queries in time order; `run_pairs` describes them.
 
     Returns (error, group, its two numbers, new arena, its offsets, the lists, the items held
     before, and now).

@@ -48,7 +48,7 @@ def run_lean_distinct_batch(
     However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, and for times or queries before what a state has come to. Cost: O(bytes in + events
+    parameters, and for times or queries before a state's time. Cost: O(bytes in + events
     + queries * (bits set, or events in a window with fewer than `exact` items) + bytes out), and
     once a millisecond or so for each number of bits that comes up.
     """

@@ -119,9 +119,9 @@ class LeanDistinct(Stored[LeanDistinctParameters]):
 def merge_lean_distinct(states: Sequence[bytes]) -> bytes:
     """Return the state of the union of the streams of `states`, all of the same parameters.
 
-    It has come to the latest `now` of them, and is what one synopsis fed with all their events in
-    order of time would have. Raises SynopsisError for no states, for states of different
-    parameters, and for bytes that are none. Cost: O(bytes).
+    Its time is the latest of theirs, and it is what one synopsis fed with all their events in order
+    of time would have. Raises SynopsisError for no states, for states of different parameters, and
+    for bytes that are none. Cost: O(bytes).
     """
     return united(common([_read(state)[0] for state in states]), states)
 

@@ -23,8 +23,8 @@ from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 
 
 def window_of(parameters: LeanDistinctParameters, state: bytes, start: int) -> bytes:
-    """Return a state of span 1 that has come to 1, and has seen at 0 what `state`, made with
-    `parameters`, has seen from `start` on.
+    """Return a state of span 1 at time 1 that has, as events at 0, those that `state`, made with
+    `parameters`, has from `start` on.
 
     Raises SynopsisError for bytes that are no such state. Cost: O(bytes).
     """

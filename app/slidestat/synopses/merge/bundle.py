@@ -45,7 +45,7 @@ MAX_NAME = 255
 
 
 class Part(NamedTuple):
-    """A synopsis that a party sent: the party's name, the time it came to, and its bytes."""
+    """A synopsis that a party sent: the party's name, its time, and its bytes."""
 
     party: str
     now: int
@@ -177,13 +177,13 @@ class Bundle:
 
     @property
     def now(self) -> int:
-        """The latest time that a part came to. SynopsisError for an empty bundle."""
+        """The latest time of a part. SynopsisError for an empty bundle."""
         if not self._parts:
             raise SynopsisError("a bundle without parts has no time")
         return max(part.now for part in self._parts)
 
     def behind(self, now: int) -> tuple[str, ...]:
-        """Return the parties whose synopsis has not come to `now`."""
+        """Return the parties whose synopsis has a time before `now`."""
         return tuple(part.party for part in self._parts if part.now < now)
 
     def check(self) -> None:

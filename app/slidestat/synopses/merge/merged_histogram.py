@@ -241,7 +241,7 @@ class MergedHistogram:
 
     @property
     def now(self) -> int:
-        """The latest time that a part came to."""
+        """The latest time of a part."""
         return self._source.now
 
     def query(self, n: int, now: int | None = None) -> Estimate:

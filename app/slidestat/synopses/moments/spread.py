@@ -182,8 +182,8 @@ def run_spread_batch(
     """Feed and ask many synopses at once, one a group (key); the values are float64.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries before what a state has come to, for values that are not finite or more
-    than 2^40 units, and for windows whose magnitudes come to more than 2^60 units. Cost: O(bytes
+    for times or queries before a state's time, for values that are not finite or more
+    than 2^40 units, and for windows whose magnitudes sum to more than 2^60 units. Cost: O(bytes
     in + events + queries * buckets + bytes out), amortised.
     """
     columns, values = batch.within(parameters.span), batch.doubles()

@@ -65,7 +65,7 @@ Marks = npt.NDArray[np.bool_]
 
 
 class Function(ABC):
-    """A qualifying function: its constants, its sketches, and what they tell.
+    """A qualifying function: its constants, its sketches, and their estimates.
 
     Sketches are int64, and no number in one is more than 2^32 times the weight of its events.
     """

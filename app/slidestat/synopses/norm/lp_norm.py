@@ -170,7 +170,7 @@ def _rows(p: float, epsilon: float, delta: float) -> tuple[int, int, int]:
 
 
 def _level(p: float) -> float:
-    """Return the u at which |x| is looked at: near the one that tells the norm best."""
+    """Return the u at which |x| is looked at: near the one that estimates the norm best."""
     return 0.5 + 0.35 * (p - 1)
 
 
@@ -307,7 +307,7 @@ def run_lp_norm_batch(
     However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries before what a state has come to, for weights below 1, and
+    for times or queries before a state's time, for weights below 1, and
     (WindowTooLargeError) where the weights in the span, with older ones in one bucket with them,
     come to more than 2^30.
     """

@@ -68,7 +68,7 @@ def run_quantile_batch(
     taken, too, and go on as states of one.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries before what a state has come to, for values that are not
+    parameters, for times or queries before a state's time, for values that are not
     finite, and for windows of more than 2^40 events. Cost: O(bytes in + events * log(1/epsilon) +
     bytes out), and of a query and window O(layers/epsilon * log(1/epsilon)) once, then as much for
     each quantile. Source: Arasu and Manku 2004.

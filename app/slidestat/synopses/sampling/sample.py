@@ -127,8 +127,8 @@ def run_sample_batch(
     """Feed many samples at once, one a group (key), and return their new states.
 
     The values are float64; queries are not answered here. Raises SynopsisError, and changes
-    nothing, for bytes that are not a state of these parameters and for times before what a state
-    has come to. Cost: O(bytes in + bytes out), and a priority for each event (k with replacement).
+    nothing, for bytes that are not a state of these parameters and for times before a state's time.
+    Cost: O(bytes in + bytes out), and a priority for each event (k with replacement).
     """
     bits = batch.doubles().view(np.int64)
     out, ends = drive(run, (_head(parameters),), states, batch.columns, bits)

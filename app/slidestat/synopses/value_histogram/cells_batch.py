@@ -65,7 +65,7 @@ def _run(
     ids: Integers,
     list_ends: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers, Floats]:
-    """Run each group's events and queries in time order; `run_cells` says what the arrays hold.
+    """Run each group's events and queries in time order; `run_cells` describes the arrays.
 
     Returns (error, group, its two numbers, new arena, its offsets, listed ids, their figures).
     """

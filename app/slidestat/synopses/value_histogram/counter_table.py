@@ -82,11 +82,11 @@ def run_counter_table_batch(
 ) -> CellsBatch:
     """Feed and ask many tables at once, one a group (key); the values are items, int64.
 
-    The answers are lists of items with their counts: `CellsBatch` says how they lie. However the
-    events are split into batches, the states end in the same bytes.
+    The answers are lists of items with their counts: `CellsBatch` describes their layout. However
+    the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries before what a state has come to, and for more live items than the capacity.
+    for times or queries before a state's time, and for more live items than the capacity.
     """
     return run_cells(parameters.settings, states, batch, batch.items())
 

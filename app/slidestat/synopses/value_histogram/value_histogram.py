@@ -97,7 +97,7 @@ def run_value_histogram_batch(
     bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries before what a state has come to, and for values that are not finite.
+    for times or queries before a state's time, and for values that are not finite.
     """
     bins = _bins_of(parameters, batch.doubles())
     result = run_cells(parameters.settings, states, batch, bins)

@@ -91,7 +91,7 @@ def run_value_quantile_batch(
     However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries before what a state has come to, for values that are not finite
+    parameters, for times or queries before a state's time, for values that are not finite
     or too large, and (WindowTooLargeError) for windows of more than 2^40 events. Cost: O(bytes in +
     events + bytes out), and of a query O(cells) for all windows and quantiles.
     """

@@ -222,7 +222,7 @@ def run(
     found: Integers,
     ranks: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Run each group's events and queries; `run_value_quantile_batch` says what the arrays hold.
+    """Run each group's events and queries; `run_value_quantile_batch` describes the arrays.
 
     values: the 64 bits of each value. spans rise. found: int64[3, queries, spans, parts], ranks:
     float64[4, 3, queries, spans, asked]. Returns (error, group, its two numbers, new arena, its

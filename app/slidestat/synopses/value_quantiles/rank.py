@@ -23,5 +23,5 @@ class Rank(NamedTuple):
 
 
 def rank_of(numbers: Floats) -> Rank:
-    """Return what float64[4, 3] says."""
+    """Return the rank in float64[4, 3]."""
     return Rank(*(Estimate(*map(float, row)) for row in numbers))

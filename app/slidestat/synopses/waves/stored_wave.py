@@ -52,7 +52,7 @@ class Item(NamedTuple):
 
 
 class StoredWave(Stored[WaveParameters]):
-    """A wave of one stream of events; times are as `Stored` says."""
+    """A wave of one stream of events; times are as in `Stored`."""
 
     kind: ClassVar[str]
 

@@ -56,7 +56,7 @@ def run_wave_batch(
     However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries before what a state has come to, for values that cannot be
+    parameters, for times or queries before a state's time, for values that cannot be
     summed, and if the span's upper bound would come to 2^62. Cost: O(bytes in + events + queries *
     items + bytes out).
     """
