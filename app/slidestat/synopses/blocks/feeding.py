@@ -251,7 +251,7 @@ def absorb(
 
 @kernel
 def settle(head: Integers, state: Integers, times: Integers, blocks: Blocks) -> None:
-    """Bring DEAD up to now: the highest index known to have expired. Cost: O(blocks)."""
+    """Set DEAD to the highest index known to have expired now. Cost: O(blocks)."""
     total = state[TOTAL]
     left = left_tail(total, head[LEVELS])
     edge = state[NOW] - head[SPAN]

@@ -62,7 +62,7 @@ def merge_items(left: Integers, listed: int, right: Integers, size: int, out: In
 
 @kernel
 def take_off(items: Integers, size: int, most: int) -> tuple[int, int]:
-    """Bring `items` down to `most`, after Misra and Gries; return (how many, what was off)."""
+    """Reduce `items` to `most`, after Misra and Gries; return (how many, what was off)."""
     if size <= most:
         return size, 0
     off = int(np.sort(items[1, :size])[size - 1 - most])

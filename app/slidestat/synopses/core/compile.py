@@ -152,7 +152,7 @@ class _UnitCache(NullCache):
 
 
 def kernel(function: Function) -> Function:
-    """Have `function` run as machine code: that of its package's unit, or compiled at need.
+    """Run `function` as machine code: that of its package's unit, or compiled at need.
 
     Cost: loading takes milliseconds, compiling seconds, both once in a process.
     """
@@ -171,7 +171,7 @@ def borrowing_kernel(function: Function) -> Function:
 
 
 def ahead(*signature: Any) -> Callable[[Function], Function]:
-    """Have a kernel in its package's unit for arguments that no vector can have: addresses."""
+    """Put a kernel into its package's unit for arguments that no vector can have: addresses."""
 
     def marked(kernel: Function) -> Function:
         if not config.DISABLE_JIT:

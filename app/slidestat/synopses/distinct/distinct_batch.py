@@ -69,7 +69,7 @@ def run_distinct_batch(
 def run_items(
     head: Integers, polynomials: Integers, states: Sequence[bytes | None], batch: Batch
 ) -> BatchResult:
-    """Do what `run_distinct_batch` does, with its parameters as kernels take them."""
+    """Run as `run_distinct_batch`, with its parameters as kernels take them."""
     columns = batch.within(int(head[SPAN]))
     items = item_column(batch.values, len(columns.times))
     answers = np.empty((3, *batch.shape), np.float64)

@@ -78,7 +78,7 @@ def level_kept(head: Integers, total: int, position: int) -> int:
 
 @kernel
 def sweep(head: Integers, state: Integers, samples: Integers, known: int) -> None:
-    """Let go of what has ceased to be a sample; those before event `known` were swept at `known`.
+    """Drop what is no longer a sample; those before event `known` were swept at `known`.
 
     Cost: O(samples * log).
     """

@@ -74,7 +74,7 @@ def put_parameters(epsilon: float, span: int) -> Bytes:
 
 @borrowing_kernel
 def settle(head: Integers, state: Integers, memory: Memory) -> int:
-    """Throw away what has expired; return how many entries and marks there are."""
+    """Drop what has expired; return how many entries and marks there are."""
     levels, entries, rooms, places, drops, counted = memory
     edge = state[NOW] - head[SPAN]
     size = 0

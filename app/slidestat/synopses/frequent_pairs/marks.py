@@ -42,7 +42,7 @@ def next_mark(number: int, last: int, share: int) -> int:
 
 @borrowing_kernel
 def compact(marks: Integers, size: int, last: int, share: int, edge: int) -> int:
-    """Leave out what is marked no more, or has a time before `edge`; return how many marks stay."""
+    """Drop what is no longer marked, or has a time before `edge`; return how many marks stay."""
     kept = 0
     for i in range(size):
         if marks[1, i] >= edge and is_marked(marks[0, i], last, share):

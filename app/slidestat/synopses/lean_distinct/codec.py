@@ -173,7 +173,7 @@ def read_bits(
     touched: Integers,
     number: int,
 ) -> tuple[int, int]:
-    """Bring the stored bits' times into `last`, and those that had none into touched[number:].
+    """Merge the stored bits' times into `last`, and those that had none into touched[number:].
 
     Returns (error, how many are touched then). Nothing is believed. Cost: O(end - at).
     """

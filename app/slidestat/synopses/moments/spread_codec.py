@@ -57,7 +57,7 @@ _LONGEST_HEAD = wire.BODY + 8 * wire.MAX_VARINT
 
 @borrowing_kernel
 def clear(state: Integers) -> None:
-    """Make `state` that of a synopsis that has seen nothing."""
+    """Set `state` to that of a synopsis without events."""
     state[:] = 0
     state[NOW] = TIME_MIN
     state[LEFT] = LEAST_STEP

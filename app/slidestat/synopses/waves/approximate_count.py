@@ -144,7 +144,7 @@ class ApproximateCount:
         self._histogram.advance(end)
 
     def advance(self, now: int) -> None:
-        """See uninteresting events until `now` were seen; SynopsisError if it goes back."""
+        """Take in uninteresting events until `now` were seen; SynopsisError if it goes back."""
         self._histogram.advance(now)
 
     def query(self, n: int | None = None, now: int | None = None) -> Estimate:
