@@ -229,7 +229,7 @@ class EventDecoder:
 
 
 def _too_long(found: pa.Array, most: int) -> list[int]:
-    """The places of texts, numbered or not, that are too long, as whole numbers may be."""
+    """Return the places of texts, numbered or not, that are too long, as whole numbers may be."""
     is_numbered = pa.types.is_dictionary(found.type)
     different = found.dictionary if is_numbered else found
     if not pc.any(pc.greater(pc.binary_length(different), most)).as_py():
