@@ -113,6 +113,20 @@ def test_the_engine_knows_no_broker() -> None:
     assert found == []
 
 
+def test_the_core_of_synopses_imports_no_family() -> None:
+    """What all families share knows none of them: nothing of it changes for a new one."""
+    core = "slidestat.synopses.core"
+    shared = (f"{core}.", "slidestat.synopses.kernels.")
+    found = [
+        f"{name} imports {target}"
+        for name, targets in ARROWS.items()
+        if name == core or name.startswith(f"{core}.")
+        for target in sorted(targets)
+        if room(target) == "synopses" and target != core and not target.startswith(shared)
+    ]
+    assert found == []
+
+
 def test_rooms_are_small() -> None:
     """At most fifteen modules a folder: beyond that it is two."""
     sizes: dict[Path, int] = {}

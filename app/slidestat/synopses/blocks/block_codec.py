@@ -31,14 +31,7 @@ from slidestat.synopses.blocks.blocks import (
     bit_length,
     left_tail,
 )
-from slidestat.synopses.blocks.columns import (
-    Floats,
-    Integers,
-    column_limit,
-    doubles,
-    get_column,
-    put_column,
-)
+from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, put_column
 from slidestat.synopses.blocks.frequent_layout import threshold
 from slidestat.synopses.blocks.memory import (
     DEAD,
@@ -69,10 +62,10 @@ from slidestat.synopses.blocks.memory import (
 )
 from slidestat.synopses.blocks.one_window import known_dead, oldest_of, phase_of
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.batch import TIME_MIN, Floats, Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN
 
 # Places in a row of the list of blocks: where its facts are, and how much room its rows have, too.
 LAYER, BLOCK, PHASE, WHOLE, SLOT, ROOM = 0, 1, 2, 3, 4, 5

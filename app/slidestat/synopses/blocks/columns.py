@@ -18,13 +18,10 @@ kernel serves both.
 """
 
 import numpy as np
-import numpy.typing as npt
 
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint, unzigzag, zigzag
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 CHUNK = 256
 MAX_DECIMALS = 9

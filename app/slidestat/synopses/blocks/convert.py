@@ -18,7 +18,6 @@ from slidestat.synopses.blocks.block_codec import (
     put_parameters,
 )
 from slidestat.synopses.blocks.blocks import left_tail
-from slidestat.synopses.blocks.columns import Floats, Integers
 from slidestat.synopses.blocks.feeding import settle, summarise
 from slidestat.synopses.blocks.memory import (
     DEAD,
@@ -42,6 +41,7 @@ from slidestat.synopses.blocks.parameters import (
 )
 from slidestat.synopses.blocks.run import load, open_state, save, summary_error
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.wire import Bytes
 

@@ -8,7 +8,6 @@ each layer up to `fresh`, half of it or less in each layer beyond; O(log(1/epsil
 import numpy as np
 
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, tail_length
-from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.frequent_layout import threshold
 from slidestat.synopses.blocks.memory import (
     DEAD,
@@ -40,6 +39,7 @@ from slidestat.synopses.blocks.memory import (
 from slidestat.synopses.blocks.one_window import fixed_phase, known_dead, oldest_of
 from slidestat.synopses.blocks.tallies import count_sorted, leave_out, merge_items, take_off
 from slidestat.synopses.blocks.thinning import merge_values, offset_of, thin
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 
 

@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 
 from slidestat.synopses.blocks import frequent_layout, quantile_layout
-from slidestat.synopses.blocks.columns import Floats, Integers
 from slidestat.synopses.blocks.memory import (
     FIXED_FREQUENT,
     FIXED_QUANTILES,
@@ -15,6 +14,7 @@ from slidestat.synopses.blocks.memory import (
     QUANTILES,
     RANDOM_QUANTILES,
 )
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.quantiles import random_layout

@@ -18,7 +18,6 @@ from slidestat.synopses.blocks.block_codec import (
     values_size,
 )
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
-from slidestat.synopses.blocks.columns import Floats, Integers
 from slidestat.synopses.blocks.feeding import absorb, settle, tail_begin
 from slidestat.synopses.blocks.memory import (
     DEAD,
@@ -36,12 +35,20 @@ from slidestat.synopses.blocks.memory import (
 from slidestat.synopses.blocks.one_window import not_larger
 from slidestat.synopses.blocks.parameters import BlockParameters
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Batch, Columns, Joined, follows, split
+from slidestat.synopses.core.batch import (
+    TIME_MIN,
+    Batch,
+    Columns,
+    Floats,
+    Integers,
+    Joined,
+    follows,
+    split,
+)
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION, Bytes
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN
 from slidestat.synopses.frequent.frequent_answer import list_items
 from slidestat.synopses.quantiles.quantile_answer import answer_quantiles
 

@@ -16,9 +16,15 @@ from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.wire import Bytes
-from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN, Integers
 
+Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+TIME_MIN = -(1 << 61)
+"""The earliest event time; also the `now` of a synopsis that has seen no event."""
+
+TIME_MAX = (1 << 61) - 1
+"""The latest event time."""
 
 _STARTS, _QUERY_STARTS = -1, -2  # errors of columns alone
 

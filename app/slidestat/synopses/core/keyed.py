@@ -11,11 +11,17 @@ from typing import Any
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import Columns, Joined, joined, require_states
+from slidestat.synopses.core.batch import (
+    TIME_MAX,
+    TIME_MIN,
+    Columns,
+    Joined,
+    joined,
+    require_states,
+)
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.wire import Bytes
-from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN
 
 Kernel = Callable[..., tuple[Any, ...]]
 ErrorOf = Callable[[int, int, int, int], SynopsisError]

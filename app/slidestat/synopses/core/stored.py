@@ -6,9 +6,8 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
+from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, Integers, integers
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 
 P = TypeVar("P")
 

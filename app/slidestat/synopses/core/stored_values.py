@@ -5,8 +5,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.core.batch import Floats
 from slidestat.synopses.core.stored import Stored
-from slidestat.synopses.exponential_histogram.kernel import Floats
 
 NO_VALUES: Floats = np.empty(0, np.float64)
 

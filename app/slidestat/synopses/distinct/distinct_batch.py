@@ -9,14 +9,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch, BatchResult, integers, split
+from slidestat.synopses.core.batch import Batch, BatchResult, Integers, integers, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.distinct.distinct_codec import RANDOMISED_WAVE, SPAN
 from slidestat.synopses.distinct.distinct_kernel import run
 from slidestat.synopses.distinct.distinct_parameters import DELTAS, EPSILONS, DistinctParameters
 from slidestat.synopses.distinct.field_hash import coefficients
-from slidestat.synopses.exponential_histogram.codec import Integers
 
 
 @lru_cache(maxsize=64)

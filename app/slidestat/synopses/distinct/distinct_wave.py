@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES, windows
+from slidestat.synopses.core.batch import NO_QUERIES, Integers, windows
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import Stored, moving
 from slidestat.synopses.distinct.distinct_batch import head_of, run_distinct_batch
@@ -47,7 +47,6 @@ from slidestat.synopses.distinct.distinct_codec import (
 from slidestat.synopses.distinct.distinct_kernel import bounds_of, complete_level, fill_levels
 from slidestat.synopses.distinct.distinct_parameters import DELTAS, EPSILONS, DistinctParameters
 from slidestat.synopses.distinct.union_of_states import common, run_union
-from slidestat.synopses.exponential_histogram.codec import Integers
 
 Predicate = Callable[[Integers], npt.NDArray[np.bool_]]
 """Given items, int64, returns which of them are meant: a mask of the same length."""

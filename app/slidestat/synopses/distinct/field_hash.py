@@ -12,9 +12,9 @@ of an int64. Only XOR and shifts of NumPy's int64 are used, which wrap without c
 
 import numpy as np
 
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.philox import philox
-from slidestat.synopses.exponential_histogram.codec import Integers
 
 INDEPENDENCE = 8
 MAX_LEVEL = 63

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import numpy as np
 import xxhash
 
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.exponential_histogram.codec import Integers
 
 
 def item_ids(values: Iterable[str | bytes], seed: int = 0) -> Integers:

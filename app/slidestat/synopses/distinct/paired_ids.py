@@ -9,9 +9,9 @@ are meant. Who does not know the seed cannot choose strings that are taken for o
 
 import numpy as np
 
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.distinct.distinct_wave import Predicate
 from slidestat.synopses.distinct.item_ids import item_ids
-from slidestat.synopses.exponential_histogram.codec import Integers
 
 _SECOND = (1 << 24) - 1
 # Odd, so that nothing of the second string is lost; two equal strings do not cancel out.

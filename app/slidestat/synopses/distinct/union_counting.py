@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.distinct.distinct_wave import DistinctEstimate, DistinctWave, merge_distinct
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN
 
 
 def insert_bits(party: DistinctWave, bits: npt.ArrayLike) -> None:

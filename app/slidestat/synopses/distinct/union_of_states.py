@@ -6,11 +6,11 @@ from typing import TypeVar
 import numpy as np
 
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import moving
 from slidestat.synopses.distinct.distinct_batch import run_items
 from slidestat.synopses.distinct.distinct_codec import Kept
-from slidestat.synopses.exponential_histogram.codec import Integers
 
 Parameters = TypeVar("Parameters", bound=Hashable)
 

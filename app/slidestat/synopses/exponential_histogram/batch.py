@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch, BatchResult, Floats, split
+from slidestat.synopses.core.batch import Batch, BatchResult, Floats, Integers, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import Parameters, SumParameters
-from slidestat.synopses.exponential_histogram.codec import COUNT, SUM, Integers
+from slidestat.synopses.exponential_histogram.codec import COUNT, SUM
 from slidestat.synopses.exponential_histogram.kernel import run
 
 

@@ -22,9 +22,9 @@ runs[1, i] the number of edges in the runs 0..i.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN, Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_DECIMALS, MAX_SPAN
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
@@ -34,8 +34,6 @@ from slidestat.synopses.exponential_histogram.canonical import (
     bucket_at,
     bucket_count,
 )
-
-Integers = npt.NDArray[np.int64]
 
 COUNT = 1
 SUM = 2
@@ -47,12 +45,6 @@ STATE_SIZE = 5
 # Places in the array of what a histogram was made with.
 KIND, SPAN, PER_LEVEL, DECIMALS = 0, 1, 2, 3
 HEAD_SIZE = 4
-
-TIME_MIN = -(1 << 61)
-"""The `now` of a histogram that has seen no event; also the earliest event time."""
-
-TIME_MAX = (1 << 61) - 1
-"""The latest event time."""
 
 FIRST_ROOM = 64
 """How many runs the arrays have room for at first."""

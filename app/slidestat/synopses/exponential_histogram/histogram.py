@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import CountParameters, Parameters, SumParameters
@@ -35,7 +36,6 @@ from slidestat.synopses.exponential_histogram.codec import (
     STATE_SIZE,
     SUM,
     TOTAL,
-    Integers,
     decode,
     read_head,
 )

@@ -9,10 +9,9 @@ Windows are [now - n, now): an event exactly n old is inside, one at `now` is no
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Columns, follows
+from slidestat.synopses.core.batch import TIME_MIN, Columns, Floats, Integers, follows
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.exponential_histogram import units
@@ -35,17 +34,13 @@ from slidestat.synopses.exponential_histogram.codec import (
     RUNS,
     SPAN,
     STATE_SIZE,
-    TIME_MIN,
     TOTAL,
-    Integers,
     decode,
     encode,
     encoded_limit,
     live_edges,
     read_head,
 )
-
-Floats = npt.NDArray[np.float64]
 
 _CHUNK = 1 << 60  # units taken in at once: a total below TOTAL_LIMIT and these fit in 63 bits
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Batch, BatchResult, split
+from slidestat.synopses.core.batch import Batch, BatchResult, Floats, Integers, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
@@ -29,8 +29,6 @@ from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.extremes.extreme_kernel import (
     ALL_BITS,
     FRACTION_BITS,

@@ -36,7 +36,7 @@ In memory they are queue[0, i] = time and queue[1, i] = rank, oldest to newest.
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import Columns, follows
+from slidestat.synopses.core.batch import TIME_MIN, Columns, Integers, follows
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
@@ -49,7 +49,6 @@ from slidestat.synopses.core.keyed import (
 )
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 
 EXACT = 8
 APPROXIMATE = 9

@@ -9,7 +9,6 @@ that does not list it, plus U. The estimate is the middle: its error is at most 
 import numpy as np
 
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, trailing_zeros
-from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.feeding import find_start, tail_begin
 from slidestat.synopses.blocks.memory import (
     LEVELS,
@@ -26,6 +25,7 @@ from slidestat.synopses.blocks.memory import (
     waiting_rows,
 )
 from slidestat.synopses.blocks.one_window import phase_of
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 
 PARTS = 1_000_000

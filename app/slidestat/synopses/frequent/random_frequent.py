@@ -42,10 +42,9 @@ separate streams add up, and uppers, with the sum of their deltas.
 
 import numpy as np
 
-from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES
+from slidestat.synopses.core.batch import NO_QUERIES, Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.wire import VERSION

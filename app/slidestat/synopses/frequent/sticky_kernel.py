@@ -16,7 +16,7 @@ event of level r or more is a sample until it expires, r being that of min(T, N)
 
 import numpy as np
 
-from slidestat.synopses.blocks.columns import Integers
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.philox import priority
 

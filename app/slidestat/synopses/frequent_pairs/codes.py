@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slidestat.synopses.blocks.columns import Integers
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 
 

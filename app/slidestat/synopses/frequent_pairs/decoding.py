@@ -3,8 +3,9 @@
 import numpy as np
 
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT
-from slidestat.synopses.blocks.columns import Integers, doubles, get_column
+from slidestat.synopses.blocks.columns import doubles, get_column
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body
 from slidestat.synopses.core.wire import Bytes, get_varint

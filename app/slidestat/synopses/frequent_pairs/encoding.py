@@ -25,12 +25,9 @@ are the numbers of marks, which follow (marks.py).
 
 import numpy as np
 
-from slidestat.synopses.blocks.columns import (
-    Integers,
-    column_limit,
-    put_column,
-)
+from slidestat.synopses.blocks.columns import column_limit, put_column
 from slidestat.synopses.core import wire
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, put_varint

@@ -9,11 +9,10 @@ from functools import lru_cache
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Batch, BatchResult, joined, split
+from slidestat.synopses.core.batch import Batch, BatchResult, Integers, joined, split
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.distinct.distinct_batch import item_column
 from slidestat.synopses.distinct.distinct_parameters import DELTAS, EPSILONS
-from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.lean_distinct.figures import figures_for
 from slidestat.synopses.lean_distinct.kernel import run, unite
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters

@@ -24,6 +24,7 @@ the number in 53 bits. k is the least with 2^(k + 1) > 0.69 mean: a function of 
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.batch import TIME_MIN, Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
@@ -39,7 +40,6 @@ from slidestat.synopses.distinct.distinct_codec import (
     STORED,
     read_counted,
 )
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 
 LEAN_DISTINCT = 30
 

@@ -33,8 +33,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.lean_distinct.codec import MOST_LEVELS
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters, reach
 

@@ -8,7 +8,7 @@ fewer events and kept items than are answered exactly needs no bits, and hashes 
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import Columns, follows
+from slidestat.synopses.core.batch import TIME_MIN, Columns, Floats, Integers, follows
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.philox import philox
@@ -21,8 +21,6 @@ from slidestat.synopses.distinct.distinct_codec import (
     STORED,
 )
 from slidestat.synopses.distinct.distinct_kernel import in_order, place_of, table_mask
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.lean_distinct.codec import (
     BITMAPS,
     EXACT,

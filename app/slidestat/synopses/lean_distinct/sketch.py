@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES, windows
+from slidestat.synopses.core.batch import NO_QUERIES, Integers, windows
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import Stored, asking, moving
@@ -41,7 +41,6 @@ from slidestat.synopses.distinct.distinct_codec import (
 )
 from slidestat.synopses.distinct.distinct_parameters import DELTAS, EPSILONS
 from slidestat.synopses.distinct.union_of_states import common
-from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.lean_distinct.batch import (
     run_lean_distinct_batch,
     united,

@@ -27,8 +27,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.families import POSITION_WAVE

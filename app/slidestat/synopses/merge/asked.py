@@ -7,11 +7,9 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch, integers
+from slidestat.synopses.core.batch import Batch, Floats, Integers, integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import time_in_range
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.merge.bundle import Bundle
 
 MadeWith = TypeVar("MadeWith")

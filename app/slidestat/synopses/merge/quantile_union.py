@@ -35,12 +35,10 @@ from slidestat.synopses.blocks.memory import QUANTILES, STATE_SIZE, TAIL, TOTAL
 from slidestat.synopses.blocks.parameters import QuantileParameters
 from slidestat.synopses.blocks.run import load, open_state, summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import windows
+from slidestat.synopses.core.batch import Floats, Integers, windows
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.core.wire import Bytes
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.merge.asked import ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.quantiles.quantile_answer import collect, rank_of

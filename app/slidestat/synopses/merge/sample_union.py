@@ -26,9 +26,9 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.philox import priority
-from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.merge.asked import ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.families import DRAWS, SAMPLE

@@ -21,13 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import wire
-from slidestat.synopses.core.batch import BatchResult
+from slidestat.synopses.core.batch import BatchResult, Floats, Integers
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
 from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram.batch import run_batch
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.families import (

@@ -12,9 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, HIGH, LOW
 from slidestat.synopses.moments.spread_codec import (
     BUCKET_ROWS,

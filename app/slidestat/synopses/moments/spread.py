@@ -61,7 +61,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Batch, BatchResult, split
+from slidestat.synopses.core.batch import Batch, BatchResult, Floats, Integers, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
@@ -69,8 +69,6 @@ from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSIL
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.moments.moments import COUNT, ROWS, add, squared_deviations
 from slidestat.synopses.moments.spread_codec import (
     BUCKET_ROWS,

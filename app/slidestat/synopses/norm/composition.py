@@ -42,10 +42,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.core.batch import TIME_MIN, Floats, Integers
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import WindowTooLargeError
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 
 LEAST_STEP = 32
 """Neighbours are merged after so many new buckets at least."""

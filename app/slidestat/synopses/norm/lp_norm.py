@@ -46,6 +46,8 @@ from slidestat.synopses.core.batch import (
     Batch,
     BatchResult,
     Columns,
+    Floats,
+    Integers,
     follows,
     integers,
     require_states,
@@ -55,8 +57,6 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.stored import Stored, asking, moving
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.norm import composition, composition_codec, stable
 from slidestat.synopses.norm.composition import MAX_WEIGHT, Buckets, Function
 

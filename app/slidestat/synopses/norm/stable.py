@@ -19,10 +19,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.philox import philox
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 
 UNIT = 256
 """A draw is a whole number of 1/256."""

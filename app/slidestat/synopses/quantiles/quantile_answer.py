@@ -38,7 +38,7 @@ from slidestat.synopses.blocks.blocks import (
     left_tail,
     trailing_zeros,
 )
-from slidestat.synopses.blocks.columns import Floats, Integers, doubles
+from slidestat.synopses.blocks.columns import doubles
 from slidestat.synopses.blocks.feeding import find_start, tail_begin
 from slidestat.synopses.blocks.memory import (
     DEAD,
@@ -66,6 +66,7 @@ from slidestat.synopses.blocks.quantile_layout import (
     kept_weight,
     kept_width,
 )
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.quantiles.random_layout import fresh_spread, kept_spread, likely
 from slidestat.synopses.quantiles.run_search import MAXIMUM, WEIGHT, WIDTH, search

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.blocks.columns import Floats, Integers, ordered
+from slidestat.synopses.blocks.columns import ordered
 from slidestat.synopses.blocks.convert import for_one_window
 from slidestat.synopses.blocks.memory import QUANTILES
 from slidestat.synopses.blocks.parameters import (
@@ -18,7 +18,7 @@ from slidestat.synopses.blocks.parameters import (
     RandomQuantileParameters,
 )
 from slidestat.synopses.blocks.run import run_blocks
-from slidestat.synopses.core.batch import Batch
+from slidestat.synopses.core.batch import Batch, Floats, Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.quantile_parts import parts_of
 

@@ -25,7 +25,6 @@ QuantileEstimate(estimate=9.5, lower=9.5, upper=9.5, rank_error=0.0)
 
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.memory import FIXED_QUANTILES, QUANTILES
 from slidestat.synopses.blocks.parameters import (
     FixedQuantileParameters,
@@ -33,6 +32,7 @@ from slidestat.synopses.blocks.parameters import (
     RandomQuantileParameters,
 )
 from slidestat.synopses.blocks.summary import BlockSummary
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.stored import asking
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
 from slidestat.synopses.quantiles.quantile_batch import keys_of, run_quantile_batch

@@ -28,7 +28,14 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, require_windows, split
+from slidestat.synopses.core.batch import (
+    NO_QUERIES,
+    Batch,
+    Floats,
+    Integers,
+    require_windows,
+    split,
+)
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
@@ -36,8 +43,6 @@ from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.stored import moving
 from slidestat.synopses.core.stored_values import StoredSynopsis
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.sampling.sample_kernel import (
     BITS,
     EVENTS,

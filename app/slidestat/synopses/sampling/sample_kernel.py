@@ -22,7 +22,7 @@ In memory they are columns: rows INDEX, TIME and BITS; oldest to newest.
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import Columns, follows
+from slidestat.synopses.core.batch import TIME_MIN, Columns, Integers, follows
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
@@ -36,7 +36,6 @@ from slidestat.synopses.core.keyed import (
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 
 WITH_REPLACEMENT = 11
 WITHOUT_REPLACEMENT = 12

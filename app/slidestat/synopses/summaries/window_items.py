@@ -30,9 +30,9 @@ import numpy as np
 
 from slidestat.synopses.blocks.columns import column_limit, get_column, put_column
 from slidestat.synopses.blocks.memory import FREQUENT
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.stored import asking
-from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.frequent.frequent_answer import PARTS
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
 from slidestat.synopses.frequent.frequent_items import FrequentItems

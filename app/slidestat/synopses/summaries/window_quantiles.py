@@ -38,11 +38,10 @@ import numpy as np
 
 from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, ordered, put_column
 from slidestat.synopses.blocks.memory import QUANTILES
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.quantile_parts import parts_of
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.merge.bundle import damaged, varint
 from slidestat.synopses.merge.quantile_union import known_steps
 from slidestat.synopses.quantiles.quantile_answer import rank_of

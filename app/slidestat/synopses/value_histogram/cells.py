@@ -16,6 +16,7 @@ of a run, and runs[1, i] how many edges of its cell are in it and in the newer o
 import numpy as np
 
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.exponential_histogram import units
@@ -30,7 +31,6 @@ from slidestat.synopses.exponential_histogram.codec import (
     RUNS as OLD_RUNS,
     STATE_SIZE as OLD_SIZE,
     TOTAL as OLD_TOTAL,
-    Integers,
 )
 from slidestat.synopses.exponential_histogram.kernel import extend
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import Batch, Columns, follows, split
+from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Floats, Integers, follows, split
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.envelope import synopsis_error
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.core.wire import Bytes
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.value_histogram.cells import (
     CAPACITY,
     CELLS,

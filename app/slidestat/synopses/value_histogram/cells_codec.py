@@ -17,6 +17,7 @@ The body is, in this order:
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.batch import TIME_MIN, Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
@@ -33,7 +34,6 @@ from slidestat.synopses.exponential_histogram.canonical import (
     bucket_at,
     bucket_count,
 )
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 from slidestat.synopses.value_histogram.cells import (
     BINS,
     CAPACITY,

@@ -27,14 +27,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, Integers, integers
 from slidestat.synopses.core.envelope import numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, CountParameters
 from slidestat.synopses.core.stored import Stored, asking, moving
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.value_histogram.cells import check_cells
 from slidestat.synopses.value_histogram.cells_batch import CellsBatch, Settings, inspect, run_cells
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import Batch, BatchResult
+from slidestat.synopses.core.batch import Batch, BatchResult, Floats, Integers
 from slidestat.synopses.core.envelope import numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -33,8 +33,6 @@ from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, 
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.value_histogram import edges as bin_edges
 from slidestat.synopses.value_histogram.cells import check_cells
 from slidestat.synopses.value_histogram.cells_batch import Settings, inspect, run_cells

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch, split
+from slidestat.synopses.core.batch import Batch, Floats, Integers, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.quantile_parts import parts_of
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.value_quantiles.kernel import run
 from slidestat.synopses.value_quantiles.mapping import (
     NOT_FINITE,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Columns, follows
+from slidestat.synopses.core.batch import TIME_MIN, Columns, Floats, Integers, follows
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import Bytes
@@ -12,11 +12,9 @@ from slidestat.synopses.exponential_histogram.codec import (
     COUNT,
     RUNS as OLD_RUNS,
     STATE_SIZE as OLD_SIZE,
-    TIME_MIN,
     TOTAL as OLD_TOTAL,
-    Integers,
 )
-from slidestat.synopses.exponential_histogram.kernel import Floats, extend
+from slidestat.synopses.exponential_histogram.kernel import extend
 from slidestat.synopses.value_quantiles.bands import COLUMNS, ID, ROWS, SHIFT, WIDTH, take_in
 from slidestat.synopses.value_quantiles.bounds import PARTS, answer, bins_at, total_at
 from slidestat.synopses.value_quantiles.codec import (

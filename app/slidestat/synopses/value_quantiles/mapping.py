@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.compile import borrowing_kernel
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 
 LEAST = 2.0**-30
 """Of values nearer to zero than this only the sign is kept."""

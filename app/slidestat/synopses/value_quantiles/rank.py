@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from slidestat.synopses.core.batch import Floats
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.exponential_histogram.kernel import Floats
 
 
 class Rank(NamedTuple):

@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.envelope import numbers, opened, synopsis_error
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -37,7 +38,6 @@ from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
-from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.value_quantiles.bands import (
     COLUMNS,
     END,

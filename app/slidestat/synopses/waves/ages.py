@@ -6,10 +6,9 @@ holds. No item is dead.
 
 import numpy as np
 
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.exponential_histogram import units
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.waves.wave_pool import (
     GROUP,
     LOST,

@@ -31,9 +31,8 @@ nothing if i = 0, else by less than d / (2 c - 1), and now - p > d.
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.exponential_histogram.codec import Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.waves.ages import age_steps
 from slidestat.synopses.waves.stored_wave import StoredWave
 

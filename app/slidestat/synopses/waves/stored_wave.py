@@ -7,12 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES
+from slidestat.synopses.core.batch import NO_QUERIES, Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import Stored, asking, moving
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.waves.wave_batch import KINDS, run_wave_batch
 from slidestat.synopses.waves.wave_codec import (
     HEAD_SIZE,

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch, BatchResult, integers, split
+from slidestat.synopses.core.batch import Batch, BatchResult, Integers, integers, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
-from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.waves.wave_codec import COUNT, POSITION, SUM
 from slidestat.synopses.waves.wave_kernel import run
 from slidestat.synopses.waves.wave_parameters import MAX_VALUE, WaveParameters
