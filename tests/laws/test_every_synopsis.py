@@ -18,6 +18,7 @@ from hypothesis import given, settings, strategies as st
 import slidestat.synopses
 from slidestat.synopses import SynopsisError
 from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.core.stored import Stored
 from tests.laws.entry import UNITS, Entry, Integers
 from tests.laws.every import EVERY
 from tests.laws.hostile import DAMAGES, damaged, sealed
@@ -256,8 +257,17 @@ def test_foreign_bytes_are_refused_by_name(name: str) -> None:
         read(data[:-1])
     for other in ONE_OF_A_KIND:
         if type(EVERY[other].create(SPAN)) is not type(synopsis):
-            with pytest.raises(SynopsisError, match=r"of kind|no synopsis"):
-                read(middle_aged(EVERY[other]).to_bytes())
+            foreign = middle_aged(EVERY[other]).to_bytes()
+            with pytest.raises(SynopsisError, match=_kinds(foreign, data)):
+                read(foreign)
+            if isinstance(synopsis, Stored):
+                in_a_batch = type(synopsis)(synopsis.parameters, foreign, synopsis.now)
+                with pytest.raises(SynopsisError, match=_kinds(foreign, data)):
+                    in_a_batch.advance(synopsis.now)
+
+
+def _kinds(found: bytes, wanted: bytes) -> str:
+    return rf"hold a synopsis of kind {found[3]}, not of kind (\d+ or )?{wanted[3]}( or \d+)?$"
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

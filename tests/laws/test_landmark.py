@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses import Batch, SynopsisError
-from slidestat.synopses.core.envelope import varint
+from slidestat.synopses.core.envelope import sealed, varint
 from slidestat.synopses.exponential_histogram.landmark import (
     LANDMARK,
     LandmarkBatch,
     LandmarkParameters,
     run_landmark_batch,
 )
-from slidestat.synopses.waves.nested import sealed
 from tests.laws.hostile import DAMAGES, damaged
 from tests.oracles import decimal
 

@@ -21,9 +21,9 @@ from slidestat.synopses import (
     read_summary,
     take_summary,
 )
+from slidestat.synopses.core.envelope import sealed
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.summaries.window_form import SUMMARY, large
-from slidestat.synopses.waves.nested import sealed
 from tests.laws.hostile import DAMAGES, damaged, sealed as resealed
 from tests.laws.summarised import FAMILIES, GROUPINGS, SPAN, cut
 

@@ -29,10 +29,10 @@ from slidestat.spark.errors import in_words
 from slidestat.spark.lake.lake import Lake
 from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.sql.column_functions import column_function
-from slidestat.spark.sql.foreign import Foreign, is_sealed
+from slidestat.spark.sql.foreign import Foreign
 from slidestat.spark.sql.functions import register_functions
 from slidestat.spark.sql.readers import FIGURE, figure_of
-from slidestat.synopses.core import wire
+from slidestat.synopses.core.envelope import START, is_sealed
 from slidestat.synopses.summaries.window_distinct import WindowDistinct
 from slidestat.synopses.summaries.window_extremes import WindowExtreme
 from slidestat.synopses.summaries.window_items import WindowItems
@@ -253,7 +253,7 @@ def _is_of_other_kind(synopsis: Column) -> Column:
     """Return whether a value begins as a synopsis does, of a kind that has no summary of a window;
     or is of parts (parted.py), of which one does, or has had no event.
     """
-    ours = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION)).hex().upper()
+    ours = START.hex().upper()
     kinds = [f"{kind:02X}" for kind in KINDS]
     other = (_hex(synopsis, 1, 3) == ours) & ~_hex(synopsis, _KIND + 1, 1).isin(kinds)
     parts = (_hex(synopsis, 1, 1) == "01") & f.hex(synopsis).contains(ours)

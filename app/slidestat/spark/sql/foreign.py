@@ -2,23 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from slidestat.errors import SlidestatError
 from slidestat.spark.connect import is_connect
-from slidestat.synopses.core import wire
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
-
-
-def is_sealed(data: bytes) -> bool:
-    """Return whether the bytes have a synopsis's envelope, whole and undamaged. Cost: O(bytes)."""
-    if len(data) < wire.BODY or data[:3] != bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION)):
-        return False
-    array = np.frombuffer(data, np.uint8)
-    return int(wire.get_fixed(array, 4, 4)) == int(wire.checksum(array, 0, len(array)))
 
 
 class Foreign:

@@ -22,7 +22,8 @@ import numpy as np
 import pandas as pd
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.sql.foreign import Foreign, is_sealed
+from slidestat.spark.sql.foreign import Foreign
+from slidestat.synopses.core.envelope import is_sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.rounding import with_rounded
 from slidestat.synopses.distinct.item_ids import item_ids

@@ -1,20 +1,66 @@
-"""Check the envelope of a synopsis' bytes, and write numbers as bytes."""
+"""The envelope of a synopsis' bytes, as Python reads and writes it (see wire.py).
+
+Kernels have a reader of their own, `open_body` of keyed.py.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.keyed import open_body
+from slidestat.synopses.core.keyed import ErrorOf
 from slidestat.synopses.core.wire import Bytes
+
+START = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION))
+"""The first bytes of each synopsis; its kind is the next one."""
+
+
+def kind_of(data: bytes) -> int:
+    """Return the kind of a synopsis by its first bytes; SynopsisError if they are those of none.
+
+    The rest is not looked at. Cost: O(1).
+    """
+    error_code, number = _read_start(data)
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, number, wire.VERSION, -1)
+    return number
 
 
 def opened(data: bytes, kind: int) -> Bytes:
-    """Return `data` as kernels take it; SynopsisError unless it is a sound envelope of `kind`."""
+    """Return `data` as kernels take it; SynopsisError unless it is a sound envelope of `kind`.
+
+    Cost: O(len(data)).
+    """
+    found = kind_of(data)
     array = np.frombuffer(bytearray(data), np.uint8)
-    error_code, number, _ = open_body(array, 0, len(array), kind, kind)
-    if error_code != error_codes.OK:
-        raise synopsis_error(error_code, int(number), kind)
+    if not _is_whole(array):
+        raise damaged()
+    if found != kind:
+        raise refused(data, error_codes.OTHER_KIND, found, kind)
     return array
+
+
+def body_of(data: bytes, kind: int) -> bytes:
+    """Return the body of a stored synopsis of `kind`; SynopsisError for anything else."""
+    return opened(data, kind)[wire.BODY :].tobytes()
+
+
+def is_sealed(data: bytes) -> bool:
+    """Return whether the bytes have a synopsis' envelope, whole and undamaged; of any kind.
+
+    Cost: O(len(data)).
+    """
+    if _read_start(data)[0] != error_codes.OK:
+        return False
+    return _is_whole(np.frombuffer(bytearray(data), np.uint8))
+
+
+def sealed(kind: int, body: bytes) -> bytes:
+    """Return `body` as a stored synopsis of `kind`. Cost: O(len(body))."""
+    data = START + bytes((kind,)) + bytes(4) + body
+    check = wire.checksum(np.frombuffer(bytearray(data), np.uint8), 0, len(data))
+    return data[:4] + int(check).to_bytes(4, "little") + body
 
 
 def numbers(array: Bytes, at: int, count: int) -> tuple[list[int], int]:
@@ -27,12 +73,53 @@ def numbers(array: Bytes, at: int, count: int) -> tuple[list[int], int]:
 
 
 def varint(number: int) -> bytes:
-    """Return the varint of 0 <= `number` < 2^63."""
+    """Return 0 <= `number` < 2^63 as wire.py stores it."""
     data = np.empty(wire.MAX_VARINT, np.uint8)
     return data[: wire.put_varint(data, 0, number)].tobytes()
 
 
-def synopsis_error(error_code: int, number: int, kind: int) -> SynopsisError:
-    """Return the error of bytes that a decoder for `kind` refused with an error and its number."""
-    known = kind if error_code == error_codes.OTHER_KIND else wire.VERSION
-    return error_codes.synopsis_error(error_code, number, known, -1)
+def damaged() -> SynopsisError:
+    """Return the error of bytes whose content does not agree."""
+    return error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
+
+
+def refused(
+    data: bytes, error_code: int, number: int, *kinds: int, group: int = -1
+) -> SynopsisError:
+    """Return the error of bytes that a decoder for `kinds` refused with an error and its number.
+
+    A synopsis of another kind is named as such, also where the decoder took it for none.
+    """
+    if error_code == error_codes.NOT_A_SYNOPSIS:
+        found, kind = _read_start(data)
+        if found == error_codes.OK:
+            error_code, number = error_codes.OTHER_KIND, kind
+    is_other = error_code == error_codes.OTHER_KIND
+    known = " or ".join(map(str, kinds)) if is_other else wire.VERSION
+    return error_codes.synopsis_error(error_code, number, known, group)
+
+
+def refusals(states: Sequence[bytes | None], *kinds: int) -> ErrorOf:
+    """Return the `error_of` of `drive` for states that should be of one of these kinds."""
+
+    def error_of(error_code: int, a: int, b: int, group: int) -> SynopsisError:
+        if error_code in (error_codes.NOT_A_SYNOPSIS, error_codes.OTHER_KIND):
+            return refused(states[max(group, 0)] or b"", error_code, a, *kinds, group=group)
+        return error_codes.synopsis_error(error_code, a, b, group)
+
+    return error_of
+
+
+def _read_start(data: bytes) -> tuple[int, int]:
+    """Return (OK, the kind), or an error and its number."""
+    if len(data) < wire.BODY or data[0] != wire.MAGIC_0 or data[1] != wire.MAGIC_1:
+        return error_codes.NOT_A_SYNOPSIS, 0
+    if data[2] > wire.VERSION:
+        return error_codes.NEWER_VERSION, data[2]
+    if data[2] != wire.VERSION:
+        return error_codes.NOT_A_SYNOPSIS, 0
+    return error_codes.OK, data[3]
+
+
+def _is_whole(array: Bytes) -> bool:
+    return bool(wire.get_fixed(array, 4, 4) == wire.checksum(array, 0, len(array)))

@@ -59,7 +59,7 @@ _KINDS = {
 
 
 def synopsis_error(
-    error_code: int, a: int, b: int, group: int, value: float = 0.0
+    error_code: int, a: int, b: int | str, group: int, value: float = 0.0
 ) -> SynopsisError:
     """Return the error for `error_code`; `group` is its place in the batch, or -1 for no batch."""
     sentence = _SENTENCES[error_code].format(a=a, b=b, value=value)

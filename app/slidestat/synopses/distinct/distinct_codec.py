@@ -28,6 +28,7 @@ import numpy.typing as npt
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MIN, Integers
 from slidestat.synopses.core.compile import borrowing_kernel
+from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, get_fixed, get_varint, put_fixed, put_varint
@@ -242,13 +243,11 @@ def read_state(data: bytes, kind: int, complete: Callable[[Integers], None]) -> 
     state = np.empty(STATE_SIZE, np.int64)
     error_code, number, at = read_head(array, 0, len(array), head, state)
     if error_code != error_codes.OK:
-        # of another kind, the number is that; the sentence names the wanted one besides
-        other = kind if error_code == error_codes.OTHER_KIND else wire.VERSION
-        raise error_codes.synopsis_error(error_code, int(number), other, -1)
+        raise refused(data, error_code, int(number), kind)
     try:
         complete(head)
     except SynopsisError:
-        raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1) from None
+        raise damaged() from None
     count = int(state[COUNT])
     kept = Kept(
         np.empty(count, np.int64),

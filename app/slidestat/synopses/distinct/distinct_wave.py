@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES, Integers, windows
+from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import Stored, moving
 from slidestat.synopses.distinct.distinct_batch import head_of, run_distinct_batch
@@ -91,7 +92,7 @@ class DistinctWave(Stored[DistinctParameters]):
         wave = cls(parameters, bytes(data), now)
         twice = len(np.unique(kept.items)) < len(kept.items)
         if twice or wave._moved(NO_QUERIES, NO_QUERIES, None) != wave._data:
-            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
+            raise damaged()
         return wave
 
     def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:

@@ -37,9 +37,9 @@ from math import log, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult, Floats, Integers
 from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_SPAN
@@ -267,5 +267,5 @@ def _read(data: bytes) -> tuple[BitmapsParameters, int, Kept]:
     bits = kept.items
     most = BITS * made[0].bitmaps
     if len(np.unique(bits)) < len(bits) or not ((bits >= 0) & (bits < most)).all():
-        raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
+        raise damaged()
     return made[0], now, kept

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.batch import Batch, BatchResult, Floats, Integers, split
+from slidestat.synopses.core.envelope import refusals
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import Parameters, SumParameters
-from slidestat.synopses.exponential_histogram.codec import COUNT, SUM
+from slidestat.synopses.exponential_histogram.codec import COUNT, KIND, SUM
 from slidestat.synopses.exponential_histogram.kernel import run
 
 
@@ -54,6 +55,8 @@ def run_batch(parameters: Parameters, states: Sequence[bytes | None], batch: Bat
     columns = batch.within(parameters.span)
     values = _values(parameters, batch.values, len(columns.times))
     answers = np.empty((3, *batch.shape), np.float64)
-    made_with = (head_of(parameters),)
-    out, ends = drive(run, made_with, states, columns, values, answers, values=values)
+    head = head_of(parameters)
+    error_of = refusals(states, int(head[KIND]))
+    own = values, answers
+    out, ends = drive(run, (head,), states, columns, *own, values=values, error_of=error_of)
     return BatchResult(split(out, ends), *answers)

@@ -17,14 +17,15 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import CountParameters, Parameters, SumParameters
 from slidestat.synopses.core.stored import Stored, asking, moving
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram.batch import run_batch
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.exponential_histogram.codec import (
+    COUNT,
     DECIMALS,
     FIRST_ROOM,
     HEAD_SIZE,
@@ -130,5 +131,5 @@ def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     if error_code == error_codes.OK:
         error_code, runs = decode(array, at, len(array), head, state, runs)
     if error_code != error_codes.OK:
-        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
+        raise refused(data, error_code, int(number), COUNT, SUM)
     return head, state, runs[:, : state[RUNS]]

@@ -22,15 +22,17 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Batch, BatchResult, Floats, Integers, split
+from slidestat.synopses.core.envelope import refusals, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.extremes.extreme_kernel import (
     ALL_BITS,
+    APPROXIMATE,
+    EXACT,
     FRACTION_BITS,
     HEAD_SIZE,
     KEPT,
@@ -100,7 +102,8 @@ def run_extreme_batch(
     head[SPAN] = parameters.span
     answers: Floats = np.empty((3, *batch.shape), np.float64)
     own = values.view(np.int64), answers.view(np.int64)
-    out, ends = drive(run, (head,), states, columns, *own, values=values)
+    error_of = refusals(states, EXACT, APPROXIMATE)
+    out, ends = drive(run, (head,), states, columns, *own, values=values, error_of=error_of)
     return BatchResult(split(out, ends), *answers)
 
 
@@ -165,5 +168,5 @@ def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     state = np.empty(STATE_SIZE, np.int64)
     error_code, number, queue = read(array, 0, len(array), head, state, np.empty((2, 0), np.int64))
     if error_code != error_codes.OK:
-        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
+        raise refused(data, error_code, int(number), EXACT, APPROXIMATE)
     return head, state, queue

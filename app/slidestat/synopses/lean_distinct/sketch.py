@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES, Integers, windows
+from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import Stored, asking, moving
@@ -105,7 +106,7 @@ class LeanDistinct(Stored[LeanDistinctParameters]):
     def check(self) -> None:
         """Raise SynopsisError unless the state is what its items and bits are written as."""
         if united(self._parameters, [self._data]) != self._data:
-            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
+            raise damaged()
 
     def _no_values(self) -> Integers:
         return NO_QUERIES
@@ -131,12 +132,10 @@ def _read(data: bytes) -> tuple[LeanDistinctParameters, int]:
     head, state = np.zeros(HEAD_SIZE, np.int64), np.zeros(STATE_SIZE, np.int64)
     error_code, number, _ = read_head(array, 0, len(array), head, state)
     if error_code != error_codes.OK:
-        # of another kind, the number is that; the sentence names the wanted one besides
-        other = LEAN_DISTINCT if error_code == error_codes.OTHER_KIND else 1
-        raise error_codes.synopsis_error(error_code, int(number), other, -1)
+        raise refused(data, error_code, int(number), LEAN_DISTINCT)
     try:
         epsilon, delta = int(head[EPSILON]) / EPSILONS, int(head[DELTA]) / DELTAS
         made = LeanDistinctParameters(epsilon, delta, int(head[SPAN]), int(head[SEED]))
     except SynopsisError:
-        raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1) from None
+        raise damaged() from None
     return made, int(state[NOW])

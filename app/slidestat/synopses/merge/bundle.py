@@ -31,11 +31,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import wire
+from slidestat.synopses.core.envelope import body_of, damaged, sealed, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.merge.families import DRAWS, SAMPLE, kind_of, read, shared
 from slidestat.synopses.sampling.sample import SlidingSample
-from slidestat.synopses.waves.nested import opened, sealed
 
 MERGED = 23
 BUNDLE, HISTOGRAM = 1, 2
@@ -201,7 +201,7 @@ def _name(party: str) -> bytes:
 
 def opened_form(form: int, data: bytes) -> bytes:
     """Return what follows the form in a stored merge; SynopsisError for anything else."""
-    body = opened(MERGED, data)
+    body = body_of(data, MERGED)
     found, at = wire.get_varint(np.frombuffer(bytearray(body), np.uint8), 0, len(body))
     if found not in (BUNDLE, HISTOGRAM):
         raise damaged()
@@ -209,17 +209,6 @@ def opened_form(form: int, data: bytes) -> bytes:
         names = {BUNDLE: "a bundle", HISTOGRAM: "a merged histogram"}
         raise SynopsisError(f"these bytes hold {names[found]}, not {names[form]}")
     return body[at:]
-
-
-def varint(number: int) -> bytes:
-    """Return a number as wire.py stores it."""
-    room = np.empty(wire.MAX_VARINT, np.uint8)
-    return room[: wire.put_varint(room, 0, number)].tobytes()
-
-
-def damaged() -> SynopsisError:
-    """Return the error for bytes whose content does not agree."""
-    return error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
 
 
 def _must_agree(one: tuple[int, object], other: tuple[int, object]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import envelope
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.distinct.distinct_wave import DistinctWave
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
@@ -73,9 +73,7 @@ READERS: dict[int, Callable[[bytes], Mergeable]] = {
 
 def kind_of(data: bytes) -> int:
     """Return the kind of a stored synopsis that can be merged; SynopsisError for anything else."""
-    if len(data) < wire.BODY or data[0] != wire.MAGIC_0 or data[1] != wire.MAGIC_1:
-        raise error_codes.synopsis_error(error_codes.NOT_A_SYNOPSIS, 0, 0, -1)
-    kind = data[3]
+    kind = envelope.kind_of(data)
     if kind not in READERS:
         raise SynopsisError(f"a synopsis of kind {kind} cannot be merged")
     return kind

@@ -46,6 +46,7 @@ from math import ceil, floor
 import numpy as np
 
 from slidestat.synopses.core import wire
+from slidestat.synopses.core.envelope import damaged, sealed, varint
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
@@ -66,10 +67,9 @@ from slidestat.synopses.exponential_histogram.codec import (
 )
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
-from slidestat.synopses.merge.bundle import HISTOGRAM, MERGED, damaged, opened_form, varint
+from slidestat.synopses.merge.bundle import HISTOGRAM, MERGED, opened_form
 from slidestat.synopses.merge.families import COUNT_HISTOGRAM, COUNT_WAVE, SUM_HISTOGRAM, SUM_WAVE
 from slidestat.synopses.waves.count_wave import CountWave
-from slidestat.synopses.waves.nested import sealed
 from slidestat.synopses.waves.sum_wave import SumWave
 
 MAX_DEPTH = 16

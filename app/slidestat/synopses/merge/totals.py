@@ -23,6 +23,7 @@ import numpy.typing as npt
 from slidestat.synopses.core import wire
 from slidestat.synopses.core.batch import BatchResult, Floats, Integers
 from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.envelope import body_of
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
 from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram.batch import run_batch
@@ -35,7 +36,6 @@ from slidestat.synopses.merge.families import (
     SUM_HISTOGRAM,
     SUM_WAVE,
 )
-from slidestat.synopses.waves.nested import opened
 from slidestat.synopses.waves.wave_batch import run_wave_batch
 from slidestat.synopses.waves.wave_parameters import AverageParameters, WaveParameters
 
@@ -128,7 +128,7 @@ def union_averages(
 
 def _halves(data: bytes) -> tuple[bytes, bytes]:
     """Return the count wave and the sum wave of a stored average, which has been read before."""
-    body = opened(AVERAGE_WAVE, data)
+    body = body_of(data, AVERAGE_WAVE)
     length, at = wire.get_varint(np.frombuffer(bytearray(body), np.uint8), 0, len(body))
     return body[at : at + length], body[at + length :]
 

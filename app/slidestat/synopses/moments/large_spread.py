@@ -13,7 +13,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Floats, Integers
-from slidestat.synopses.core.wire import VERSION
+from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, HIGH, LOW
 from slidestat.synopses.moments.spread_codec import (
     BUCKET_ROWS,
@@ -23,6 +23,7 @@ from slidestat.synopses.moments.spread_codec import (
     INEXACT,
     KEPT,
     NEWEST,
+    SPREAD,
     STATE_SIZE,
     read,
 )
@@ -78,7 +79,7 @@ def large_spread(states: Sequence[bytes], starts: Sequence[int]) -> Floats:
         empty = np.empty((BUCKET_ROWS, 0), np.int64)
         error_code, number, buckets = read(array, 0, len(array), head, state, empty)
         if error_code != error_codes.OK:
-            raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
+            raise refused(data, error_code, int(number), SPREAD)
         for i in range(int(state[KEPT]) - 1, -1, -1):
             if buckets[NEWEST, i] < start:
                 break

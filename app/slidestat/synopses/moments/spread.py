@@ -62,13 +62,13 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Batch, BatchResult, Floats, Integers, split
+from slidestat.synopses.core.envelope import refusals, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSILON
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.moments.moments import COUNT, ROWS, add, squared_deviations
 from slidestat.synopses.moments.spread_codec import (
     BUCKET_ROWS,
@@ -82,6 +82,7 @@ from slidestat.synopses.moments.spread_codec import (
     NOW,
     PARTS,
     SPAN,
+    SPREAD,
     STATE_SIZE,
     read,
 )
@@ -190,7 +191,8 @@ def run_spread_batch(
     head[SPAN] = parameters.span
     head[DECIMALS] = parameters.decimals
     answers: Floats = np.empty((STATISTICS, 3, *batch.shape), np.float64)
-    out, ends = drive(run, (head,), states, columns, values, answers, values=values)
+    own, error_of = (values, answers), refusals(states, SPREAD)
+    out, ends = drive(run, (head,), states, columns, *own, values=values, error_of=error_of)
     new = split(out, ends)
     of = [BatchResult(new, *answers[i]) for i in range(STATISTICS)]
     return SpreadResult(new, of[MEAN], of[VARIANCE], of[DEVIATION])
@@ -282,5 +284,5 @@ def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     empty = np.empty((BUCKET_ROWS, 0), np.int64)
     error_code, number, buckets = read(array, 0, len(array), head, state, empty)
     if error_code != error_codes.OK:
-        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
+        raise refused(data, error_code, int(number), SPREAD)
     return head, state, buckets

@@ -18,7 +18,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MIN, Integers
 from slidestat.synopses.core.compile import kernel
-from slidestat.synopses.core.envelope import synopsis_error
+from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
 from slidestat.synopses.norm.composition import MAX_PER_WEIGHT, MAX_WEIGHT, Buckets
@@ -144,7 +144,7 @@ def read(data: bytes, kind: int, settings: bytes, span: int, width: int) -> Buck
     own = np.frombuffer(bytearray(settings), np.uint8)
     error_code, number, left, merged, columns, rows = _read(array, kind, own, span, width)
     if error_code != error_codes.OK:
-        raise synopsis_error(error_code, int(number), kind)
+        raise refused(data, error_code, int(number), kind)
     buckets = Buckets(width)
     buckets.newest, buckets.first, buckets.items, buckets.weights = columns[:_SINGLE, ::-1]
     buckets.single = columns[_SINGLE, ::-1] != 0

@@ -52,7 +52,7 @@ from slidestat.synopses.core.batch import (
     integers,
     require_states,
 )
-from slidestat.synopses.core.envelope import numbers, opened, varint
+from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_SPAN
@@ -357,7 +357,7 @@ class LpNorm(Stored[LpNormParameters]):
                 (p + _PARTS) / _PARTS, epsilon / _PARTS, delta / _PARTS, span, seed
             )
         except SynopsisError:
-            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1) from None
+            raise damaged() from None
         return cls(parameters, data, _read(parameters, data).now)
 
     def insert(

@@ -36,13 +36,13 @@ from slidestat.synopses.core.batch import (
     require_windows,
     split,
 )
+from slidestat.synopses.core.envelope import refusals, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.stored import moving
 from slidestat.synopses.core.stored_values import StoredSynopsis
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.sampling.sample_kernel import (
     BITS,
     EVENTS,
@@ -136,7 +136,9 @@ def run_sample_batch(
     Cost: O(bytes in + bytes out), and a priority for each event (k with replacement).
     """
     bits = batch.doubles().view(np.int64)
-    out, ends = drive(run, (_head(parameters),), states, batch.columns, bits)
+    error_of = refusals(states, WITH_REPLACEMENT, WITHOUT_REPLACEMENT)
+    head = _head(parameters)
+    out, ends = drive(run, (head,), states, batch.columns, bits, error_of=error_of)
     return split(out, ends)
 
 
@@ -210,5 +212,5 @@ def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     state = np.empty(STATE_SIZE, np.int64)
     error_code, number, kept = read(array, 0, len(array), head, state)
     if error_code != error_codes.OK:
-        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
+        raise refused(data, error_code, int(number), WITH_REPLACEMENT, WITHOUT_REPLACEMENT)
     return head, state, kept

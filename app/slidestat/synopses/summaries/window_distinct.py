@@ -24,6 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.distinct.distinct_codec import RANDOMISED_WAVE
 from slidestat.synopses.distinct.distinct_wave import (
     DistinctEstimate,
@@ -31,7 +32,6 @@ from slidestat.synopses.distinct.distinct_wave import (
     Predicate,
     wave_of_items,
 )
-from slidestat.synopses.merge.bundle import damaged
 from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree
 
 

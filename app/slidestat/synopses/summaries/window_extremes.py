@@ -16,9 +16,9 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar
 
+from slidestat.synopses.core.envelope import damaged, varint
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.extremes.extreme import Extreme
-from slidestat.synopses.merge.bundle import damaged, varint
 from slidestat.synopses.merge.families import APPROXIMATE_EXTREME, EXACT_EXTREME
 from slidestat.synopses.summaries.window_form import Body, SummaryAnswer, WindowSummary, must_agree
 

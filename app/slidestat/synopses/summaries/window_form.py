@@ -10,9 +10,8 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from slidestat.synopses.core import wire
+from slidestat.synopses.core.envelope import body_of, damaged, sealed, varint
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.merge.bundle import damaged, varint
-from slidestat.synopses.waves.nested import opened, sealed
 
 SUMMARY = 26
 
@@ -98,7 +97,7 @@ def large(number: int) -> bytes:
 
 def opened_summary(data: bytes) -> tuple[int, Body]:
     """Return the form of a stored summary and what follows it; SynopsisError for anything else."""
-    body = Body(opened(SUMMARY, data))
+    body = Body(body_of(data, SUMMARY))
     return body.number(), body
 
 

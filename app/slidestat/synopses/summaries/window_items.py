@@ -31,6 +31,7 @@ import numpy as np
 from slidestat.synopses.blocks.columns import column_limit, get_column, put_column
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.envelope import damaged, varint
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.stored import asking
 from slidestat.synopses.frequent.frequent_answer import PARTS
@@ -42,7 +43,6 @@ from slidestat.synopses.frequent.named_items import NamedItems
 from slidestat.synopses.frequent_pairs.memory import PAIRED
 from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
 from slidestat.synopses.frequent_pairs.paired_items import PairedItems
-from slidestat.synopses.merge.bundle import damaged, varint
 from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree
 
 MOST_ITEMS = 2_048

@@ -20,10 +20,10 @@ The body (see window_form.py) is a stored state of lean distinct items with a sp
 from dataclasses import dataclass
 from typing import ClassVar
 
+from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.lean_distinct.codec import LEAN_DISTINCT
 from slidestat.synopses.lean_distinct.sketch import LeanDistinct, merge_lean_distinct
-from slidestat.synopses.merge.bundle import damaged
 from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree
 
 

@@ -14,8 +14,8 @@ The body (see window_form.py) is the pooled window of spreads.py: a stored sprea
 from dataclasses import dataclass
 from typing import ClassVar
 
+from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.merge.bundle import damaged
 from slidestat.synopses.merge.families import SPREAD
 from slidestat.synopses.merge.spreads import POOLED_NOW, POOLED_SPAN, pooled
 from slidestat.synopses.moments.spread import Spread

@@ -18,9 +18,8 @@ SummaryAnswer(estimate=5.0, lower=5.0, upper=5.0, error=0.0)
 from collections.abc import Sequence
 from typing import Any
 
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.envelope import damaged, kind_of
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.merge.bundle import damaged
 from slidestat.synopses.summaries.window_distinct import WindowDistinct
 from slidestat.synopses.summaries.window_extremes import WindowExtreme
 from slidestat.synopses.summaries.window_form import WindowSummary, opened_summary
@@ -67,11 +66,10 @@ def take_summary(state: bytes, n: int, now: int | None = None) -> bytes:
     `now` is the synopsis's own if None, and never before it. Raises SynopsisError for anything
     else. Cost: O(bytes).
     """
-    if len(state) < wire.BODY or state[0] != wire.MAGIC_0 or state[1] != wire.MAGIC_1:
-        raise error_codes.synopsis_error(error_codes.NOT_A_SYNOPSIS, 0, 0, -1)
-    if state[3] not in _OF_KIND:
-        raise SynopsisError(f"a synopsis of kind {state[3]} has no summary of a window")
-    return _OF_KIND[state[3]].take(bytes(state), n, now).to_bytes()
+    kind = kind_of(state)
+    if kind not in _OF_KIND:
+        raise SynopsisError(f"a synopsis of kind {kind} has no summary of a window")
+    return _OF_KIND[kind].take(bytes(state), n, now).to_bytes()
 
 
 def merge_summaries(summaries: Sequence[bytes]) -> bytes:

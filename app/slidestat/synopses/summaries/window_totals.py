@@ -19,11 +19,11 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import ClassVar
 
+from slidestat.synopses.core.envelope import damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.parameters import MAX_DECIMALS, SumParameters
 from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
-from slidestat.synopses.merge.bundle import damaged, varint
 from slidestat.synopses.merge.families import (
     COUNT_HISTOGRAM,
     COUNT_WAVE,

@@ -18,10 +18,10 @@ import numpy as np
 
 from slidestat.synopses.core import wire
 from slidestat.synopses.core.batch import windows
+from slidestat.synopses.core.envelope import damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.quantile_parts import parts_of
-from slidestat.synopses.merge.bundle import damaged, varint
 from slidestat.synopses.merge.families import BY_VALUE
 from slidestat.synopses.merge.value_quantile_union import bins_of, ranks_of, united
 from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree

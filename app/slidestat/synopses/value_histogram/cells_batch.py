@@ -8,7 +8,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Floats, Integers, follows, split
 from slidestat.synopses.core.compile import kernel
-from slidestat.synopses.core.envelope import synopsis_error
+from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.core.wire import Bytes
@@ -169,5 +169,5 @@ def inspect(settings: Settings, data: bytes) -> tuple[int, Integers, Integers]:
         array, 0, len(array), settings.stored, settings.head, state, table, runs
     )
     if error_code != error_codes.OK:
-        raise synopsis_error(error_code, int(number), int(settings.head[KIND]))
+        raise refused(data, error_code, int(number), int(settings.head[KIND]))
     return int(state[NOW]), table[:, : state[CELLS]], runs

@@ -26,14 +26,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import wire
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, Integers, integers
-from slidestat.synopses.core.envelope import numbers, opened, varint
+from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, CountParameters
 from slidestat.synopses.core.stored import Stored, asking, moving
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.value_histogram.cells import check_cells
 from slidestat.synopses.value_histogram.cells_batch import CellsBatch, Settings, inspect, run_cells
 
@@ -112,7 +111,7 @@ upper=1.0)}
         (span, per_level, capacity), _ = numbers(opened(data, COUNTER_TABLE), wire.BODY, 3)
         sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
         if not sound or not (1 <= capacity <= MAX_CAPACITY):
-            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, VERSION, -1)
+            raise damaged()
         parameters = CounterTableParameters(0.5 / per_level, span, capacity)
         now, _, _ = inspect(parameters.settings, data)
         return cls(parameters, data, now)

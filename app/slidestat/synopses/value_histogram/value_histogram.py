@@ -26,13 +26,12 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import Batch, BatchResult, Floats, Integers
-from slidestat.synopses.core.envelope import numbers, opened, varint
+from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, CountParameters
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.value_histogram import edges as bin_edges
 from slidestat.synopses.value_histogram.cells import check_cells
 from slidestat.synopses.value_histogram.cells_batch import Settings, inspect, run_cells
@@ -152,7 +151,7 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
         edges = bin_edges.from_bytes(array, at)
         sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
         if not sound or edges is None:
-            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, VERSION, -1)
+            raise damaged()
         parameters = ValueHistogramParameters(0.5 / per_level, span, edges)
         now, _, _ = inspect(parameters.settings, data)
         return cls(parameters, data, now)

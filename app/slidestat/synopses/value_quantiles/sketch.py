@@ -31,12 +31,11 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import Integers
-from slidestat.synopses.core.envelope import numbers, opened, synopsis_error
+from slidestat.synopses.core.envelope import damaged, numbers, opened, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.value_quantiles.bands import (
     COLUMNS,
@@ -83,7 +82,7 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         (span, per_octave, epsilon), _ = numbers(array, wire.BODY, 3)
         parameters = ValueQuantileParameters.of_bytes(per_octave, epsilon, span)
         if parameters is None:
-            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, VERSION, -1)
+            raise damaged()
         state, *_ = decoded(parameters, data)
         return cls(parameters, data, int(state[NOW]))
 
@@ -157,5 +156,5 @@ def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
         np.empty((64, COLUMNS), np.int64),
     )
     if error_code != error_codes.OK:
-        raise synopsis_error(error_code, int(number), VALUE_QUANTILES)
+        raise refused(data, error_code, int(number), VALUE_QUANTILES)
     return state, runs, table, cells

@@ -32,13 +32,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.envelope import body_of, damaged, sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters
 from slidestat.synopses.core.stored import time_in_range
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
-from slidestat.synopses.waves.nested import opened, sealed
 
 APPROXIMATE_COUNT = 7
 _MIN_EPSILON = 1e-5
@@ -104,14 +103,14 @@ class ApproximateCount:
         The parameters' epsilon is then the promised error, which may be below the one once asked
         for. Cost: O(len(data)).
         """
-        histogram = ExponentialHistogram.from_bytes(opened(APPROXIMATE_COUNT, data))
+        histogram = ExponentialHistogram.from_bytes(body_of(data, APPROXIMATE_COUNT))
         inner = histogram.parameters
         if not isinstance(inner, CountParameters) or _error(inner.buckets_per_level) < _MIN_EPSILON:
-            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
+            raise damaged()
         epsilon = _error(inner.buckets_per_level)
         made = cls(ApproximateCountParameters(inner.span, epsilon), histogram)
         if not made._fits():
-            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
+            raise damaged()
         return made
 
     @property

@@ -26,10 +26,10 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import wire
+from slidestat.synopses.core.envelope import body_of, damaged, sealed
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.waves.count_wave import CountWave
-from slidestat.synopses.waves.nested import opened, sealed
 from slidestat.synopses.waves.sum_wave import SumWave
 from slidestat.synopses.waves.wave_parameters import AverageParameters
 
@@ -57,17 +57,17 @@ class AverageWave:
         The parameters' epsilon is then the promised error, which may be below the one once asked
         for. Cost: O(len(data)).
         """
-        body = opened(AVERAGE, data)
+        body = body_of(data, AVERAGE)
         length, at = wire.get_varint(np.frombuffer(bytearray(body), np.uint8), 0, len(body))
         if not (0 <= length <= len(body) - at):
-            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
+            raise damaged()
         count = CountWave.from_bytes(body[at : at + length])
         total = SumWave.from_bytes(body[at + length :])
         least = count.parameters.per_level - 1
         if not (1 <= least <= 100_000) or count.parameters != total.parameters:
-            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
+            raise damaged()
         if count.now != total.now:
-            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
+            raise damaged()
         return cls(AverageParameters(1 / least, count.parameters.span), count, total)
 
     @property

@@ -8,10 +8,10 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES, Integers
+from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import Stored, asking, moving
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.waves.wave_batch import KINDS, run_wave_batch
 from slidestat.synopses.waves.wave_codec import (
     HEAD_SIZE,
@@ -136,9 +136,9 @@ def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:
     items = np.empty((ITEM_ROWS, len(array)), np.int64)
     error_code, number, at = read_head(array, 0, len(array), head)
     if error_code == error_codes.OK and head[KIND] != KINDS[kind]:
-        raise error_codes.synopsis_error(error_codes.OTHER_KIND, int(head[KIND]), KINDS[kind], -1)
+        raise refused(data, error_codes.OTHER_KIND, int(head[KIND]), KINDS[kind])
     if error_code == error_codes.OK:
         error_code = decode(array, at, len(array), head, state, items, levels)
     if error_code != error_codes.OK:
-        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
+        raise refused(data, error_code, int(number), KINDS[kind])
     return head, state, items

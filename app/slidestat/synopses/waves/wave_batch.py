@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.batch import Batch, BatchResult, Integers, integers, split
+from slidestat.synopses.core.envelope import refusals
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.waves.wave_codec import COUNT, POSITION, SUM
@@ -69,5 +70,6 @@ def run_wave_batch(
     values = _values(KINDS[kind], batch.values, len(columns.times))
     answers = np.empty((3, *batch.shape), np.float64)
     head = np.array([KINDS[kind], parameters.span, parameters.per_level], np.int64)
-    out, ends = drive(run, (head,), states, columns, values, answers)
+    error_of = refusals(states, KINDS[kind])
+    out, ends = drive(run, (head,), states, columns, values, answers, error_of=error_of)
     return BatchResult(split(out, ends), *answers)
