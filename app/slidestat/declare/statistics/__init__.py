@@ -1,17 +1,33 @@
 """The statistics a topology may ask for, each with the error it promises."""
 
-from slidestat.declare.statistics.ages import AgeOfLast
-from slidestat.declare.statistics.base import Statistic
-from slidestat.declare.statistics.counts import Count, Rate
-from slidestat.declare.statistics.histograms import Above, Histogram
-from slidestat.declare.statistics.items import Distinct, LeanDistinct, Norm, TopItems
-from slidestat.declare.statistics.items_named import Items
-from slidestat.declare.statistics.landmarks import LandmarkCount, LandmarkSum
-from slidestat.declare.statistics.quantiles import Quantiles, RankQuantiles
-from slidestat.declare.statistics.samples import Sample
-from slidestat.declare.statistics.signed_sums import NetSum, SumHistogram
-from slidestat.declare.statistics.spreads import Deviation, Mean, MeanHistogram, Variance
-from slidestat.declare.statistics.values import Maximum, Minimum, Sum
+from slidestat.declare.statistics.ages import AgeOfLast as AgeOfLast
+from slidestat.declare.statistics.base import Statistic as Statistic
+from slidestat.declare.statistics.counts import Count as Count, Rate as Rate
+from slidestat.declare.statistics.histograms import Above as Above, Histogram as Histogram
+from slidestat.declare.statistics.items import (
+    Distinct as Distinct,
+    LeanDistinct as LeanDistinct,
+    Norm as Norm,
+    TopItems as TopItems,
+)
+from slidestat.declare.statistics.items_named import Items as Items
+from slidestat.declare.statistics.landmarks import (
+    LandmarkCount as LandmarkCount,
+    LandmarkSum as LandmarkSum,
+)
+from slidestat.declare.statistics.quantiles import (
+    Quantiles as Quantiles,
+    RankQuantiles as RankQuantiles,
+)
+from slidestat.declare.statistics.samples import Sample as Sample
+from slidestat.declare.statistics.signed_sums import NetSum as NetSum, SumHistogram as SumHistogram
+from slidestat.declare.statistics.spreads import (
+    Deviation as Deviation,
+    Mean as Mean,
+    MeanHistogram as MeanHistogram,
+    Variance as Variance,
+)
+from slidestat.declare.statistics.values import Maximum as Maximum, Minimum as Minimum, Sum as Sum
 
 # What most people want of a number: how many, how it lies, how it spreads, how its tail looks.
 DEFAULT = (Count(), Mean(), Deviation(), Minimum(), Maximum(), Quantiles())
@@ -45,33 +61,3 @@ KINDS: dict[str, type[Statistic]] = {
         LandmarkSum,
     )
 }
-
-__all__ = [
-    "DEFAULT",
-    "KINDS",
-    "Above",
-    "AgeOfLast",
-    "Count",
-    "Deviation",
-    "Distinct",
-    "Histogram",
-    "Items",
-    "LandmarkCount",
-    "LandmarkSum",
-    "LeanDistinct",
-    "Maximum",
-    "Mean",
-    "MeanHistogram",
-    "Minimum",
-    "NetSum",
-    "Norm",
-    "Quantiles",
-    "RankQuantiles",
-    "Rate",
-    "Sample",
-    "Statistic",
-    "Sum",
-    "SumHistogram",
-    "TopItems",
-    "Variance",
-]

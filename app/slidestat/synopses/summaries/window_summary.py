@@ -16,7 +16,7 @@ SummaryAnswer(estimate=5.0, lower=5.0, upper=5.0, error=0.0)
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from slidestat.synopses.core.envelope import damaged, kind_of
 from slidestat.synopses.core.errors import SynopsisError
@@ -41,16 +41,7 @@ AnySummary = (
     | WindowLeanDistinct
 )
 
-_FORMS: tuple[type[WindowSummary], ...] = (
-    WindowTotals,
-    WindowExtreme,
-    WindowSpread,
-    WindowQuantiles,
-    WindowItems,
-    WindowDistinct,
-    WindowValueQuantiles,
-    WindowLeanDistinct,
-)
+_FORMS: tuple[type[WindowSummary], ...] = get_args(AnySummary)
 _OF_FORM = {form.form: form for form in _FORMS}
 _OF_KIND = {kind: form for form in _FORMS for kind in form.kinds}
 
