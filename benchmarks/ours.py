@@ -22,12 +22,11 @@ from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
-from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.pipeline import Pipeline
 from slidestat.faust.worker.memory import limit_arenas
 from slidestat.faust.worker.run import run_worker
 from slidestat.faust.worker.settings import WorkerSettings
-from slidestat.options import LOOPBACK
+from slidestat.options import CHECKPOINT_INTERVAL_S, LOOPBACK
 from slidestat.web.address import listen
 from slidestat.web.answers.history import OutputHistory
 from slidestat.web.server import QueryServer

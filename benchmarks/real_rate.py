@@ -25,7 +25,8 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
-from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S, CheckpointTurns
+from slidestat.faust.checkpoint_turns import CheckpointTurns
+from slidestat.options import CHECKPOINT_INTERVAL_S
 from slidestat.testing.memory_store import MemoryStore
 
 _START_MS = 1_700_000_000_000

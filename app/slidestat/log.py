@@ -28,6 +28,9 @@ class LogForm(StrEnum):
     JSON = "json"
 
 
+LOG_FORM = LogForm.TEXT
+
+
 def log_event(event: str, text: str | None = None, **fields: object) -> None:
     """Log an event; a terminal shows its text, and nothing of one that has none."""
     _log.info(event, extra={**fields, **({} if text is None else {"text": text})})
@@ -39,7 +42,7 @@ def log_exception(event: str, **fields: object) -> None:
 
 
 @contextmanager
-def logging_to_stderr(form: LogForm = LogForm.TEXT) -> Iterator[None]:
+def logging_to_stderr(form: LogForm = LOG_FORM) -> Iterator[None]:
     """Log to standard error in this form. In JSON, so is the error that ends the worker: SystemExit
     takes the place of the exception.
     """

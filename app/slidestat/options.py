@@ -1,12 +1,16 @@
-"""Choices that the command line offers and the code behind it takes; quick to import."""
+"""Choices that the command line offers and the code behind it takes, and each default that more
+than one of them has; quick to import.
+"""
 
 from enum import StrEnum
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+LOOPBACK = "127.0.0.1"
+BROKER_PORT = 9092
+DEFAULT_BOOTSTRAP = f"{LOOPBACK}:{BROKER_PORT}"
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 REGISTRY_VARIABLE = "SCHEMA_REGISTRY_URL"
 
-LOOPBACK = "127.0.0.1"
+FIRST_PORT = 6066
 TOKEN_VARIABLE = "SLIDESTAT_WEB_TOKEN"  # noqa: S105  a variable's name
 TOKEN_FILE_VARIABLE = "SLIDESTAT_WEB_TOKEN_FILE"  # noqa: S105  a variable's name
 
@@ -35,3 +39,41 @@ class SchemaForm(StrEnum):
 
     JSON = "json"
     AVRO = "avro"
+
+
+# Defaults.
+
+KEY_FIELD = "key"
+TIME_FIELD = "time"
+VALUE_FIELD = "value"
+TIME_UNIT = TimeUnit.MILLISECONDS
+JSON = "json"
+"""The format of a source, and of the output."""
+
+COMPRESSION = Compression.LZ4
+"""The codec of what is produced."""
+
+CHECKPOINT_INTERVAL_S = 30.0
+"""Kafka Streams' default for commits."""
+
+PARTITIONS = 4
+"""The number of partitions of a topic that is created, or would have been."""
+
+# A broker deletes by the records' timestamps. Events carry their event time there, so under the
+# usual seven days historical events would vanish before anything has read them.
+FOREVER = "forever"
+EARLIEST = "earliest"
+LATEST = "latest"
+
+RECORDS_PER_BATCH = 1_000_000
+"""The number of records that an ingest takes from a topic at once."""
+
+HISTORY_FORMAT = "parquet"
+"""The format of files of history."""
+
+AUDITED_SHARE = 1.0
+"""The share of the keys that an audit recomputes."""
+
+QUANTILES = (0.5, 0.9, 0.99)
+KEYS_GROUPED_BY = "key"
+"""The SQL of a rollup's groups: each key is one."""

@@ -91,7 +91,9 @@ def pipeline(
     """One whose state has read up to `next_offset`."""
     table, outputs = cast(StateTable, Table(next_offset)), cast(BulkProducer, Outputs())
     offsets, told = offsets or Offsets(), Progress("order")
-    return Pipeline(TOPOLOGY, table, outputs, offsets, told, allow_loss=allow_loss)
+    return Pipeline(
+        TOPOLOGY, table, outputs, offsets, told, checkpoint_interval_s=0.0, allow_loss=allow_loss
+    )
 
 
 def batch(start: int, first: int, last: int) -> RecordBatch:

@@ -86,7 +86,15 @@ class Behind(Offsets):
 
 def pipeline(outputs: Outputs, offsets: Offsets) -> Pipeline:
     table, producer = cast(StateTable, Table()), cast(BulkProducer, outputs)
-    return Pipeline(TOPOLOGY, table, producer, offsets, Progress("kept"), allow_loss=True)
+    return Pipeline(
+        TOPOLOGY,
+        table,
+        producer,
+        offsets,
+        Progress("kept"),
+        checkpoint_interval_s=0.0,
+        allow_loss=True,
+    )
 
 
 FIRST = batch(0, ("a", 0), ("b", 0), ("a", 1))

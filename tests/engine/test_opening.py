@@ -56,7 +56,9 @@ class Table:
 
 def pipeline(table: Table) -> Pipeline:
     stored, outputs = cast(StateTable, table), cast(BulkProducer, Outputs(nothing))
-    return Pipeline(TOPOLOGY, stored, outputs, Offsets(), Progress("opening"))
+    return Pipeline(
+        TOPOLOGY, stored, outputs, Offsets(), Progress("opening"), checkpoint_interval_s=0.0
+    )
 
 
 async def being_scanned(table: Table) -> None:

@@ -95,7 +95,15 @@ def pipeline(outputs: Outputs, table: Table | None = None) -> Pipeline:
     stored, producer = cast(StateTable, table or Table()), cast(BulkProducer, outputs)
     expiring = cast(ExpiringProducer, outputs)
     progress = Progress("slices")
-    return Pipeline(TOPOLOGY, stored, producer, Offsets(), progress, provisional=expiring)
+    return Pipeline(
+        TOPOLOGY,
+        stored,
+        producer,
+        Offsets(),
+        progress,
+        checkpoint_interval_s=0.0,
+        provisional=expiring,
+    )
 
 
 def batch(start: int, *events: tuple[str, int]) -> RecordBatch:

@@ -12,8 +12,8 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from slidestat.local.foreground import DEFAULT_PORT
 from slidestat.local.ports import HOST
+from slidestat.options import BROKER_PORT
 
 AwaitGone = Callable[[int | None], None]
 
@@ -30,7 +30,7 @@ def test_it_tells_where_it_is_and_stops_when_asked(tmp_path: Path, await_gone: A
     """It says that 9092 is in use, prints a line to paste, and Ctrl-C ends it with status 0."""
     with socket.socket() as taken, suppress(OSError):
         with suppress(OSError):  # then somebody else has it, which will do
-            taken.bind((HOST, DEFAULT_PORT))
+            taken.bind((HOST, BROKER_PORT))
             taken.listen()
         with subprocess.Popen(
             [sys.executable, "-c", _RUN, str(tmp_path / "data")], stdout=subprocess.PIPE, text=True
@@ -51,8 +51,8 @@ def test_it_tells_where_it_is_and_stops_when_asked(tmp_path: Path, await_gone: A
             process.send_signal(signal.SIGINT)
             rest = process.communicate(timeout=60)[0]
             assert process.returncode == 0
-    assert f"Port {DEFAULT_PORT} of {HOST} is in use" in said
-    assert not address.endswith(str(DEFAULT_PORT))
+    assert f"Port {BROKER_PORT} of {HOST} is in use" in said
+    assert not address.endswith(str(BROKER_PORT))
     assert str(tmp_path / "data" / "broker.log") in said
     assert "Stopping" in rest
     assert len(below) == 2

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from slidestat.errors import SlidestatError
-from slidestat.options import LOOPBACK
-from slidestat.web.address import FIRST_PORT, listen
+from slidestat.options import FIRST_PORT, LOOPBACK
+from slidestat.web.address import listen
 from slidestat.web.announcement import announced, announcements
 
 TOKEN, FILE = "SLIDESTAT_WEB_TOKEN", "SLIDESTAT_WEB_TOKEN_FILE"

@@ -20,6 +20,7 @@ from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import require_topic
 from slidestat.kafka.read.reading import reading
 from slidestat.kafka.read.scan import scan
+from slidestat.options import COMPRESSION
 from slidestat.schemas.dead_letter import (
     HEADER_COUNT,
     KEY_BYTES,
@@ -156,7 +157,7 @@ def send_again(
             **client_config(bootstrap),
             "transactional.id": f"slidestat-dlq-{letter_topic}",
             "partitioner": "murmur2_random",
-            "compression.type": "lz4",
+            "compression.type": COMPRESSION.value,
             "message.max.bytes": 64 << 20,
         }
     )

@@ -23,9 +23,7 @@ from slidestat.errors import SlidestatError
 from slidestat.kafka.read.offset_bounds import offset_bounds
 from slidestat.kafka.read.reading import reading
 from slidestat.kafka.read.scan import scan
-
-EARLIEST = "earliest"
-LATEST = "latest"
+from slidestat.options import EARLIEST, LATEST
 
 _TIMEOUT_S = 30.0
 _OFFSET = re.compile(r"[0-9]{1,18}")

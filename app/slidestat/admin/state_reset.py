@@ -30,6 +30,7 @@ from slidestat.kafka.groups import count_workers
 from slidestat.kafka.read.reading import reading
 from slidestat.kafka.read.scan import scan
 from slidestat.kafka.topic_identity import topic_id
+from slidestat.options import COMPRESSION
 
 _TIMEOUT_S = 30.0
 # What a worker writes that sleeps through a reset is older than it, in whatever generation.
@@ -116,7 +117,7 @@ class ChangelogWriter:
             {
                 **client_config(bootstrap),
                 "enable.idempotence": True,
-                "compression.type": "lz4",
+                "compression.type": COMPRESSION.value,
                 "on_delivery": self._delivered,
             }
         )

@@ -21,11 +21,8 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.publishing import synopsis_partitions
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client, require_broker
+from slidestat.options import FOREVER
 from slidestat.text.durations import human_duration
-
-# A broker deletes by the records' timestamps. Events carry their event time there, so under the
-# usual seven days historical events would vanish before anything has read them.
-FOREVER = "forever"
 
 # A refused record is kept whole, with the reason in headers. As large a limit as the source's would
 # refuse the largest of them; 8 MiB is eight times what a broker takes by default.

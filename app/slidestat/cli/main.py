@@ -24,7 +24,7 @@ from slidestat.cli.spark.app import app as spark_app
 from slidestat.cli.topics import topics_app
 from slidestat.cli.watch import watch
 from slidestat.errors import SlidestatError
-from slidestat.options import BOOTSTRAP_VARIABLE, SchemaForm
+from slidestat.options import BOOTSTRAP_VARIABLE, BROKER_PORT, SchemaForm
 from slidestat.redaction import redacted
 
 app = typer.Typer(
@@ -62,7 +62,7 @@ def _slidestat(
 @app.command()
 def broker(
     port: Annotated[
-        int | None, typer.Option(help="Port of 127.0.0.1; 9092 or a free one by default.")
+        int | None, typer.Option(help=f"Port of 127.0.0.1; {BROKER_PORT} or a free one by default.")
     ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="Keep topics here; without it they end with the broker.")

@@ -7,7 +7,15 @@ import typer
 
 from slidestat.cli.options import Bootstrap, OneObject
 from slidestat.errors import SlidestatError
-from slidestat.options import DEFAULT_BOOTSTRAP, Compression, TimeUnit
+from slidestat.options import (
+    COMPRESSION,
+    DEFAULT_BOOTSTRAP,
+    KEY_FIELD,
+    TIME_FIELD,
+    TIME_UNIT,
+    Compression,
+    TimeUnit,
+)
 
 
 def produce(
@@ -20,11 +28,12 @@ def produce(
     ],
     topic: Annotated[str, typer.Option(help="The topic to send to.")],
     key: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of the keys; default: key.")
+        str | None,
+        typer.Option(metavar="COLUMN", help=f"Column of the keys; default: {KEY_FIELD}."),
     ] = None,
     time: Annotated[
         str, typer.Option(metavar="COLUMN", help="Column of the event times.")
-    ] = "time",
+    ] = TIME_FIELD,
     value: Annotated[
         str | None,
         typer.Option(
@@ -48,12 +57,12 @@ def produce(
     ] = None,
     time_unit: Annotated[
         TimeUnit, typer.Option(help="What integer times count since 1970-01-01T00:00:00Z.")
-    ] = TimeUnit.MILLISECONDS,
+    ] = TIME_UNIT,
     limit: Annotated[int | None, typer.Option(min=1, help="Send at most this many events.")] = None,
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Send at most this many events a second.")
     ] = None,
-    compression: Annotated[Compression, typer.Option(help="Codec.")] = Compression.LZ4,
+    compression: Annotated[Compression, typer.Option(help="Codec.")] = COMPRESSION,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out rows that are no events, and count them.")
     ] = False,
@@ -80,7 +89,7 @@ def produce(
     from slidestat.produce.events import Columns
     from slidestat.produce.produce import produce_file
 
-    column = "key" if key is None else key
+    column = KEY_FIELD if key is None else key
     columns = Columns(column, time, value, time_unit, tuple(more or ()), tuple(text or ()))
     with produce_bar(Path(file).name) as on_progress:
         report = produce_file(

@@ -7,7 +7,7 @@ import typer
 
 from slidestat.cli.options import Bootstrap, OneObject, Registry, TopologyArgument
 from slidestat.errors import SlidestatError
-from slidestat.options import DEFAULT_BOOTSTRAP
+from slidestat.options import DEFAULT_BOOTSTRAP, EARLIEST, LATEST
 
 
 def replay(
@@ -16,13 +16,13 @@ def replay(
         str,
         typer.Option(
             "--from",
-            metavar="earliest|TIME|OFFSET",
+            metavar=f"{EARLIEST}|TIME|OFFSET",
             help="Emit the windows that end after this time, or after the record at this offset.",
         ),
-    ] = "earliest",
+    ] = EARLIEST,
     end: Annotated[
-        str, typer.Option("--to", metavar="latest|TIME|OFFSET", help="Read records before this.")
-    ] = "latest",
+        str, typer.Option("--to", metavar=f"{LATEST}|TIME|OFFSET", help="Read records before this.")
+    ] = LATEST,
     into: Annotated[
         str | None,
         typer.Option(

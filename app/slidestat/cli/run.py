@@ -11,9 +11,11 @@ from slidestat.cli.options import Bootstrap, Registry
 from slidestat.cli.topology_flags import Given, with_topology_flags
 from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS
 from slidestat.errors import SlidestatError
-from slidestat.log import LogForm, logging_to_stderr
+from slidestat.log import LOG_FORM, LogForm, logging_to_stderr
 from slidestat.options import (
+    CHECKPOINT_INTERVAL_S,
     DEFAULT_BOOTSTRAP,
+    FIRST_PORT,
     LOOPBACK,
     REGISTRY_VARIABLE,
     TOKEN_FILE_VARIABLE,
@@ -23,6 +25,8 @@ from slidestat.options import (
 if TYPE_CHECKING:
     from slidestat.declare.referee import Referee
     from slidestat.declare.topology import Topology
+
+_CHECKPOINT_INTERVAL = f"{CHECKPOINT_INTERVAL_S:g}s"
 
 
 @with_topology_flags
@@ -52,16 +56,18 @@ def run(
     web_port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65_535, help="At which port; by default the first free one from 6066 on."
+            min=0,
+            max=65_535,
+            help=f"At which port; by default the first free one from {FIRST_PORT} on.",
         ),
     ] = None,
     checkpoint_interval: Annotated[
         str,
         typer.Option(
-            metavar="30s",
+            metavar=_CHECKPOINT_INTERVAL,
             help="How often a changed state becomes durable: after a crash, so much is read again.",
         ),
-    ] = "30s",
+    ] = _CHECKPOINT_INTERVAL,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -73,7 +79,7 @@ def run(
     log: Annotated[
         LogForm,
         typer.Option(help="Lines for a person, or an event a line with its topic and offset."),
-    ] = LogForm.TEXT,
+    ] = LOG_FORM,
     allow_loss: Annotated[
         bool,
         typer.Option(

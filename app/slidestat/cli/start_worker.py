@@ -18,15 +18,14 @@ from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.extent import WHOLE, Extent
 from slidestat.engine.footprint import measure
-from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.data_folder import data_folder
 from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.faust.worker.memory import limit_arenas
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.kafka.read.source_sample import check_source, unread_source
-from slidestat.log import LogForm, log_event
-from slidestat.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, LOOPBACK
+from slidestat.log import LOG_FORM, LogForm, log_event
+from slidestat.options import BOOTSTRAP_VARIABLE, CHECKPOINT_INTERVAL_S, DEFAULT_BOOTSTRAP, LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.repartition.elected_mover import ElectedMover
 from slidestat.repartition.starts import Move
@@ -43,7 +42,7 @@ def start_worker(
     web_host: str = LOOPBACK,
     web_port: int | None = None,
     extent: Extent = WHOLE,
-    log: LogForm = LogForm.TEXT,
+    log: LogForm = LOG_FORM,
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S,
     *,
     allow_loss: bool = False,

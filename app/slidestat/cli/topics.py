@@ -6,7 +6,7 @@ import typer
 
 from slidestat.cli.options import Bootstrap, ObjectALine, TopologyOption
 from slidestat.errors import SlidestatError
-from slidestat.options import DEFAULT_BOOTSTRAP
+from slidestat.options import DEFAULT_BOOTSTRAP, FOREVER, PARTITIONS
 
 topics_app = typer.Typer(help="Create topics, and list them.", no_args_is_help=True)
 
@@ -14,16 +14,16 @@ topics_app = typer.Typer(help="Create topics, and list them.", no_args_is_help=T
 @topics_app.command("create")
 def topics_create(
     name: Annotated[str | None, typer.Argument(help="A topic; or give --topology.")] = None,
-    partitions: Annotated[int, typer.Option(min=1, help="How many partitions.")] = 4,
+    partitions: Annotated[int, typer.Option(min=1, help="How many partitions.")] = PARTITIONS,
     topology: TopologyOption = None,
     retention: Annotated[
         str,
         typer.Option(
-            metavar="forever|7d",
+            metavar=f"{FOREVER}|7d",
             help="How long the broker keeps records. It goes by their event times: "
             "under a week's retention, last year's events are deleted before they are read.",
         ),
-    ] = "forever",
+    ] = FOREVER,
     as_json: ObjectALine = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

@@ -7,6 +7,7 @@ from functools import cached_property
 from slidestat.declare.naming import Named
 from slidestat.declare.topology import PARTITION, Topology
 from slidestat.errors import SlidestatError
+from slidestat.options import JSON
 
 _OUTPUT_FORMATS = ("json", "avro")
 
@@ -42,7 +43,7 @@ class Referee(Named):
     windows: Sequence[str] = ()
     name: str = ""
     group: str = ""
-    output_format: str = "json"
+    output_format: str = JSON
 
     def __post_init__(self) -> None:
         if not isinstance(self.of, Topology) or not self.of.publish:

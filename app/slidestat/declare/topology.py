@@ -22,6 +22,7 @@ from slidestat.declare.derived.topics import PARTITION
 from slidestat.declare.fields import Field
 from slidestat.declare.statistics import DEFAULT, Statistic
 from slidestat.errors import SlidestatError
+from slidestat.options import JSON, KEY_FIELD, TIME_FIELD, TIME_UNIT, VALUE_FIELD
 
 __all__ = ["PARTITION", "Topology", "require_emissions", "require_times"]
 
@@ -111,18 +112,18 @@ class Topology(KeptFigures):
     ahead: str = "5m"
     idle: str = "0s"
     forget_after: str = ""
-    key_field: Field = "key"
-    time_field: Field = "time"
-    time_format: str = "ms"
-    value_field: Field = "value"
+    key_field: Field = KEY_FIELD
+    time_field: Field = TIME_FIELD
+    time_format: str = TIME_UNIT.value
+    value_field: Field = VALUE_FIELD
     where: str = ""
     computed: Sequence[str] = ()
     tombstones: str = "pass-over"
-    source_format: str = "json"
+    source_format: str = JSON
     source_schema: str = ""
     source_message: str = ""
     group: str = ""
-    output_format: str = "json"
+    output_format: str = JSON
     output_shape: str = "emissions"
     output: str = ""
     publish: str | Sequence[str] = ()

@@ -10,9 +10,6 @@ from math import ceil
 
 from slidestat.engine.states.unwritten import SLOTS
 
-CHECKPOINT_INTERVAL_S = 30.0
-"""Kafka Streams' default for commits."""
-
 
 class CheckpointTurns:
     """A round through the slots in `interval_s` seconds; with 0, each flush is a whole round."""

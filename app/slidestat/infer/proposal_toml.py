@@ -10,6 +10,7 @@ from slidestat.declare.expressions.nodes import FieldValue, text_of
 from slidestat.infer.guesses import Guess
 from slidestat.infer.proposal import Proposal
 from slidestat.infer.proposed_fields import path_of
+from slidestat.options import QUANTILES
 
 
 def toml_text(proposal: Proposal) -> str:
@@ -51,7 +52,7 @@ def _lines(proposal: Proposal) -> Iterator[str]:
             yield from _statistic("mean")
         else:
             yield from _statistic("sum", f"decimals = {proposal.value_decimals}")
-        yield from _statistic("quantile", "quantiles = [0.5, 0.9, 0.99]")
+        yield from _statistic("quantile", f"quantiles = {list(QUANTILES)}")
         yield from _statistic("maximum")
     if proposal.distinct is not None:
         yield from _statistic("distinct", _field("field", proposal.distinct))

@@ -13,6 +13,7 @@ from slidestat.kafka.connection import require_topic
 from slidestat.kafka.read.offset_bounds import offset_bounds
 from slidestat.kafka.read.reading import reading
 from slidestat.kafka.read.scan import open_scanner, scan_ranges
+from slidestat.options import JSON
 
 _RUNS = 20
 _MOST_PARTITIONS = 32
@@ -40,7 +41,7 @@ class Sample:
     partitions: int
     topic_records: int
     records: tuple[SampledRecord, ...]
-    source_format: str = "json"
+    source_format: str = JSON
 
     @property
     def records_per_second(self) -> float | None:

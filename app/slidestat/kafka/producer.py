@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
+from slidestat.options import COMPRESSION
 
 Int64s = npt.NDArray[np.int64]
 
@@ -22,7 +23,7 @@ MAX_MESSAGE_BYTES = 8 * 2**20
 
 SETTINGS: dict[str, Any] = {
     "enable.idempotence": True,
-    "compression.type": "lz4",
+    "compression.type": COMPRESSION.value,
     "linger.ms": 20,
     # However long the brokers are away, what is queued stays queued: who gives up loses or repeats.
     "message.timeout.ms": 0,

@@ -12,8 +12,8 @@ from slidestat.errors import SlidestatError
 from slidestat.local.broker import LocalBroker
 from slidestat.local.jars import kafka_classpath
 from slidestat.local.ports import HOST, is_free
+from slidestat.options import BROKER_PORT
 
-DEFAULT_PORT = 9092
 _LOOK_AGAIN_S = 0.5
 
 
@@ -65,9 +65,9 @@ def _asked_to_stop() -> Iterator[Event]:
 
 
 def _port_to_use(port: int | None, console: Console) -> int | None:
-    if port is not None or is_free(DEFAULT_PORT):
-        return port or DEFAULT_PORT
-    console.print(f"Port {DEFAULT_PORT} of {HOST} is in use, so another one is taken")
+    if port is not None or is_free(BROKER_PORT):
+        return port or BROKER_PORT
+    console.print(f"Port {BROKER_PORT} of {HOST} is in use, so another one is taken")
     return None
 
 

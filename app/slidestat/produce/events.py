@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from slidestat.declare.fields import field_path
 from slidestat.engine.decoding.record_type import KEY, reader, struct_of
 from slidestat.errors import SlidestatError
-from slidestat.options import TimeUnit
+from slidestat.options import KEY_FIELD, TIME_FIELD, TIME_UNIT, TimeUnit
 from slidestat.produce.cells import NOT_JSON, Bools, Cells, short
 from slidestat.produce.readers import BadRow, Rows
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
@@ -32,10 +32,10 @@ class Columns:
     SlidestatError if two columns would have one name.
     """
 
-    key: str = "key"
-    time: str = "time"
+    key: str = KEY_FIELD
+    time: str = TIME_FIELD
     value: str | None = None
-    time_unit: TimeUnit = TimeUnit.MILLISECONDS
+    time_unit: TimeUnit = TIME_UNIT
     more: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
 

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import require_topic
-from slidestat.options import Compression
+from slidestat.options import COMPRESSION, Compression
 from slidestat.produce.cells import NOT_JSON
 from slidestat.produce.events import Columns, Records, encode, raw_records
 from slidestat.produce.files import STANDARD_INPUT, Format, event_file
@@ -66,7 +66,7 @@ def produce_file(
     columns: Columns | None = None,
     limit: int | None = None,
     rate: float | None = None,
-    compression: Compression = Compression.LZ4,
+    compression: Compression = COMPRESSION,
     skip_bad: bool = False,
     raw: bool = False,
     must_have_key: bool = False,

@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from slidestat.declare.topology import Topology
 from slidestat.kafka.clients import client_config
+from slidestat.options import COMPRESSION
 from slidestat.repartition.moved_from import mover_id
 
 _Result = TypeVar("_Result")
@@ -36,7 +37,7 @@ class Transactions:
                 **client_config(bootstrap),
                 "transactional.id": mover_id(topology),
                 "partitioner": "murmur2_random",
-                "compression.type": "lz4",
+                "compression.type": COMPRESSION.value,
                 "linger.ms": 5,
                 "message.max.bytes": _MAX_MESSAGE_BYTES,
                 "queue.buffering.max.messages": 500_000,

@@ -11,11 +11,10 @@ from uuid import uuid4
 from yarl import URL
 
 from slidestat.errors import SlidestatError
-from slidestat.options import LOOPBACK, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from slidestat.options import FIRST_PORT, LOOPBACK, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from slidestat.redaction import keep_secret
 
 # Without a choice, the first of these that is free.
-FIRST_PORT = 6066
 _PORTS = 100
 
 _BACKLOG = 128

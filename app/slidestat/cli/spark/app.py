@@ -8,7 +8,7 @@ import typer
 
 from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
 from slidestat.cli.spark.history import backfill, rollup
-from slidestat.options import DEFAULT_BOOTSTRAP
+from slidestat.options import AUDITED_SHARE, DEFAULT_BOOTSTRAP, RECORDS_PER_BATCH
 from slidestat.spark.lake.lake_session import session_of_lake
 from slidestat.spark.lake.tables import Tables
 
@@ -38,7 +38,7 @@ def ingest(
     ] = None,
     records_per_batch: Annotated[
         int, typer.Option(min=1, help="At most so many records a batch.")
-    ] = 1_000_000,
+    ] = RECORDS_PER_BATCH,
     allow_loss: AllowLoss = False,
     tables: Annotated[
         Tables | None,
@@ -126,7 +126,7 @@ def audit(
             metavar="0.01",
             help="Recompute the figures of this share of the keys, chosen by a hash.",
         ),
-    ] = 1.0,
+    ] = AUDITED_SHARE,
     since_last: Annotated[
         bool,
         typer.Option(

@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, TopologyArgument
-from slidestat.options import DEFAULT_BOOTSTRAP
+from slidestat.options import (
+    DEFAULT_BOOTSTRAP,
+    HISTORY_FORMAT,
+    KEYS_GROUPED_BY,
+    PARTITIONS,
+    TIME_UNIT,
+)
 from slidestat.spark.lake.lake_session import session_of_lake
 
 if TYPE_CHECKING:
@@ -35,16 +41,16 @@ def backfill(
     ] = None,
     file_format: Annotated[
         str, typer.Option("--format", help="Of the files: parquet, csv or json.")
-    ] = "parquet",
+    ] = HISTORY_FORMAT,
     key: Annotated[str | None, typer.Option(help="Column of the key.")] = None,
     time: Annotated[str | None, typer.Option(help="Column of the event time.")] = None,
     value: Annotated[str | None, typer.Option(help="Column of the value.")] = None,
     time_unit: Annotated[
         str, typer.Option(help="What times that are whole numbers count: s, ms, us or ns.")
-    ] = "ms",
+    ] = TIME_UNIT,
     partitions: Annotated[
         int, typer.Option(min=1, help="How many partitions the topic would have had.")
-    ] = 4,
+    ] = PARTITIONS,
     synopses: Annotated[
         str | None,
         typer.Option(
@@ -131,7 +137,7 @@ def rollup(
             help='Which keys are one: an expression over `key`, such as "substr(key, 1, 1)"; '
             "\"'all'\" for all of them.",
         ),
-    ] = "key",
+    ] = KEYS_GROUPED_BY,
     into: Annotated[
         str | None, typer.Option(metavar="DIR|URL", help="Write Parquet there; else a table here.")
     ] = None,

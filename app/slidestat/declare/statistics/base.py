@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Float64s = npt.NDArray[np.float64]
 
+DECIMALS = 3
+
 # Of a name in every output record and in what reads it, such as a column of a table.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _MOST_EDGES = 100
 
+EDGES = (1.0, 10.0, 100.0, 1000.0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Counts(ValueStatistic):
@@ -76,7 +78,7 @@ class Histogram(_Counts):
     """
 
     kind: ClassVar[str] = "histogram"
-    edges: Sequence[float] = (1.0, 10.0, 100.0, 1000.0)
+    edges: Sequence[float] = EDGES
 
     def __post_init__(self) -> None:
         super().__post_init__()

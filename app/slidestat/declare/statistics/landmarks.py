@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
+    DECIMALS,
     Float64s,
     Promise,
     Statistic,
@@ -60,7 +61,7 @@ class LandmarkSum(ValueStatistic):
     is_landmark: ClassVar[bool] = True
     has_windows: ClassVar[bool] = False
     can_be_united: ClassVar[bool] = False
-    decimals: int = 3
+    decimals: int = DECIMALS
 
     def __post_init__(self) -> None:
         super().__post_init__()

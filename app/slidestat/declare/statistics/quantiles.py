@@ -20,6 +20,7 @@ from slidestat.declare.statistics.base import (
     check_epsilon,
 )
 from slidestat.errors import SlidestatError
+from slidestat.options import QUANTILES
 from slidestat.synopses.core.rounding import with_rounded
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class QuantileStatistic(ValueStatistic):
     quantiles: which ones, numbers from 0 to 1 of at most six decimals; the median is 0.5.
     """
 
-    quantiles: Sequence[float] = (0.5, 0.9, 0.99)
+    quantiles: Sequence[float] = QUANTILES
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,6 +11,7 @@ import numpy as np
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
+    DECIMALS,
     Float64s,
     Promise,
     Series,
@@ -18,7 +19,7 @@ from slidestat.declare.statistics.base import (
     check_decimals,
     check_epsilon,
 )
-from slidestat.declare.statistics.histograms import ranges, rising
+from slidestat.declare.statistics.histograms import EDGES, ranges, rising
 
 if TYPE_CHECKING:
     from slidestat.declare.runners import Runner
@@ -37,7 +38,7 @@ class _SignedSums(ValueStatistic):
     """
 
     epsilon: float = 0.01
-    decimals: int = 3
+    decimals: int = DECIMALS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,7 +116,7 @@ class SumHistogram(_SignedSums):
     """
 
     kind: ClassVar[str] = "sum_histogram"
-    edges: Sequence[float] = (1.0, 10.0, 100.0, 1000.0)
+    edges: Sequence[float] = EDGES
 
     def __post_init__(self) -> None:
         super().__post_init__()

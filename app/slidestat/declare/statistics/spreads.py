@@ -13,6 +13,7 @@ import numpy as np
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
+    DECIMALS,
     Float64s,
     Promise,
     Series,
@@ -21,7 +22,7 @@ from slidestat.declare.statistics.base import (
     check_epsilon,
     plain,
 )
-from slidestat.declare.statistics.histograms import ranges, rising
+from slidestat.declare.statistics.histograms import EDGES, ranges, rising
 
 if TYPE_CHECKING:
     from slidestat.declare.runners import Runner
@@ -39,7 +40,7 @@ class _Spread(ValueStatistic):
     """
 
     epsilon: float = 0.1
-    decimals: int = 3
+    decimals: int = DECIMALS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,7 +110,7 @@ class MeanHistogram(_Means):
     """
 
     kind: ClassVar[str] = "mean_histogram"
-    edges: Sequence[float] = (1.0, 10.0, 100.0, 1000.0)
+    edges: Sequence[float] = EDGES
 
     def __post_init__(self) -> None:
         super().__post_init__()

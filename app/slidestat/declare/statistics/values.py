@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
+    DECIMALS,
     Float64s,
     Promise,
     ValueStatistic,
@@ -37,7 +38,7 @@ class Sum(ValueStatistic):
 
     kind: ClassVar[str] = "sum"
     epsilon: float = 0.01
-    decimals: int = 3
+    decimals: int = DECIMALS
 
     def __post_init__(self) -> None:
         super().__post_init__()

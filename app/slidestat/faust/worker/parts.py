@@ -78,7 +78,7 @@ class WorkerParts:
                 settings.extent.silent_until,
                 settings.partitions,
                 settings.letter_bytes,
-                settings.checkpoint_interval_s,
+                checkpoint_interval_s=settings.checkpoint_interval_s,
                 allow_loss=settings.allow_loss,
                 change_statistics=settings.change_statistics,
                 schemas=None if settings.registry is None else settings.registry.schemas,

@@ -13,12 +13,12 @@ from slidestat.engine.decoding.formats.source_schemas import Registry
 from slidestat.engine.emissions.emission_codec import EmissionWriter
 from slidestat.engine.extent import WHOLE, Extent
 from slidestat.errors import SlidestatError
-from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.delivery import BatchApp
 from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.live.live_topology import LiveTopology
-from slidestat.log import LogForm
+from slidestat.log import LOG_FORM, LogForm
+from slidestat.options import CHECKPOINT_INTERVAL_S
 from slidestat.repartition.elected_mover import ElectedMover
 
 
@@ -64,7 +64,7 @@ class WorkerSettings:
     web: WebSide
     codecs: Sequence[EmissionWriter] | None = None
     extent: Extent = WHOLE
-    log: LogForm = LogForm.TEXT
+    log: LogForm = LOG_FORM
     letter_bytes: int = LETTER_BYTES
     key_watch: KeyWatch | None = None
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as f
 from pyspark.sql.types import StructType
 
 from slidestat.errors import SlidestatError
+from slidestat.options import AUDITED_SHARE
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge, charges_of, without
 from slidestat.spark.audit.audit_emissions import AuditedEmissions
 from slidestat.spark.audit.audit_progress import Progress, reach_of
@@ -66,7 +67,7 @@ class Audit:
     declared: Mapping[str, object]
     allow_loss: bool = False
     say: Callable[[str], None] = print
-    sample: float = 1.0
+    sample: float = AUDITED_SHARE
     since_last: bool = False
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 from pyspark.sql import Column, Row, SparkSession, functions as f
 
+from slidestat.options import AUDITED_SHARE
 from slidestat.spark.audit.audit_progress import Progress
 from slidestat.spark.audit.audit_workers import FigureRow
 from slidestat.spark.audit.declaration import Declaration, labels_of
@@ -82,7 +83,7 @@ class AuditReport(msgspec.Struct, frozen=True):
     other_faults: int
     broken: list[str]
     judged: list[Judged] = []
-    sample: float = 1.0
+    sample: float = AUDITED_SHARE
     published: list[str] = []
     # Of no use to a person: an audit that can be gone on from has one.
     progress: Progress | None = None

@@ -19,6 +19,7 @@ from slidestat.errors import SlidestatError
 from slidestat.kafka.carried_security import CarriedSecurity
 from slidestat.kafka.settings import broker_security
 from slidestat.kafka.topic_identity import topic_id
+from slidestat.options import HISTORY_FORMAT, TIME_UNIT
 from slidestat.spark.backfill.reading.file_places import file_ranks
 from slidestat.spark.backfill.reading.file_reading import FileReading
 from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns
@@ -47,9 +48,9 @@ class Files:
     """
 
     path: str
-    format: str = "parquet"
+    format: str = HISTORY_FORMAT
     columns: Mapping[str, str] = field(default_factory=dict)
-    time_unit: str = "ms"
+    time_unit: str = TIME_UNIT
     partitions: int = 1
 
     def __post_init__(self) -> None:

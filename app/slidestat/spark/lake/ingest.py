@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession, functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slidestat.errors import SlidestatError
+from slidestat.options import RECORDS_PER_BATCH
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka.avro_values import with_json_values
 from slidestat.spark.kafka.kafka_options import kafka_options
@@ -57,7 +58,7 @@ class Ingest:
     bootstrap: str
     lake: Lake
     topics: dict[Dataset, str]
-    records_per_batch: int = 1_000_000
+    records_per_batch: int = RECORDS_PER_BATCH
     allow_loss: bool = False
     say: Callable[[str], None] = print
     registry: str = ""

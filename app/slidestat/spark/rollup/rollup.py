@@ -23,6 +23,7 @@ from pyspark.sql.window import Window
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
+from slidestat.options import KEYS_GROUPED_BY, QUANTILES
 from slidestat.referee.unions import empty_synopsis
 from slidestat.schemas.synopsis import SynopsisKey
 from slidestat.spark.errors import in_words
@@ -66,8 +67,8 @@ class Rollup:
     span_ms: int
     every_ms: int
     by_ms: int
-    group: str = "key"
-    quantiles: Sequence[float] = (0.5, 0.9, 0.99)
+    group: str = KEYS_GROUPED_BY
+    quantiles: Sequence[float] = QUANTILES
     share: float = 0.01
 
     def __post_init__(self) -> None:
