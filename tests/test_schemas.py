@@ -1,6 +1,8 @@
 """The published JSON Schemas: equal to the structs, and true of what is really on the wire."""
 
+import ast
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -11,6 +13,9 @@ from slidestat.schemas import publish
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 from slidestat.schemas.emission import Emission, Figure, emission_key
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, Event
+
+# The fields of a record that may be given by position, such as a figure's name and numbers.
+_MOST_PLACED = 6
 
 EVENT = {"key": "ATL", "time": 978_307_200_000, "value": 1587}
 EMISSION = Emission(
@@ -158,6 +163,27 @@ def test_a_figure_says_no_more_than_it_needs() -> None:
         "lower": 3.0,
         "upper": 3.0,
     }
+
+
+def test_long_records_are_made_by_keyword() -> None:
+    """A field that is added in the middle of a record of the wire shifts no other one."""
+    root = Path(publish.__file__).parents[1]
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in root.rglob("*.py")}
+    records = {
+        node.name
+        for path, tree in trees.items()
+        if path.parent == root / "schemas"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    placed = [
+        f"{path.relative_to(root)}:{node.lineno}"
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        if ast.unparse(node.func) in records and len(node.args) > _MOST_PLACED
+    ]
+    assert placed == []
 
 
 def test_the_key_of_an_emission_tells_it_from_all_others() -> None:

@@ -139,16 +139,20 @@ class Held:
         processor, view = self.processors[partition], self.view(partition)
         counters = processor.checkpoint.counters
         return PartitionStatus(
-            partition,
-            view.next_offset,
-            view.next_offset,
-            None if view.watermark <= NO_TIME else view.watermark,
-            *(counters.read, counters.counted, counters.dead, counters.late, counters.lost),
-            counters.passed_over,
-            counters.left_out,
-            self.observed.partition(partition).emissions,
-            view.keys_held,
-            0,
+            partition=partition,
+            next_offset=view.next_offset,
+            end_offset=view.next_offset,
+            watermark_ms=None if view.watermark <= NO_TIME else view.watermark,
+            read=counters.read,
+            counted=counters.counted,
+            dead=counters.dead,
+            late=counters.late,
+            lost=counters.lost,
+            passed_over=counters.passed_over,
+            left_out=counters.left_out,
+            emissions=self.observed.partition(partition).emissions,
+            keys=view.keys_held,
+            state_bytes=0,
         )
 
     def behind(self) -> Behind | None:

@@ -28,15 +28,28 @@ class RankTable:
     def rows(self, answered: Mapping[Runner, Answered]) -> list[ValueRank]:
         """Return the ranks of one query, by statistic, windows in their order, values in theirs."""
         rows = []
-        for label, statistic, runner, errors in self._asked:
+        for label, statistic, runner, (relative_error, value_error) in self._asked:
             # float64[windows, values, 4, 3]
             numbers = answered[runner].answers["rank"][:, :, 0].transpose(2, 3, 0, 1)
-            for lengths, row in zip(self._windows, numbers.tolist(), strict=True):
+            for (window_ms, window_events), row in zip(
+                self._windows, numbers.tolist(), strict=True
+            ):
                 for value, sides in zip(statistic.values, row, strict=True):
-                    at_most, more, share_at_most, share_more = map(_bounds, sides)
-                    shares = share_at_most, share_more
-                    rank = ValueRank(label, value, at_most, more, *shares, *errors, *lengths)
-                    rows.append(rank)
+                    at_most, more_than, share_at_most, share_more_than = map(_bounds, sides)
+                    rows.append(
+                        ValueRank(
+                            statistic=label,
+                            value=value,
+                            at_most=at_most,
+                            more_than=more_than,
+                            share_at_most=share_at_most,
+                            share_more_than=share_more_than,
+                            relative_error=relative_error,
+                            value_error=value_error,
+                            window_ms=window_ms,
+                            window_events=window_events,
+                        )
+                    )
         return rows
 
 

@@ -32,7 +32,7 @@ _FIELDS_SHOWN = 20
 _BY_KEY = -1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProduceReport:
     """The counts of a run. `sent` events were acknowledged, `failed` were not (`first_failure` says
     why), `skipped` rows were no events (`first_skipped` says why). `negative` events have a value
@@ -131,18 +131,18 @@ def produce_file(
     finally:
         sender.close()
     return ProduceReport(
-        topic,
-        sender.sent,
-        skipped,
-        first_skipped,
-        sender.failed,
-        sender.first_failure,
-        sender.seconds,
-        negative,
-        unkeyed,
-        zoneless,
-        non_numbers,
-        first_non_number,
+        topic=topic,
+        sent=sender.sent,
+        skipped=skipped,
+        first_skipped=first_skipped,
+        failed=sender.failed,
+        first_failure=sender.first_failure,
+        seconds=sender.seconds,
+        negative=negative,
+        unkeyed=unkeyed,
+        zoneless=zoneless,
+        non_numbers=non_numbers,
+        first_non_number=first_non_number,
     )
 
 

@@ -17,7 +17,7 @@ class Bounds(msgspec.Struct, frozen=True):
     upper: Annotated[float | None, Meta(description="the exact figure is not above this")]
 
 
-class ValueRank(msgspec.Struct, frozen=True, omit_defaults=True):
+class ValueRank(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The numbers of a window's events that are at most a value and more than it, and their shares.
 
     Of the two sides the one with the lower estimate, and its share, is within relative_error of
@@ -158,7 +158,7 @@ class WorkerDescription(msgspec.Struct, frozen=True):
     partitions: Annotated[list[int], Meta(description="the source's partitions that it holds")]
 
 
-class TopologyDescription(msgspec.Struct, frozen=True):
+class TopologyDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of a topology, and the topics it reads and writes."""
 
     name: Annotated[str, Meta(description="name of the topology")]
@@ -199,7 +199,7 @@ class AddedStatistic(msgspec.Struct, frozen=True):
     ]
 
 
-class PartitionStatus(msgspec.Struct, frozen=True):
+class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a partition of the source in the worker that holds it.
 
     The counters cover the partition's whole life, up to the last batch: read = counted + dead +

@@ -157,7 +157,7 @@ class SequenceKeyHistory(KeyHistory, frozen=True):
     ] = msgspec.field(name="complete_after_seq", default=None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Kinds:
     """The structs of one version."""
 
@@ -172,17 +172,24 @@ class Kinds:
 
 
 _OF_TIMES = Kinds(
-    Emission, AbsentParty, LostRecords, AlertChange, PartyClock, KeyAlert, KeyAnswer, KeyHistory
+    emission=Emission,
+    absent_party=AbsentParty,
+    lost_records=LostRecords,
+    alert_change=AlertChange,
+    party_clock=PartyClock,
+    key_alert=KeyAlert,
+    key_answer=KeyAnswer,
+    key_history=KeyHistory,
 )
 _OF_SEQUENCES = Kinds(
-    SequenceEmission,
-    SequenceAbsentParty,
-    SequenceLostRecords,
-    SequenceAlertChange,
-    SequencePartyClock,
-    SequenceKeyAlert,
-    SequenceKeyAnswer,
-    SequenceKeyHistory,
+    emission=SequenceEmission,
+    absent_party=SequenceAbsentParty,
+    lost_records=SequenceLostRecords,
+    alert_change=SequenceAlertChange,
+    party_clock=SequencePartyClock,
+    key_alert=SequenceKeyAlert,
+    key_answer=SequenceKeyAnswer,
+    key_history=SequenceKeyHistory,
 )
 
 

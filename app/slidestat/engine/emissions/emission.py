@@ -1,14 +1,14 @@
 """Figures as output records."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import replace
 
 from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
@@ -34,10 +34,9 @@ from slidestat.schemas.sequence import kinds
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 
-# What comes after a figure's three numbers.
-_Tail = tuple[Any, ...]
-# The place of the item in it.
-_ITEM = 3
+# A figure's other fields than its three numbers, by their names.
+_Tail = dict[str, Any]
+_DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Figure)}
 # Of final and provisional emissions, without losses and with the newest ones.
 _MOST_TEXTS = 8
 
@@ -137,7 +136,7 @@ class _Numbers:
 
     def models(self) -> list[Figure]:
         """Return the figures of an answer, without their numbers."""
-        return [Figure(label, None, None, None, *tail) for label, tail in self._templates]
+        return [Figure(label, None, None, None, **tail) for label, tail in self._templates]
 
     def table(self, answered: Mapping[Runner, Answered]) -> Float64s:
         """Return float64[queries, figures, 3]: estimates, lowers and uppers."""
@@ -155,7 +154,7 @@ class _Numbers:
         templates = self._templates
         return [
             [
-                Figure(label, estimate, lower, upper, *tail)
+                Figure(label, estimate, lower, upper, **tail)
                 for (label, tail), (estimate, lower, upper) in zip(templates, row, strict=True)
             ]
             for row in self.table(answered).tolist()
@@ -174,10 +173,7 @@ class _Lists:
     def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
         return [
             [
-                Figure(
-                    *(self.label, *found.numbers),
-                    *(*tail[:_ITEM], found.item, *tail[_ITEM + 1 :]),
-                )
+                Figure(self.label, *found.numbers, **tail, item=found.item)
                 for listed, tail in zip(lists, self.tails, strict=True)
                 for found in self.statistic.chosen(listed)
             ]
@@ -289,7 +285,9 @@ class EmissionEncoder:
                 self._texts.clear()
             figures = self._added.marked(self._model.figures, end)
             text = EmissionText(
-                replace(self._model, figures=figures, provisional=provisional, lost=lost)
+                msgspec.structs.replace(
+                    self._model, figures=figures, provisional=provisional, lost=lost
+                )
             )
             self._texts[kind] = text
         return text
@@ -314,25 +312,15 @@ class EmissionEncoder:
                 yield *record, tick
 
 
-def _tail(
-    lengths: tuple[int | None, int | None], series: Series, promise: Promise
-) -> tuple[Any, ...]:
-    tail = (
-        *lengths,
-        series.quantile,
-        series.item,
-        series.at_least,
-        series.below,
-        promise.relative_error,
-        promise.absolute_error,
-        promise.share_error if series.share_error is None else series.share_error,
-        promise.deviation_error,
-        promise.confidence,
-        promise.magnitude_error,
-        None,
-    )
+def _tail(lengths: tuple[int | None, int | None], series: Series, promise: Promise) -> _Tail:
+    window_ms, window_events = lengths
+    share_error = promise.share_error if series.share_error is None else series.share_error
+    tail = {
+        "window_ms": window_ms,
+        "window_events": window_events,
+        **asdict(series),
+        **asdict(promise),
+        "share_error": share_error,
+    }
     # msgspec leaves out what is the default itself, not what equals it.
-    return tuple(
-        default if value == default else value
-        for value, default in zip(tail, Figure.__struct_defaults__, strict=True)
-    )
+    return {name: value for name, value in tail.items() if value != _DEFAULTS[name]}

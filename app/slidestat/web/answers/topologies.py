@@ -83,25 +83,25 @@ class TopologyAnswers:
     def _describe(self, live: LiveTopology) -> TopologyDescription:
         declared, topology = live.topology, answering(live)
         return TopologyDescription(
-            declared.name,
-            declared.events_topic,
-            declared.output_topic,
-            declared.late_topic,
-            declared.dead_letter_topic,
-            declared.table_name,
-            topology.span,
-            None if topology.windows_of_events else topology.span_length.length,
-            topology.span_length.length if topology.windows_of_events else None,
-            list(topology.windows or (topology.span,)),
-            topology.every,
-            None if topology.is_sequence else topology.every_ms,
-            topology.every_ms if topology.is_sequence else None,
-            topology.lateness,
-            [
+            name=declared.name,
+            source=declared.events_topic,
+            output=declared.output_topic,
+            late_topic=declared.late_topic,
+            dead_letter_topic=declared.dead_letter_topic,
+            table=declared.table_name,
+            span=topology.span,
+            span_ms=None if topology.windows_of_events else topology.span_length.length,
+            span_events=topology.span_length.length if topology.windows_of_events else None,
+            windows=list(topology.windows or (topology.span,)),
+            every=topology.every,
+            every_ms=None if topology.is_sequence else topology.every_ms,
+            every_seq=topology.every_ms if topology.is_sequence else None,
+            lateness=topology.lateness,
+            statistics=[
                 StatisticDescription(label, statistic.kind)
                 for label, statistic in zip(topology.labels, topology.statistics, strict=True)
             ],
-            [
+            workers=[
                 WorkerDescription(worker.url, list(worker.partitions))
                 for worker in self._peers.workers(declared.events_topic)
             ],
