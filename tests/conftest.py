@@ -2,7 +2,6 @@
 
 import gc
 import os
-import sys
 import time
 import uuid
 import warnings
@@ -39,16 +38,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     place = f"{item.path.parent.name}/{item.path.stem}"
     is_in_spark = "spark" in getattr(item, "fixturenames", ())
     item.add_marker(pytest.mark.xdist_group("spark" if is_in_spark else place))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def nothing_is_compiled() -> Iterator[None]:
-    """Hold the units of kernels to what tests call: what a unit lacks, each process compiles."""
-    yield
-    if "slidestat.synopses.core.compile" in sys.modules:
-        from slidestat.synopses.core.compile import compiled_here
-
-        assert not compiled_here, "no vector has these types of arguments: make vectors"
 
 
 @pytest.fixture(scope="session")

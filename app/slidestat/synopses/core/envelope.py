@@ -122,4 +122,5 @@ def _read_start(data: bytes) -> tuple[int, int]:
 
 
 def _is_whole(array: Bytes) -> bool:
-    return bool(wire.get_fixed(array, 4, 4) == wire.checksum(array, 0, len(array)))
+    stored = int.from_bytes(array[4:8].tobytes(), "little")
+    return bool(stored == wire.checksum(array, 0, len(array)))
