@@ -1,4 +1,4 @@
-"""No kernel reads or writes outside its arrays: some laws once more, with numba's bounds checks on."""
+"""No kernel reads outside its arrays: some laws once more, with numba's bounds checks on."""
 
 import os
 import subprocess
