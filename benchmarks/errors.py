@@ -93,7 +93,7 @@ STATISTICS: tuple[Statistic, ...] = (
     NetSum(),
     SumHistogram(edges=_EDGES),
     MeanHistogram(edges=_EDGES),
-    Items(items=("1.0", "20.0", "20000.0")),
+    Items(items=("1", "20", "20000")),
     AgeOfLast(number=_NUMBER, name="age_of_last"),
     Sample(),
     LandmarkCount(),

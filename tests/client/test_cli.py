@@ -94,7 +94,7 @@ def test_standard_input(make_topic: MakeTopic, run_cli: RunCli, read_topic: Read
     )
     assert run.stdout.startswith("1 bad row left out, the first: row 2: is not a JSON object")
     (message,) = read_topic(topic)
-    assert json.loads(message.value()) == {"key": "7", "time": TIME_MS, "value": 1.5}
+    assert json.loads(message.value()) == {"key": "7", "time": TIME_MS, "value": "1.5"}
 
 
 def _all_drawn(controller: int) -> str:

