@@ -10,8 +10,8 @@ compiled by the process that calls it, for itself.
 
 Kernels of other packages, such as a user's own synopses, use numba's cache, in a folder that
 carries a digest of their package, or of the folder of a module without one, and of this one's
-kernels. Each process numbers its functions from
-a random start on, so that no two of them give one name to two functions.
+kernels. Each process numbers its functions from a random start on, so that no two of them give one
+name to two functions.
 
 The package may lie in a zip or a wheel, as Spark's --py-files bring it: sources are read through
 their loader. With NUMBA_DISABLE_JIT=1 a kernel is the plain Python function.
