@@ -288,7 +288,7 @@ def test_files_of_another_kind_are_named(
     [
         ("a.csv", b"key,time,value"),
         ("a.tsv", b"\n\r\n"),
-        ("a.csv.gz", gzip.compress(b"")),
+        ("a.csv.gz", gzip.compress(b"", mtime=0)),
         ("a.csv.xz", lzma.compress(b"\xef\xbb\xbf")),
     ],
 )
