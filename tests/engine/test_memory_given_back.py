@@ -55,3 +55,18 @@ def test_threads_share_arenas(first: str, arenas: int) -> None:
     code = _EIGHT_THREADS.format(first=first)
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert count_arenas(told.stdout) == arenas
+
+
+def test_what_is_mapped_at_such_an_address_by_chance_is_no_arena() -> None:
+    """An arena has all that is reserved for it, in adjoining pieces: also one that is filled up,
+    and one whose reserve runs into what is reserved behind it.
+    """
+    empty = "7f0004000000-7f0004021000 rw-p 00000000 00:00 0 \n"
+    rest = "7f0004021000-7f0008000000 ---p 00000000 00:00 0 \n"
+    behind = "7f0004021000-7f0008001000 ---p 00000000 00:00 0 \n"
+    full = "7f0004000000-7f0008000000 rw-p 00000000 00:00 0 \n"
+    assert [count_arenas(maps) for maps in (empty + rest, empty + behind, full)] == [1, 1, 1]
+    apart = "7f0004022000-7f0008000000 ---p 00000000 00:00 0 \n"
+    named = "7f0004021000-7f0008000000 ---p 00000000 00:00 0    [heap]\n"
+    for others in ("", apart, named):
+        assert count_arenas(empty + others) == 0
