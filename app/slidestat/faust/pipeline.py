@@ -191,8 +191,12 @@ class Pipeline:
         return await self._steps.process(batch)
 
     async def emit_kept(self) -> None:
-        """Queue the emissions of all ticks that were kept back."""
+        """Queue the emissions of all ticks that were kept back, and letters that are due."""
         await self._steps.emit_all_kept()
+
+    def send_letters(self) -> None:
+        """Queue the letters that are held back: nothing more will be read."""
+        self._steps.send_letters()
 
     async def look_ahead(self) -> None:
         """Emit provisionally for the partitions that have brought nothing for a while."""
@@ -206,10 +210,10 @@ class Pipeline:
         await self._offsets.confirm_source()
 
     def snapshots(self, *, whole: bool = False) -> dict[TablePartition, Snapshot]:
-        """Return the changes since the last write, of the keys whose turn it is, or of all. What
-        was emitted before must be acknowledged before `write`.
+        """Return the changes since the last write, of the keys whose turn it is, or of all; none
+        while letters are held back. What was emitted before must be acknowledged before `write`.
         """
-        return self._states.snapshots(whole=whole)
+        return {} if self._steps.are_letters_held else self._states.snapshots(whole=whole)
 
     async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
         """Make snapshots durable, also of partitions that were given up since they were taken."""

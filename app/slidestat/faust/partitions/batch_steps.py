@@ -7,7 +7,7 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
-from slidestat.faust.partitions.first_records import FirstRecords
+from slidestat.faust.partitions.first_records import FirstRecords, Step
 from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
 from slidestat.faust.partitions.output_topics import OutputTopics
 from slidestat.faust.progress import Progress
@@ -67,7 +67,14 @@ class BatchSteps:
         return True
 
     async def emit_all_kept(self) -> None:
-        """Queue the emissions of all ticks that were kept back."""
+        """Queue the emissions of all ticks that were kept back; and the letters, if the source has
+        no more records.
+        """
+        if self.are_letters_held and all(
+            self._offsets.is_end(partition, processor.next_offset)
+            for partition, processor in self._held.processors.items()
+        ):
+            self.send_letters()
         for partition in tuple(self._kept_since):
             if not await self.emit_kept(partition):
                 return
@@ -80,9 +87,24 @@ class BatchSteps:
             return True
         return await self._send_steps(processor.kept_back(), partition, started, [])
 
+    @property
+    def are_letters_held(self) -> bool:
+        """Return whether letters are held back, as no record was taken in so far: nothing may be
+        committed.
+        """
+        return self._first_records.are_held
+
+    def send_letters(self) -> None:
+        """Queue the letters that are held back."""
+        for step in self._first_records.released():
+            self._outputs.send(*step)
+
     def forget(self) -> None:
-        """Forget the ticks kept back, as partitions may move: their records are read again."""
+        """Forget the ticks and letters kept back, as partitions may move: their records are read
+        again.
+        """
         self._kept_since = {}
+        self._first_records.forget()
 
     def _steps_of(self, processor: Processor, batch: RecordBatch) -> Iterator[Effects]:
         if not isinstance(processor, PartitionProcessor):
@@ -108,11 +130,10 @@ class BatchSteps:
                     is_confirmed = True
                     if processors is not self._held.processors:
                         return False
-                if isinstance(processor, PartitionProcessor):
-                    counters = processor.reached.counters
-                    self._first_records.look(partition, effects.dead_letters, counters)
                 letters += (*effects.dead_letters, *effects.late)
-                self._outputs.send(effects, partition, started)
+                step = Step(effects, partition, started)
+                for due in self._first_records.due(step, processor.reached.counters):
+                    self._outputs.send(*due)
                 await self._outputs.room()
                 if processors is not self._held.processors:
                     return False

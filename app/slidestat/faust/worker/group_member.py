@@ -77,6 +77,8 @@ class GroupMember:
         self._sending = asyncio.Lock()
         self._looking_ahead = asyncio.Lock()
         self._flushes = Flushes()
+        # Faust starts an agent that failed again, with the next batch, until the app has stopped.
+        self._has_failed = False
         self._superseded = Supersession(self._contact, self._crash_soon)
         self._connect(settings)
         self._start_timers(settings)
@@ -183,10 +185,10 @@ class GroupMember:
         if self._is_rebalanced_since(rebalances):
             return  # It is read again, here or by another worker.
         for pipeline in self._pipelines:
-            if self._superseded or not await pipeline.check_order(batch):
+            if self._may_write_nothing or not await pipeline.check_order(batch):
                 return
             await self._store_changes(pipeline)
-            if self._superseded or not await pipeline.process(batch):
+            if self._may_write_nothing or not await pipeline.process(batch):
                 return
         self.app.due_in_ms = min(pipeline.due_in_ms for pipeline in self._pipelines)
 
@@ -201,6 +203,8 @@ class GroupMember:
             return {}
 
     async def _flush(self, *, whole: bool) -> dict[TP, int]:
+        if self._has_failed:
+            return {}
         try:
             return await flush_all(self._pipelines, self._outputs, self._sending, whole=whole)
         except SupersededError as error:
@@ -208,9 +212,10 @@ class GroupMember:
             return {}
         except BaseException as error:
             # What was taken for writing is not written: the next flush must not commit it.
-            self._forget()
             if isinstance(error, Exception):
-                await self.app.crash(error)
+                await self._crash(error)
+            else:
+                self._forget()
             raise
 
     async def _store_changes(self, pipeline: Pipeline) -> None:
@@ -377,9 +382,15 @@ class GroupMember:
                 self._extent.is_read(p, min(line.next_offset(p) for line in self._pipelines))
                 for p in held
             ):
+                for pipeline in self._pipelines:
+                    pipeline.send_letters()
                 signal.raise_signal(signal.SIGTERM)
 
     # Ends.
+
+    @property
+    def _may_write_nothing(self) -> bool:
+        return self._has_failed or bool(self._superseded)
 
     def _forget(self) -> None:
         for transactions in self._transactions.values():
@@ -388,7 +399,9 @@ class GroupMember:
             pipeline.forget()
 
     async def _crash(self, error: Exception) -> None:
-        # Stopping commits once more: nothing half done may be in that commit.
+        # Stopping commits once more: nothing half done may be in that commit, and nothing of what
+        # follows. A partition of which nothing was stored would begin with the next batch.
+        self._has_failed = True
         self._forget()
         await self.app.crash(error)
 
