@@ -3,11 +3,17 @@
 import json
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 
+from slidestat.admin import first_start, state_reset
+from slidestat.admin.state_reset import ChangelogWriter, begin_anew
 from slidestat.infer.sampling import sample_ends
+from slidestat.kafka.groups import count_workers
 from tests.broker.conftest import MakeStage
 from tests.broker.forked import ForkedProcess
 from tests.broker.workers import Stage, Worker, events, produce, undisturbed, wait_until
@@ -205,3 +211,111 @@ def test_an_open_transaction_holds_up_no_look(
     assert len(found) == 150
     assert all(b"key" in (record.value or b"") for record in found)
     producer.abort_transaction()
+
+
+def refused_before(make_stage: MakeStage, folder: Path) -> Stage:
+    """A topology that is mended, of which another declaration has set all aside: 2,000 records in
+    two partitions.
+    """
+    stage = make_stage(body=SLIP, partitions=2)
+    produce(stage.bootstrap, stage.topology.source, events(2_000))
+    with stage.worker("a", None, "--anyway").await_ready() as worker:
+        stage.await_settled([worker])
+        worker.stop()
+    return with_body(stage, folder / "mended", BODY)
+
+
+def begins_anew(stage: Stage) -> bool:
+    """The look of a process that starts, in this one; whether it is a first start."""
+    return first_start.prepare_first_start(stage.bootstrap, stage.topology, None)
+
+
+def check_counted(stage: Stage, folder: Path) -> None:
+    """Assert that all is counted once, by a table that is restored and by the one that is here."""
+    produce(stage.bootstrap, stage.topology.source, events(500, start=2_500))
+    with stage.worker("b", folder / "restored").await_ready() as worker:
+        stage.await_settled([worker])
+        worker.stop()
+    produce(stage.bootstrap, stage.topology.source, events(500, start=3_000))
+    stage.drain()
+    source = stage.read(stage.topology.source)
+    assert stage.emissions() == undisturbed(stage.topology, source).emissions
+    assert stage.counters() == undisturbed(stage.topology, source).counters
+
+
+def test_one_that_begins_anew_too_late_changes_nothing(
+    make_stage: MakeStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker began anew, joined and counted after another had seen that none was there: what the
+    other writes then counts for nothing, for the worker that runs and for those that restore.
+    """
+    mended = refused_before(make_stage, tmp_path)
+    workers = []
+
+    def late(*arguments: Any) -> None:
+        workers.append(mended.worker().await_ready())
+        assert "begins anew, as none of 2,000 records" in workers[0].said()
+        mended.await_settled(workers)
+        begin_anew(*arguments)
+
+    monkeypatch.setattr(first_start, "begin_anew", late)
+    with ExitStack() as ended:
+        assert begins_anew(mended)
+        worker = ended.enter_context(workers[0])
+        late_ones = mended.checkpoints().values()
+        assert all(checkpoint.next_offset == 0 for checkpoint in late_ones)
+        produce(mended.bootstrap, mended.topology.source, events(500, start=2_000))
+        mended.await_settled([worker])
+        worker.stop()
+    check_counted(mended, tmp_path)
+
+
+def test_one_that_sees_what_has_changed_looks_again(
+    make_stage: MakeStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that came and went before it was asked whether any runs has counted, and is not
+    begun anew.
+    """
+    mended = refused_before(make_stage, tmp_path)
+
+    def count_later(bootstrap: str, group: str) -> int:
+        monkeypatch.undo()
+        mended.drain()
+        return count_workers(bootstrap, group)
+
+    monkeypatch.setattr(first_start, "count_workers", count_later)
+    assert not begins_anew(mended)
+    assert mended.counters().counted > 0
+    check_counted(mended, tmp_path)
+
+
+def test_a_beginning_that_is_broken_off_is_completed(
+    make_stage: MakeStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed when one partition of two was begun anew, or between two that do so at once: the next
+    start begins both.
+    """
+    mended = refused_before(make_stage, tmp_path)
+
+    class Killed(ChangelogWriter):
+        def send(self, *record: Any) -> None:
+            super().send(*record)
+            self.flush()
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as seam:
+        seam.setattr(state_reset, "ChangelogWriter", Killed)
+        with pytest.raises(KeyboardInterrupt):
+            begins_anew(mended)
+    ends = {p: records[-1].offset for p, records in mended.read(mended.changelog).items()}
+
+    def both(*arguments: Any) -> None:
+        monkeypatch.undo()
+        assert begins_anew(mended)
+        begin_anew(*arguments)
+
+    monkeypatch.setattr(first_start, "begin_anew", both)
+    assert begins_anew(mended)
+    written = mended.read(mended.changelog)
+    assert all(written[partition][-1].offset > end for partition, end in ends.items())
+    check_counted(mended, tmp_path)

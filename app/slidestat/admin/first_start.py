@@ -6,14 +6,16 @@ those that come meanwhile may be others. One that has counted nothing has no sta
 nothing by starting again, and the records that were refused because of a slip are counted.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from confluent_kafka import Consumer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
     ClusterMetadata,
 )
 
 from slidestat.admin.other_groups import last_records
-from slidestat.admin.state_reset import reset_state
+from slidestat.admin.state_reset import begin_anew
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import (
     BEING_RESET,
@@ -24,12 +26,14 @@ from slidestat.engine.checkpoints.checkpoint import (
 )
 from slidestat.engine.decoding.formats.source_schemas import Registry
 from slidestat.errors import SlidestatError
+from slidestat.faust.fencing import FENCE_KEY, NO_EPOCH, Restored
 from slidestat.infer.judgement import Judgement, judge
 from slidestat.infer.sampling import sample_ends
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.groups import count_workers
 from slidestat.kafka.read.offset_bounds import offset_bounds
 from slidestat.kafka.read.reading import reading
+from slidestat.kafka.read.scan import scan
 from slidestat.log import log_event
 
 SAMPLED = 200
@@ -37,11 +41,14 @@ SAMPLED = 200
 
 class StoredBefore(NamedTuple):
     """The past of a topology that never took in a record: how many it has read, and whether it was
-    declared in another way then.
+    declared in another way then; the largest epoch of each partition that has a checkpoint, and how
+    far the changelog went when it was looked at.
     """
 
-    read: int
-    is_other: bool
+    read: int = 0
+    is_other: bool = False
+    newest: Mapping[int, int] = {}
+    ends: Mapping[int, int] = {}
 
 
 def stored_before(
@@ -50,21 +57,55 @@ def stored_before(
     """Return the past of a topology that never took in a record; None of any other. One that passes
     over what it reads, as declared now, may wait for a rare record.
     """
-    changelog = cluster.topics.get(topology.changelog_topic)
+    topic = topology.changelog_topic
+    changelog = cluster.topics.get(topic)
     if changelog is None:
-        return StoredBefore(0, is_other=False)
+        return StoredBefore()
+    last = last_records(bootstrap, topic, len(changelog.partitions))
+    checkpoints = {
+        partition: message.value() or b""
+        for partition, message in last.items()
+        if message.key() == CHECKPOINT_KEY
+    }
+    if len(checkpoints) < len(last) or _past(topology, checkpoints) is None:
+        return None
+    # A zombie may have written last. As far as all is well, there is little to read.
+    with reading(bootstrap, topic) as consumer:
+        ends = _ends(consumer, topic, changelog.partitions)
+        owned = {partition: Restored(NO_EPOCH) for partition in ends}
+        checkpoints, keys = {}, set()
+        for message in scan(consumer, topic, dict.fromkeys(ends, 0)):
+            partition, key = message.partition() or 0, message.key()
+            if not owned[partition].counts(message.headers()) or key == FENCE_KEY:
+                continue
+            if key == CHECKPOINT_KEY:
+                checkpoints[partition] = message.value() or b""
+            elif message.value() is None:
+                keys.discard((partition, key))
+            else:
+                keys.add((partition, key))
+    past = _past(topology, checkpoints)
+    if past is None or keys:
+        return None
+    newest = {partition: owned[partition].newest for partition in checkpoints}
+    return past._replace(newest=newest, ends=ends)
+
+
+def _past(topology: Topology, checkpoints: Mapping[int, bytes]) -> StoredBefore | None:
+    """Return what checkpoints say of the past of a topology; None if it has taken in a record."""
     read, is_other = Counters(), False
-    partitions = len(changelog.partitions)
-    for last in last_records(bootstrap, topology.changelog_topic, partitions).values():
-        stored = last.value() or b""
-        counters = stored_counters(stored) if last.key() == CHECKPOINT_KEY else None
-        meaning = stored_meaning(stored)
+    for stored in checkpoints.values():
+        counters, meaning = stored_counters(stored), stored_meaning(stored)
         if counters is None or meaning == BEING_RESET:
             return None
         read += counters
         is_other |= not topology.state_meaning.items() <= meaning.items()
     taken_in = read.counted or read.late or read.lost or (read.passed_over and not is_other)
     return None if taken_in else StoredBefore(read.read, is_other)
+
+
+def _ends(consumer: Consumer, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    return {number: offset_bounds(consumer, topic, number)[1] for number in partitions}
 
 
 def look_at_source(
@@ -107,38 +148,56 @@ def prepare_first_start(bootstrap: str, topology: Topology, registry: Registry |
                 topology=topology.name,
             )
     # Moved records lie as they were moved, and a referee has the clocks that were published.
-    if (before.read or before.is_other) and not (topology.repartition or topology.publish):
-        _begin_anew(bootstrap, topology, cluster, before)
-    return True
+    if topology.repartition or topology.publish:
+        return True
+    return _begin_anew(bootstrap, topology, cluster, before)
 
 
 def _begin_anew(
-    bootstrap: str, topology: Topology, cluster: ClusterMetadata, before: StoredBefore
-) -> None:
+    bootstrap: str, topology: Topology, cluster: ClusterMetadata, before: StoredBefore | None
+) -> bool:
+    """Have a topology begin anew that has read records and taken in none; return whether it has
+    taken in none to the end.
+
+    Others may do so at the same time, or begin to count. What is seen before it is known that no
+    worker runs, and has not changed after, is of no worker that runs.
+    """
     source, changelog = (
         cluster.topics.get(name) for name in (topology.source, topology.changelog_topic)
     )
     if source is None or changelog is None or len(source.partitions) != len(changelog.partitions):
-        return  # Which is refused, with what to do.
-    if count_workers(bootstrap, topology.application_id):
-        if not before.is_other:
-            return  # It shares their work.
-        raise SlidestatError(
-            f"{topology.name} has counted nothing yet, and its declaration was changed: it would"
-            " begin anew, but workers of its group are running.",
-            "Stop them (one that was killed is forgotten after 10 s), and start it again.",
-        )
-    with reading(bootstrap, topology.source) as consumer:
-        starts = {
-            number: offset_bounds(consumer, topology.source, number)[0]
-            for number in source.partitions
-        }
-    reset_state(bootstrap, topology, starts)
+        return True  # Which is refused, with what to do.
+    while before is not None and (before.read or before.is_other):
+        workers = count_workers(bootstrap, topology.application_id)
+        with reading(bootstrap, topology.source) as consumer:
+            starts = {
+                number: offset_bounds(consumer, topology.source, number)[0]
+                for number in source.partitions
+            }
+            ends = _ends(consumer, topology.changelog_topic, changelog.partitions)
+        if ends != before.ends:
+            before = stored_before(bootstrap, topology, cluster)
+        elif not workers:
+            begin_anew(bootstrap, topology, starts, before.newest)
+            _log_begun(topology, before.read)
+            return True
+        elif before.is_other:
+            raise SlidestatError(
+                f"{topology.name} has counted nothing yet, and its declaration was changed: it"
+                " would begin anew, but workers of its group are running.",
+                "Stop them (one that was killed is forgotten after 10 s), and start it again.",
+            )
+        else:
+            return True  # It shares their work.
+    return before is not None
+
+
+def _log_begun(topology: Topology, read: int) -> None:
     log_event(
         "begun anew",
-        f"{topology.name}: begins anew, as none of {before.read:,} records up to now was counted:"
+        f"{topology.name}: begins anew, as none of {read:,} records up to now was counted:"
         f" they are read again. If there are letters of them on {topology.dead_letter_topic}, send"
         " none again whose record is counted now",
         topology=topology.name,
-        read=before.read,
+        read=read,
     )

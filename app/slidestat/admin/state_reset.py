@@ -23,7 +23,7 @@ from slidestat.engine.checkpoints.checkpoint import (
     encode_checkpoint,
 )
 from slidestat.errors import SlidestatError
-from slidestat.faust.fencing import FENCE_KEY, NO_EPOCH, epoch_header, epoch_of
+from slidestat.faust.fencing import FENCE_KEY, NO_EPOCH, epoch_header, epoch_of, next_epoch
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import admin_client
 from slidestat.kafka.groups import count_workers
@@ -79,7 +79,31 @@ def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -
     return keys
 
 
+def begin_anew(
+    bootstrap: str, topology: Topology, starts: Mapping[int, int], newest: Mapping[int, int]
+) -> None:
+    """Have partitions that have no state begin at these offsets, of which `newest` are the largest
+    epochs that were seen.
+
+    A worker that took one over since then has a larger epoch, so what is written here counts for
+    nothing there, and it writes its own again. Broken off, it is completed by the next start.
+    Raises SlidestatError if the broker fails.
+    """
+    identity = topic_id(bootstrap, topology.events_topic)
+    sender = ChangelogWriter(bootstrap, topology.changelog_topic)
+    for partition, epoch in newest.items():
+        begun = encode_checkpoint(
+            Checkpoint(starts[partition], topic_id=identity), topology.state_label
+        )
+        sender.send(partition, CHECKPOINT_KEY, begun, next_epoch(epoch, 0))
+    sender.flush()
+    _set_offsets(bootstrap, topology, starts)
+
+
 def _set_offsets(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -> None:
+    """Set the group's offsets, for those who look at its lag: where a partition is read from, its
+    checkpoint decides. A group that has members again keeps its own.
+    """
     group = topology.application_id
     wanted = [TopicPartition(topology.events_topic, p, start) for p, start in starts.items()]
     request = ConsumerGroupTopicPartitions(group, wanted)
@@ -139,7 +163,7 @@ class ChangelogWriter:
         if missing:
             raise SlidestatError(
                 f"{missing} records of the changelog were not acknowledged.",
-                "Check that the broker is up, and replay again: it goes on where this one stopped.",
+                "Check that the broker is up, and try again: it goes on where this one stopped.",
             )
 
     def _delivered(self, kafka_error: KafkaError | None, _message: object) -> None:
@@ -149,5 +173,5 @@ class ChangelogWriter:
 def _refused(error: KafkaException) -> SlidestatError:
     return SlidestatError(
         f"The broker does not allow the state to be reset: {error.args[0].str().rstrip('.')}.",
-        "Check that it is up and what this user may do, and replay again.",
+        "Check that it is up and what this user may do, and try again.",
     )

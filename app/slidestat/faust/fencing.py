@@ -14,10 +14,11 @@ what lies before that. Without it, what a zombie writes between the restore and 
 flush would count: were the owner to die in the middle of that flush, its older states would follow
 the zombie's checkpoint, by which more was read than they have.
 
-An epoch is the largest one in the partition plus the group's generation at the assignment. Of two
-owners, the later one has the larger generation, which the group gives once, and has seen at least
-as large an epoch: so its own is larger, also when a group is deleted and counts generations from
-the start again.
+An epoch is one more than the largest one in the partition, plus the group's generation at the
+assignment. Of two owners, the later one has the larger generation, which the group gives once, and
+has seen at least as large an epoch: so its own is larger, also when a group is deleted and counts
+generations from the start again. Generations begin with 1. Who lets a topology begin anew before
+its first start writes as of generation 0: after what it has seen, and before every owner since.
 
 A broker that compacts knows no epochs, and could keep a zombie's record instead of the owner's. So
 an owner counts: what it wrote must lie at consecutive offsets. Where they do not, it looks for the
@@ -49,7 +50,7 @@ def next_epoch(newest: int, generation: int) -> int:
     """Return the epoch for a new owner: `newest` is the partition's largest epoch, `generation` the
     group's generation since which it owns the partition.
     """
-    return newest + generation
+    return newest + 1 + generation
 
 
 def epoch_header(epoch: int) -> list[tuple[str, bytes]]:
