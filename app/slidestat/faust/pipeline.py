@@ -194,10 +194,6 @@ class Pipeline:
         """Queue the emissions of all ticks that were kept back, and letters that are due."""
         await self._steps.emit_all_kept()
 
-    def send_letters(self) -> None:
-        """Queue the letters that are held back: nothing more will be read."""
-        self._steps.send_letters()
-
     async def look_ahead(self) -> None:
         """Emit provisionally for the partitions that have brought nothing for a while."""
         if self._ahead is not None:
@@ -217,7 +213,9 @@ class Pipeline:
 
     async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
         """Make snapshots durable, also of partitions that were given up since they were taken."""
-        await self._states.write(snapshots)
+        # Of letters that wait it is not said yet that they can be looked at.
+        if snapshots or not self._steps.are_letters_held:
+            await self._states.write(snapshots)
 
     def durable(self) -> dict[TP, int]:
         """Return the offset up to which each partition is durable, if the last snapshots are."""

@@ -74,7 +74,8 @@ class BatchSteps:
             self._offsets.is_end(partition, processor.next_offset)
             for partition, processor in self._held.processors.items()
         ):
-            self.send_letters()
+            for step in self._first_records.released():
+                self._outputs.send(*step)
         for partition in tuple(self._kept_since):
             if not await self.emit_kept(partition):
                 return
@@ -93,11 +94,6 @@ class BatchSteps:
         committed.
         """
         return self._first_records.are_held
-
-    def send_letters(self) -> None:
-        """Queue the letters that are held back."""
-        for step in self._first_records.released():
-            self._outputs.send(*step)
 
     def forget(self) -> None:
         """Forget the ticks and letters kept back, as partitions may move: their records are read

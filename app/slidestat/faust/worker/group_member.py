@@ -382,8 +382,6 @@ class GroupMember:
                 self._extent.is_read(p, min(line.next_offset(p) for line in self._pipelines))
                 for p in held
             ):
-                for pipeline in self._pipelines:
-                    pipeline.send_letters()
                 signal.raise_signal(signal.SIGTERM)
 
     # Ends.
