@@ -14,6 +14,7 @@ from slidestat.engine.intake.letters import Letter
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.partitions.first_records import (
+    MOST_PASSED_OVER,
     MOST_REFUSED,
     MOST_REFUSED_BYTES,
     FirstRecords,
@@ -91,6 +92,22 @@ def test_those_sent_at_the_end_of_the_source_are_sent_once_and_counted_on() -> N
     assert not first.released()
     with pytest.raises(SlidestatError):
         first.due(step(0, MOST_REFUSED - 1, 1), NONE_TAKEN)
+
+
+def test_commits_wait_not_for_a_rare_record() -> None:
+    """Once many were passed over, by all partitions since each was taken up, nothing is held back;
+    where ten thousand are refused all the same, it stops.
+    """
+    first = FirstRecords(TOPOLOGY, is_watched=True)
+    some, none = step(0, 0, 1), Step(Effects(), 1, 0.0)
+    assert not first.due(some, Counters(passed_over=7, dead=1))
+    assert not first.due(none, Counters(passed_over=3 * MOST_PASSED_OVER))
+    assert not first.due(none, Counters(passed_over=4 * MOST_PASSED_OVER - 1))
+    last = step(0, 1, 1)
+    assert first.due(last, Counters(passed_over=8, dead=2)) == [some, last]
+    assert not first.are_held
+    with pytest.raises(SlidestatError):
+        first.due(step(0, 2, MOST_REFUSED - 2), Counters(passed_over=8, dead=MOST_REFUSED))
 
 
 def test_what_is_forgotten_is_read_again_and_counted_once() -> None:

@@ -18,6 +18,8 @@ from slidestat.text.refusal_text import advice_on, reasons_text
 MOST_REFUSED = 10_000
 # Letters are in memory until it is known that they are to be written.
 MOST_REFUSED_BYTES = 128 * 2**20
+# Commits wait as well: not for long for a record that the topology's condition seldom takes.
+MOST_PASSED_OVER = 10_000
 
 
 class Step(NamedTuple):
@@ -30,7 +32,7 @@ class Step(NamedTuple):
 
 class FirstRecords:
     """A holder of the first records' letters, of a topology that never took in a record: they are
-    written once one is taken in, or the source has no more.
+    written once one is taken in, many were passed over, or the source has no more.
     """
 
     def __init__(self, topology: Topology | Referee, *, is_watched: bool) -> None:
@@ -40,6 +42,8 @@ class FirstRecords:
         self._held: list[Step] = []
         self._bytes = 0
         self._refused: Counter[Reason] = Counter()
+        # By partition: before the first one that was looked at, and by now.
+        self._passed_over: dict[int, tuple[int, int]] = {}
         self._first: dict[Reason, tuple[int, Letter]] = {}
 
     @property
@@ -66,6 +70,10 @@ class FirstRecords:
         self._bytes += sum(map(_size, letters))
         if self._refused.total() >= MOST_REFUSED or self._bytes >= MOST_REFUSED_BYTES:
             raise self._error()
+        before, _ = self._passed_over.get(step.partition, (reached.passed_over, 0))
+        self._passed_over[step.partition] = before, reached.passed_over
+        if sum(now - before for before, now in self._passed_over.values()) >= MOST_PASSED_OVER:
+            return [*self.released(), step]
         if not step.effects.is_empty:
             self._held.append(step)
         return []
@@ -79,6 +87,7 @@ class FirstRecords:
         """Drop what is held back, as partitions may move: its records are read again."""
         self.released()
         self._refused.clear()
+        self._passed_over.clear()
         self._first.clear()
 
     def _error(self) -> SlidestatError:
