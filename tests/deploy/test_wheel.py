@@ -140,7 +140,7 @@ def test_a_compiled_wheel_has_a_unit_of_each_package(wheel: Path, compiled_wheel
 
 def test_a_compiled_wheel_compiles_nothing(install: Install) -> None:
     """A first figure with an empty cache; what the first start of a worker waited minutes for."""
-    code = DRIVER + "\nfrom slidestat.synopses.core.compile import compiled_here"
+    code = DRIVER + "\nfrom slidestat.synopses.kernels.compile import compiled_here"
     code += "\nfrom slidestat.synopses.kernels.units import cache_folder"
     code += "\nprint(compiled_here, [one.name for one in cache_folder().glob('*')])"
     done = install("worker").run("python", "-c", code, repr(({}, {})))

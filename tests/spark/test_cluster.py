@@ -31,7 +31,7 @@ except SlidestatError as error:
 KERNEL = """
 import slidestat
 from slidestat.synopses import Batch, CountParameters, run_batch
-from slidestat.synopses.core.compile import compiled_here
+from slidestat.synopses.kernels.compile import compiled_here
 from slidestat.synopses.kernels.units import cache_folder
 run_batch(CountParameters(0.1, 1000), [None], Batch([0, 3], [1, 2, 3], None, [0, 1], [4], [10]))
 print(slidestat.__file__, cache_folder(), len(compiled_here))

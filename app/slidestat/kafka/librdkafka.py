@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException
 from numba import types
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.synopses.core.compile import (
+from slidestat.synopses.kernels.compile import (
     address_of,
     ahead,
     borrowing_kernel,

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint, Recent
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 Int64s = npt.NDArray[np.int64]
 

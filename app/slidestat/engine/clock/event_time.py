@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.kernels.compile import kernel
 
 Int64s = npt.NDArray[np.int64]
 Times = TypeVar("Times", int, Int64s)

@@ -25,7 +25,7 @@ from slidestat.engine.emissions.number_texts import (
 )
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.schemas.emission import Emission, emission_key
-from slidestat.synopses.core.compile import borrowing_kernel
+from slidestat.synopses.kernels.compile import borrowing_kernel
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]

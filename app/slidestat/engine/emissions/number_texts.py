@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.compile import borrowing_kernel
+from slidestat.synopses.kernels.compile import borrowing_kernel
 
 Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]

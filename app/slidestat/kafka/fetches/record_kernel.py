@@ -12,8 +12,8 @@ its batch; headers are passed over, their names and values unread.
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.kernels.compile import borrowing_kernel
 
 Int64s = npt.NDArray[np.int64]
 

@@ -34,7 +34,7 @@ block's extremes are kept, as bounds for what straddles, and once all of it has 
 The expired event with the highest index whose time was ever known (`dead`) takes their place.
 """
 
-from slidestat.synopses.core.compile import borrowing_kernel
+from slidestat.synopses.kernels.compile import borrowing_kernel
 
 BASE = 3
 """The lowest layer of blocks: events leave the tail 2^BASE at a time."""

@@ -42,8 +42,8 @@ from slidestat.synopses.blocks.parameters import (
 from slidestat.synopses.blocks.run import load, open_state, save, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Floats, Integers
-from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.kernels.compile import kernel
 
 
 @kernel

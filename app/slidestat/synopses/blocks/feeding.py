@@ -40,7 +40,7 @@ from slidestat.synopses.blocks.one_window import fixed_phase, known_dead, oldest
 from slidestat.synopses.blocks.tallies import count_sorted, leave_out, merge_items, take_off
 from slidestat.synopses.blocks.thinning import merge_values, offset_of, thin
 from slidestat.synopses.core.batch import Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 
 @borrowing_kernel

@@ -45,11 +45,11 @@ from slidestat.synopses.core.batch import (
     follows,
     split,
 )
-from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.frequent.frequent_answer import list_items
+from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.quantiles.quantile_answer import answer_quantiles
 
 

@@ -1,1 +1,1 @@
-"""The parts that all synopses share: bytes, batches, parameters, compilation."""
+"""The parts that all synopses share: bytes, batches, parameters."""

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.kernels.compile import borrowing_kernel
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

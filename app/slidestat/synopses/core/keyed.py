@@ -19,9 +19,9 @@ from slidestat.synopses.core.batch import (
     joined,
     require_states,
 )
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 Kernel = Callable[..., tuple[Any, ...]]
 ErrorOf = Callable[[int, int, int, int], SynopsisError]

@@ -27,7 +27,7 @@ signed numbers into floating point.
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.compile import borrowing_kernel
+from slidestat.synopses.kernels.compile import borrowing_kernel
 
 Bytes = npt.NDArray[np.uint8]
 

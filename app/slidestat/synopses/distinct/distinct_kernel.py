@@ -12,7 +12,6 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MIN, Columns, Floats, Integers, follows
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.distinct.distinct_codec import (
@@ -36,6 +35,7 @@ from slidestat.synopses.distinct.distinct_codec import (
 )
 from slidestat.synopses.distinct.distinct_parameters import EPSILONS
 from slidestat.synopses.distinct.field_hash import MAX_LEVEL, level_of, multiples
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 _PART = (1 << 31) - 1
 _SHORT = 24  # so many are sorted as they come

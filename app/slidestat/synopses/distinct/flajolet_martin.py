@@ -38,7 +38,6 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult, Floats, Integers
-from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -58,6 +57,7 @@ from slidestat.synopses.distinct.distinct_codec import (
 )
 from slidestat.synopses.distinct.distinct_parameters import DELTAS, checked_delta, checked_whole
 from slidestat.synopses.distinct.union_of_states import common, run_union
+from slidestat.synopses.kernels.compile import kernel
 
 BITS = 63  # of a bitmap
 MOST_ITEMS = 2.0**62

@@ -25,7 +25,6 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN, Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_DECIMALS, MAX_SPAN
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import (
@@ -34,6 +33,7 @@ from slidestat.synopses.exponential_histogram.canonical import (
     bucket_at,
     bucket_count,
 )
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 COUNT = 1
 SUM = 2

@@ -12,7 +12,6 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import TIME_MIN, Columns, Floats, Integers, follows
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import (
@@ -41,6 +40,7 @@ from slidestat.synopses.exponential_histogram.codec import (
     live_edges,
     read_head,
 )
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 _CHUNK = 1 << 60  # units taken in at once: a total below TOTAL_LIMIT and these fit in 63 bits
 

@@ -37,7 +37,6 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MIN, Columns, Integers, follows
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -49,6 +48,7 @@ from slidestat.synopses.core.keyed import (
 )
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 EXACT = 8
 APPROXIMATE = 9

@@ -22,7 +22,6 @@ from slidestat.synopses.blocks.parameters import (
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Floats, Integers, follows, split
-from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.core.parameters import MAX_SPAN
@@ -55,6 +54,7 @@ from slidestat.synopses.frequent.sticky_kernel import (
     take,
     window_of,
 )
+from slidestat.synopses.kernels.compile import kernel
 
 
 @dataclass(frozen=True)

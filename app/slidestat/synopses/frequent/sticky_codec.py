@@ -18,7 +18,6 @@ from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, put_column
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MIN, Floats, Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
 from slidestat.synopses.frequent.sticky_kernel import (
@@ -35,6 +34,7 @@ from slidestat.synopses.frequent.sticky_kernel import (
     TOTAL,
     window_of,
 )
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 _SHARES = 2
 _HEAD_LIMIT = wire.BODY + 17 + 5 * wire.MAX_VARINT

@@ -17,8 +17,8 @@ event of level r or more is a sample until it expires, r being that of min(T, N)
 import numpy as np
 
 from slidestat.synopses.core.batch import Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.philox import priority
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 # Places in the array of what a summary was made with, and in that of its numbers in memory.
 SPAN, SEED, REACH, STORED = 0, 1, 2, 3

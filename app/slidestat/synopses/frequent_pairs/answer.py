@@ -3,7 +3,6 @@
 import numpy as np
 
 from slidestat.synopses.core.batch import Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.frequent.frequent_answer import PARTS, with_columns
 from slidestat.synopses.frequent_pairs.layout import MARKED
 from slidestat.synopses.frequent_pairs.marks import since
@@ -23,6 +22,7 @@ from slidestat.synopses.frequent_pairs.memory import (
     TOTAL,
     Memory,
 )
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 
 @borrowing_kernel

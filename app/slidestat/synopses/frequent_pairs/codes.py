@@ -3,7 +3,7 @@
 import numpy as np
 
 from slidestat.synopses.core.batch import Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 
 @kernel

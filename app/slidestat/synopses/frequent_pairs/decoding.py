@@ -6,7 +6,6 @@ from slidestat.synopses.blocks.blocks import EVENT_LIMIT
 from slidestat.synopses.blocks.columns import doubles, get_column
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body
 from slidestat.synopses.core.wire import Bytes, get_varint
 from slidestat.synopses.frequent_pairs.encoding import FEW, count_entries
@@ -32,6 +31,7 @@ from slidestat.synopses.frequent_pairs.memory import (
     WAITING,
     Memory,
 )
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 HELD_LIMIT = 1 << 42
 """Entries stand for fewer events than this: a window has at most 2^40 (layout.py: H <= 2 m)."""

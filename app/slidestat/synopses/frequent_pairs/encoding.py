@@ -28,7 +28,6 @@ import numpy as np
 from slidestat.synopses.blocks.columns import column_limit, put_column
 from slidestat.synopses.core import wire
 from slidestat.synopses.core.batch import Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, put_varint
 from slidestat.synopses.frequent_pairs.feeding import tidy
@@ -52,6 +51,7 @@ from slidestat.synopses.frequent_pairs.memory import (
     WAIT,
     Memory,
 )
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 FEW = 128
 """Which of so few items an entry is of takes a byte in any order."""

@@ -6,9 +6,9 @@ Items are codes, 0 to the number of different ones, which codes.py gives them fo
 import numpy as np
 
 from slidestat.synopses.core.batch import Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.frequent_pairs.layout import MARKED
 from slidestat.synopses.frequent_pairs.marks import marks_room
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 PAIRED = 28
 """The kind (wire.py)."""

@@ -10,7 +10,6 @@ from slidestat.synopses.blocks.columns import get_column
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Integers, Joined, follows
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.frequent_pairs.answer import count_window, list_pairs
@@ -37,6 +36,7 @@ from slidestat.synopses.frequent_pairs.memory import (
     make_memory,
 )
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 
 @dataclass(frozen=True)

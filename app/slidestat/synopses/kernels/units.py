@@ -1,7 +1,7 @@
 """Units of machine code: the kernels of one package, compiled by one process.
 
 numba keeps machine code function by function. What several processes have compiled then meets in
-one that loads it, and two functions may have one name there (see `core/compile.py`). A unit is made
+one that loads it, and two functions may have one name there (see `compile.py`). A unit is made
 as a whole, by a process of its own: its functions are compiled for the signatures of the package's
 vectors, linked into one module, and become one object file. Names in it begin with a number of that
 process. So no name has two meanings, whichever process made a unit.

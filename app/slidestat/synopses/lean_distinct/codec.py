@@ -25,7 +25,6 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MIN, Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
     open_envelope,
@@ -40,6 +39,7 @@ from slidestat.synopses.distinct.distinct_codec import (
     STORED,
     read_counted,
 )
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 LEAN_DISTINCT = 30
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MIN, Columns, Floats, Integers, follows
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.wire import Bytes
@@ -21,6 +20,7 @@ from slidestat.synopses.distinct.distinct_codec import (
     STORED,
 )
 from slidestat.synopses.distinct.distinct_kernel import in_order, place_of, table_mask
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.lean_distinct.codec import (
     BITMAPS,
     EXACT,

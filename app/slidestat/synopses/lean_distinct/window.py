@@ -4,9 +4,9 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Integers
-from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.distinct.distinct_codec import COUNT, SPAN
+from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.lean_distinct.batch import head_of
 from slidestat.synopses.lean_distinct.codec import (
     BITMAPS,

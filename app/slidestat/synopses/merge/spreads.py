@@ -29,9 +29,9 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Batch, BatchResult, Integers, joined, split, windows
-from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.families import SPREAD

@@ -22,11 +22,11 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import wire
 from slidestat.synopses.core.batch import BatchResult, Floats, Integers
-from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.envelope import body_of
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
 from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram.batch import run_batch
+from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.families import (

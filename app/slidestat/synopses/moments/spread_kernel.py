@@ -12,9 +12,9 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import Columns, Floats, Integers, follows
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.moments.moments import (
     COUNT,
     MAX_COUNT,

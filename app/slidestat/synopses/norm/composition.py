@@ -43,8 +43,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.batch import TIME_MIN, Floats, Integers
-from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.kernels.compile import kernel
 
 LEAST_STEP = 32
 """Neighbours are merged after so many new buckets at least."""

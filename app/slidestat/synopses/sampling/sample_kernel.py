@@ -23,7 +23,6 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MIN, Columns, Integers, follows
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -36,6 +35,7 @@ from slidestat.synopses.core.keyed import (
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 WITH_REPLACEMENT = 11
 WITHOUT_REPLACEMENT = 12

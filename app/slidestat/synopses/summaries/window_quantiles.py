@@ -39,10 +39,10 @@ import numpy as np
 from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, ordered, put_column
 from slidestat.synopses.blocks.memory import QUANTILES
 from slidestat.synopses.core.batch import Floats, Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.envelope import damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.quantile_parts import parts_of
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.merge.quantile_union import known_steps
 from slidestat.synopses.quantiles.quantile_answer import rank_of
 from slidestat.synopses.quantiles.quantiles import QuantileEstimate, Quantiles

@@ -17,7 +17,6 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import (
@@ -33,6 +32,7 @@ from slidestat.synopses.exponential_histogram.codec import (
     TOTAL as OLD_TOTAL,
 )
 from slidestat.synopses.exponential_histogram.kernel import extend
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 # Places in the array of what a state was made with; cells have ids 0..BINS - 1, or any for 0 BINS.
 KIND, SPAN, PER_LEVEL, BINS, CAPACITY = 0, 1, 2, 3, 4

@@ -18,7 +18,6 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MIN, Integers
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -34,6 +33,7 @@ from slidestat.synopses.exponential_histogram.canonical import (
     bucket_at,
     bucket_count,
 )
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.value_histogram.cells import (
     BINS,
     CAPACITY,

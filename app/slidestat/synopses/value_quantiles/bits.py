@@ -11,7 +11,7 @@ last one written is always zero above what has been written.
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.compile import borrowing_kernel
+from slidestat.synopses.kernels.compile import borrowing_kernel
 
 Words = npt.NDArray[np.uint32]
 

@@ -4,7 +4,6 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import TIME_MIN, Columns, Floats, Integers, follows
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.exponential_histogram.canonical import bucket_at, bucket_count, rebased
@@ -15,6 +14,7 @@ from slidestat.synopses.exponential_histogram.codec import (
     TOTAL as OLD_TOTAL,
 )
 from slidestat.synopses.exponential_histogram.kernel import extend
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.value_quantiles.bands import COLUMNS, ID, ROWS, SHIFT, WIDTH, take_in
 from slidestat.synopses.value_quantiles.bounds import PARTS, answer, bins_at, total_at
 from slidestat.synopses.value_quantiles.codec import (

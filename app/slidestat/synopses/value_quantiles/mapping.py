@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slidestat.synopses.core.batch import Floats, Integers
-from slidestat.synopses.core.compile import borrowing_kernel
+from slidestat.synopses.kernels.compile import borrowing_kernel
 
 LEAST = 2.0**-30
 """Of values nearer to zero than this only the sign is kept."""

@@ -28,10 +28,10 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN, Integers
-from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT
+from slidestat.synopses.kernels.compile import borrowing_kernel
 from slidestat.synopses.waves.wave_parameters import MAX_PER_LEVEL, MAX_VALUE
 from slidestat.synopses.waves.wave_pool import (
     FREE,

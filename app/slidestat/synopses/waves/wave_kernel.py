@@ -12,10 +12,10 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import TIME_MIN, Columns, Floats, Integers, follows
-from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT, rebased
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.waves.ages import answer_age
 from slidestat.synopses.waves.wave_codec import (
     COUNT,

@@ -1,7 +1,7 @@
 """Kernels over strings of JSON: where they end, how long they are, whether they are UTF-8."""
 
-from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.kernels.compile import borrowing_kernel
 
 QUOTE, BACKSLASH = ord('"'), ord("\\")
 SPACE, _NEWLINE, _RETURN, _TAB = b" \n\r\t"

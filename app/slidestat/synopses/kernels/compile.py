@@ -1,4 +1,4 @@
-"""How kernels are compiled: by numba, ahead, as units of machine code (`kernels/units.py`).
+"""How kernels are compiled: by numba, ahead, as units of machine code (`units.py`).
 
 numba's own cache on disk is not used for kernels of this distribution. It keeps function by
 function what any process compiled, and the names in it begin with a counter of that process: what
