@@ -141,6 +141,30 @@ def test_a_batch_waits_until_all_of_its_schemas_are_known(monkeypatch: pytest.Mo
         asyncio.run(waiting(server))
 
 
+def test_an_invalid_decimal_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When its schema comes, not at each record."""
+    logged: list[str] = []
+    monkeypatch.setattr(
+        "slidestat.faust.source.schema_wait.log_event",
+        lambda _event, text, **_fields: logged.append(text),
+    )
+    invalid = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}
+    schema = {"type": "record", "name": "E", "fields": [{"name": "total", "type": invalid}]}
+
+    async def waiting(server: StandIn) -> None:
+        registry = SchemaRegistry(server.url)
+        wait = SchemaWait(registry)
+        number = put(server, schema)
+        for _ in range(3):
+            assert await wait.before(batch(number), lambda: False)
+
+    with stand_in() as server:
+        asyncio.run(waiting(server))
+    assert len(logged) == 1
+    assert logged[0].startswith("schema 1 of ")
+    assert "the decimal of total is ignored" in logged[0]
+
+
 def test_an_address_is_checked_at_once() -> None:
     for url, said in (("", "none is given"), ("registry:8081", "no schema registry's address")):
         with pytest.raises(SlidestatError, match=said):

@@ -5,6 +5,7 @@ import tomllib
 from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
+from math import floor, log10
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -250,8 +251,70 @@ def test_an_invalid_decimal_is_the_bytes_that_it_is_in() -> None:
     for more in invalid:
         schema = {"type": "bytes", "logicalType": "decimal", **more}
         assert AvroSchema(json.dumps(schema)).json(b"\x02\x01") == b'"AQ=="'
+        assert len(AvroSchema(json.dumps(schema)).remarks) == 1
     schema = {"type": "fixed", "name": "F", "size": 1, "logicalType": "decimal", "precision": 3}
     assert AvroSchema(json.dumps(schema)).json(b"\x01") == b'"AQ=="'
+
+
+def test_a_fixed_decimal_has_as_many_digits_as_all_numbers_of_its_size() -> None:
+    """Also one of a size that no number is written for, or that no value will ever have."""
+    for size in (1, 2, 7, 16, 1_787, 5_000, 10**12):
+        fits = [
+            not AvroSchema(
+                json.dumps(
+                    {
+                        "type": "fixed",
+                        "name": "F",
+                        "size": size,
+                        "logicalType": "decimal",
+                        "precision": precision,
+                    }
+                )
+            ).remarks
+            for precision in (1, 2, 4, 16, 38, 4_000, 12_041, 12_042, 10**11, 10**400)
+        ]
+        most = floor((8 * size - 1) * log10(2))
+        assert fits == [
+            precision <= most
+            for precision in (1, 2, 4, 16, 38, 4_000, 12_041, 12_042, 10**11, 10**400)
+        ]
+
+
+def test_each_invalid_decimal_is_named_once() -> None:
+    """In unions, lists, maps and records; the others, also by the name of their type, are read."""
+    invalid = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}
+    money = {
+        "type": "fixed",
+        "name": "M",
+        "size": 4,
+        "logicalType": "decimal",
+        "precision": 4,
+        "scale": 2,
+    }
+    lines = {"type": "record", "name": "L", "fields": [{"name": "tax", "type": invalid}]}
+    schema = AvroSchema(
+        json.dumps(
+            {
+                "type": "record",
+                "name": "E",
+                "fields": [
+                    {"name": "total", "type": ["null", invalid]},
+                    {"name": "lines", "type": {"type": "array", "items": lines}},
+                    {"name": "by", "type": {"type": "map", "values": invalid}},
+                    {"name": "paid", "type": money},
+                    {"name": "due", "type": "M"},
+                ],
+            }
+        )
+    )
+    why = "its scale is not from 0 to its precision"
+    assert schema.remarks == [
+        f"the decimal of {place} is ignored, as {why}: it is read as the type that it is in, bytes"
+        " as base64"
+        for place in ("total", "lines.tax", "by")
+    ]
+    value = schema.json(b"\2\2a\2\2b\0\0" + bytes([0, 0, 0, 127]) * 2)
+    assert value == b'{"total":"YQ==","lines":[{"tax":"Yg=="}],"by":{},"paid":1.27,"due":1.27}'
 
 
 def test_other_meanings_leave_a_value_what_it_is() -> None:

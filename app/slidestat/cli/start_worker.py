@@ -13,7 +13,10 @@ from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.source_schemas import Registry, SourceSchemas
-from slidestat.engine.decoding.formats.translations import translation_of
+from slidestat.engine.decoding.formats.translations import (
+    remarks_on_its_own,
+    translation_of,
+)
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.extent import WHOLE, Extent
@@ -68,6 +71,7 @@ def start_worker(
     # Before topics are made and kernels loaded: it may be what is missing.
     codecs = [emission_writer(topology, registry) for topology in topologies]
     schemas = _schemas_of(topologies, registry)
+    _log_remarks(topologies)
     address = listen(web_host, web_port)
     first_starts = [
         topology.name
@@ -166,6 +170,17 @@ def _mover(
         if isinstance(topology, Topology) and topology.repartition:
             return ElectedMover(Move(bootstrap, topology, allow_loss))
     return None
+
+
+def _log_remarks(topologies: Sequence[Topology | Referee]) -> None:
+    for topology in topologies:
+        for remark in remarks_on_its_own(topology) if isinstance(topology, Topology) else ():
+            log_event(
+                "schema not as written",
+                f"source_schema of {topology.name}: {remark}",
+                topology=topology.name,
+                remark=remark,
+            )
 
 
 def _schemas_of(topologies: Sequence[Topology | Referee], registry: str) -> Registry | None:

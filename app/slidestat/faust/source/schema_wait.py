@@ -6,9 +6,10 @@ and the worker logs each half minute that it waits.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from slidestat.engine.decoding.formats.source_schemas import Registry
+from slidestat.engine.decoding.formats.translations import remarks_on
 from slidestat.engine.records import RecordBatch
 from slidestat.log import log_event
 
@@ -41,6 +42,7 @@ class SchemaWait:
                     return False
                 self._tell(batch, number, why)
                 await asyncio.sleep(_RETRY_S)
+            _remark(batch, number, remarks_on(self._registry.schemas, number))
         if unknown and self._since is not None:
             self._since = None
             log_event("schema registry answers", "the schema registry answers again")
@@ -67,4 +69,15 @@ class SchemaWait:
             offset=int(batch.offsets[0]),
             schema=number,
             seconds=waited_s,
+        )
+
+
+def _remark(batch: RecordBatch, number: int, remarks: Sequence[str]) -> None:
+    for remark in remarks:
+        log_event(
+            "schema not as written",
+            f"schema {number} of {batch.topic}: {remark}",
+            topic=batch.topic,
+            schema=number,
+            remark=remark,
         )

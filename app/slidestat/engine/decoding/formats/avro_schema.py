@@ -48,7 +48,9 @@ _MEANING = "slidestat.logicalType"
 _DECIMAL = "slidestat.decimal"
 # Of the longest one: 600 digits; more are no amount of anything, and take long to write.
 _DECIMAL_BYTES = 256
-_INSIDE = ("type", "items", "values", "fields")
+_INSIDE = ("type", "items", "values")
+# The digits of a power of two: its number of bits times log10(2).
+_LOG_2, _LOG_10 = 30_102_999_566_398_119_521, 10**20
 # A local timestamp has no zone: it is in UTC, as texts without one are.
 _A_SECOND = {
     f"{local}timestamp-{unit}": to_a_second
@@ -74,16 +76,23 @@ class AvroSchema:
         UnusableSchemaError.
         """
         self._names: dict[str, Any] = {}
+        ignored: dict[str, str] = {}
         try:
             for reference in references:
-                self._parse(reference)
-            self._schema = self._parse(text)
+                self._parse(reference, ignored)
+            self._schema = self._parse(text, ignored)
             self._can_be_empty: dict[str, bool | None] = {}
             self._check(self._schema)
         except UnusableSchemaError:
             raise
         except _NO_SCHEMA as error:
             raise UnusableSchemaError(f"it is no Avro schema: {error}") from error
+        self.remarks = [
+            f"the decimal of {place} is ignored, as {why}: it is read as the type that it is in,"
+            " bytes as base64"
+            for place, why in ignored.items()
+        ]
+        """What is not as the schema means it, for a person."""
         self._time_path, self._times = time_path or (), times
         self._to_a_second = None
         if time_path is not None and times is not None and not times.is_sequence:
@@ -124,8 +133,8 @@ class AvroSchema:
             ) from error
         return file.getvalue()
 
-    def _parse(self, text: str) -> Any:
-        schema = _with_meanings_aside(msgspec.json.decode(text))
+    def _parse(self, text: str, ignored: dict[str, str]) -> Any:
+        schema = _with_meanings_aside(msgspec.json.decode(text), ignored)
         return parse_schema(schema, named_schemas=self._names)
 
     def _check(self, schema: Any) -> bool:
@@ -203,32 +212,57 @@ class AvroSchema:
             value[name] = self._times.written(time * 1_000 // to_a_second)
 
 
-def _with_meanings_aside(schema: Any) -> Any:
+def _with_meanings_aside(schema: Any, ignored: dict[str, str], path: FieldPath = ()) -> Any:
+    """Return a schema with what its values mean out of fastavro's sight; `ignored` takes up why the
+    decimal at a path is none.
+    """
     if isinstance(schema, list):
-        return [_with_meanings_aside(part) for part in schema]
+        return [_with_meanings_aside(part, ignored, path) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {
-        name: _with_meanings_aside(part) if name in _INSIDE else part
-        for name, part in schema.items()
-    }
+    found = {}
+    for name, part in schema.items():
+        if name == "fields" and isinstance(part, list):
+            found[name] = [
+                _with_meanings_aside(field, ignored, _below(path, field)) for field in part
+            ]
+        else:
+            inside = name in _INSIDE
+            found[name] = _with_meanings_aside(part, ignored, path) if inside else part
     meaning = found.pop("logicalType", None)
-    if meaning == "decimal" and _is_decimal(found):
+    fault = _decimal_fault(found) if meaning == "decimal" else None
+    if meaning == "decimal" and fault is None:
         found["logicalType"] = _DECIMAL
     elif meaning is not None:
         found[_MEANING] = meaning
+    if fault is not None:
+        ignored[field_text(path) if path else "the value"] = fault
     return found
 
 
-def _is_decimal(schema: Mapping[str, Any]) -> bool:
-    """Return whether a schema's precision and scale are as Avro demands for a decimal."""
-    precision, scale = schema.get("precision"), schema.get("scale", 0)
-    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
-        return False
-    if schema.get("type") == "fixed":
-        size = schema.get("size")
-        return type(size) is int and 0 < precision <= len(str(2 ** max(0, 8 * size - 1) - 1)) - 1
-    return precision > 0 and schema.get("type") == "bytes"
+def _below(path: FieldPath, field: object) -> FieldPath:
+    name = field.get("name") if isinstance(field, dict) else None
+    return (*path, name) if isinstance(name, str) else path
+
+
+def _decimal_fault(schema: Mapping[str, Any]) -> str | None:
+    """Return why a schema is no decimal as Avro demands one; None if it is."""
+    kind, precision, scale = schema.get("type"), schema.get("precision"), schema.get("scale", 0)
+    if kind not in ("bytes", "fixed"):
+        return "it is neither bytes nor fixed"
+    if type(precision) is not int or precision <= 0:
+        return "it has no precision from 1 on"
+    if type(scale) is not int or not 0 <= scale <= precision:
+        return "its scale is not from 0 to its precision"
+    size = schema.get("size")
+    if kind == "fixed" and (type(size) is not int or precision > _digits_in(size)):
+        return "its size cannot hold its precision"
+    return None
+
+
+def _digits_in(size: int) -> int:
+    """Return how many decimal digits all fit into a signed number of so many bytes."""
+    return max(0, 8 * size - 1) * _LOG_2 // _LOG_10
 
 
 def _decimal(value: bytes, schema: Any, _reader: object = None) -> Decimal:

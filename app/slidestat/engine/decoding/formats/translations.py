@@ -12,7 +12,7 @@ from slidestat.engine.decoding.formats.framing import (
     UnusableSchemaError,
     schema_of,
 )
-from slidestat.engine.decoding.formats.source_schemas import SchemaText, SourceSchemas
+from slidestat.engine.decoding.formats.source_schemas import AVRO, SchemaText, SourceSchemas
 from slidestat.engine.extras import module_of_extra
 from slidestat.errors import SlidestatError
 
@@ -126,6 +126,22 @@ def avro_schema(schema: SchemaText, topology: Topology | None = None) -> "AvroSc
     """
     references = [reference.text for reference in schema.references]
     return require_avro()(schema.text, references, *_times(topology))
+
+
+def remarks_on(schemas: SourceSchemas, number: int) -> list[str]:
+    """Return what a schema of a registry does not mean as it is written, for a person."""
+    try:
+        schema = schemas.of(number)
+        return avro_schema(schema).remarks if schema.kind == AVRO else []
+    except UnusableSchemaError:  # Its records have letters.
+        return []
+
+
+def remarks_on_its_own(topology: Topology) -> list[str]:
+    """Return what a topology's own schema does not mean as it is written, for a person."""
+    if topology.source_format != "avro" or not topology.source_schema:
+        return []
+    return avro_schema(SchemaText(topology.source_schema)).remarks
 
 
 def protobuf_of(topology: Topology) -> "ProtobufSchema":
