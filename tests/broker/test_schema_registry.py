@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from base64 import b64encode
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -163,6 +164,60 @@ def test_an_invalid_decimal_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(logged) == 1
     assert logged[0].startswith("schema 1 of ")
     assert "the decimal of total is ignored" in logged[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "asked_as"),
+    [
+        ("", "", (None, None)),
+        ("ada:pw-ada@", "", ("ada:pw-ada", "ada:pw-ada")),
+        ("ada:pw-ada@", "ada:pw-ada@", ("ada:pw-ada", "ada:pw-ada")),
+        ("", "bea:p%2Cw%40bea@", ("bea:p,w@bea", "bea:p,w@bea")),
+        ("ada:pw-ada@", "bea:pw%2Fbea@", ("ada:pw-ada", "bea:pw/bea")),
+    ],
+)
+def test_each_address_of_a_registry_is_asked_as_its_user(
+    first: str, second: str, asked_as: tuple[str | None, str | None]
+) -> None:
+    """One without a user as the first that there is; the next address when one does not answer."""
+    wanted = [None if user is None else f"Basic {encoded(user)}" for user in asked_as]
+    with stand_in() as one, stand_in() as other:
+        address = f"http://{first}{one.url[7:]}, http://{second}{other.url[7:]},"
+        number = put(one, CITY)
+        assert put(other, CITY) == number
+        assert SchemaRegistry(address).look_up(number) is None
+        one.fail = 503
+        registry = SchemaRegistry(address)
+        assert registry.look_up(number) is None
+        assert set(one.users) == {wanted[0]}
+        assert set(other.users) == {wanted[1]}
+        other.fail = 503
+        said = SchemaRegistry(address).look_up(number)
+        assert said is not None
+        assert f"at {one.url},{other.url} " in said
+
+
+def encoded(user: str) -> str:
+    return b64encode(user.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("http://ada:secret-1@a:1,b:2", "'http://a:1,b:2' is no schema registry's address"),
+        ("http://a:1,b:2", "'http://a:1,b:2' is no schema registry's address"),
+        ("http://a:1,ftp://bea:secret-2@b", "not escaped"),
+        ("http://ada:secret,1@a:1", "a comma in its user or password"),
+        ("http://ada:secret-1@a:1,http://bea:sec@ret-2@b", "not escaped"),
+        ("http://ada:secret-1@a:1,http://", "'http://' is no schema registry's address"),
+        (",", "is no schema registry's address"),
+    ],
+)
+def test_no_secret_of_any_address_is_shown(address: str, said: str) -> None:
+    with pytest.raises(SlidestatError, match=said) as caught:
+        SchemaRegistry(address)
+    assert "secret" not in str(caught.value)
+    assert "ret-2" not in str(caught.value)
 
 
 def test_an_address_is_checked_at_once() -> None:

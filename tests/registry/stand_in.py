@@ -12,8 +12,9 @@ from threading import Thread
 
 class StandIn(ThreadingHTTPServer):
     """Listens on a port of this machine, a free one unless it is told which. `asked` are the
-    requests that came, `versions` the numbers of each subject's schemas; with `refuse`, an HTTP
-    status, it takes no schema; with `fail`, it gives none out.
+    requests that came, `users` their headers of authorization, `versions` the numbers of each
+    subject's schemas; with `refuse`, an HTTP status, it takes no schema; with `fail`, it gives none
+    out.
     """
 
     daemon_threads = True
@@ -23,6 +24,7 @@ class StandIn(ThreadingHTTPServer):
         self.schemas: list[dict[str, object]] = []
         self.versions: dict[str, list[int]] = {}
         self.asked: list[str] = []
+        self.users: list[str | None] = []
         self.refuse: int | None = None
         self.fail: int | None = None
 
@@ -76,6 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _asked(self) -> str:
         path = self.path.partition("?")[0].strip("/")
         self.server.asked.append(f"{self.command} {path}")
+        self.server.users.append(self.headers["Authorization"])
         return path
 
     def _answer(self, status: int, body: dict[str, object]) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -280,6 +281,47 @@ def test_a_registry_of_a_private_authority(tmp_path: Path, monkeypatch: pytest.M
         assert "name its PEM file in SSL_CERT_FILE" in why
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
         assert SchemaRegistry(address).look_up(1) is None
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ("name", "by a name that is in its certificate"),
+        ("expired", "Have the certificate renewed"),
+        ("plain", "write http:// if that is right"),
+        ("mutual", "asks for a certificate of its clients"),
+    ],
+)
+def test_what_is_wrong_with_tls_has_its_own_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str, said: str
+) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    until = datetime(2020, 1, 1, tzinfo=UTC) if trouble == "expired" else None
+    name = "registry.example.org" if trouble == "name" else "127.0.0.1"
+    authority.issue_cert(name, not_after=until).configure_cert(context)
+    if trouble == "mutual":
+        context.verify_mode = ssl.CERT_REQUIRED
+        authority.configure_trust(context)
+    with stand_in() as registry:
+        if trouble != "plain":
+            registry.socket = context.wrap_socket(registry.socket, server_side=True)
+        why = SchemaRegistry(registry.url.replace("http://", "https://")).look_up(1)
+    assert why is not None
+    assert said in why
+
+
+def test_certificates_that_cannot_be_read_are_an_error_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty.pem").write_text("no certificate\n")
+    for name in ("missing.pem", "empty.pem"):
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / name))
+        with pytest.raises(SlidestatError, match="SSL_CERT_FILE or SSL_CERT_DIR") as caught:
+            SchemaRegistry("https://svc:secret-word@registry:8081")
+        assert "secret-word" not in str(caught.value)
 
 
 @pytest.mark.parametrize("status", [401, pytest.param(500, marks=pytest.mark.long)])

@@ -11,9 +11,36 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from slidestat.addresses import ESCAPES, checked_address
 from slidestat.errors import SlidestatError
+from slidestat.redaction import without_user
+
+# Between the addresses of one registry. Other commas are parts of an address.
+_BETWEEN = re.compile(r"\s*,\s*(?=https?://)", re.IGNORECASE)
+_FORM = (
+    'Write it as "http://host:port", with USER:PASSWORD@ before the host if it asks for them;'
+    " several addresses, each of them so, with commas between."
+)
 
 # A name of a registry in memory, for tests.
 _IN_MEMORY = re.compile(r"mock://[\w.-]+")
+
+
+# What the C library of TLS calls a reason, and what to do about it.
+_NOT_TRUSTED = (
+    ("mismatch", "Give the registry by a name that is in its certificate."),
+    ("expired", "Have the certificate renewed, or set this machine's clock right."),
+    ("not yet valid", "Set this machine's clock right."),
+    ("", "If an authority of your own has signed it, name its PEM file in SSL_CERT_FILE."),
+)
+_NO_TLS = (
+    ("WRONG_VERSION_NUMBER", "What answers there has no TLS: write http:// if that is right."),
+    ("RECORD_LAYER", "What answers there has no TLS: write http:// if that is right."),
+    (
+        "CERTIFICATE_REQUIRED",
+        "It asks for a certificate of its clients, and slidestat has none: let it take a user and"
+        " a password.",
+    ),
+    ("", "Check its log, and which versions of TLS it has."),
+)
 
 
 def registry_client(
@@ -21,17 +48,57 @@ def registry_client(
 ) -> tuple[SchemaRegistryClient, str]:
     """Return the client of the registry at an address, and the address as it may be shown. Raises
     SlidestatError for what is none.
+
+    A registry may have several, with commas between: one is asked after another until one answers,
+    each as its own user, and one without a user as the first that there is.
     """
-    shown = address
-    if not _IN_MEMORY.fullmatch(address):
-        shown = checked_address(address, "schema registry", "http://host:port")
+    if _IN_MEMORY.fullmatch(address):
+        return SchemaRegistryClient.new_client({"url": address, **settings}), address
+    addresses = _BETWEEN.split(address.strip().rstrip(", "))
+    for one in addresses:
+        without_user(one)  # No message on another one shows it.
+    shown = ",".join(map(_checked, addresses))
+    users = [_user(one) for one in addresses]
+    first = next(filter(None, users), "")
+    users = [user or first for user in users]
+    url = ",".join(map(_with_user, addresses, users))
     try:
-        return SchemaRegistryClient.new_client({"url": address, **settings}), shown
+        client = SchemaRegistryClient.new_client({"url": url, **settings})
     except (ValueError, TypeError):
+        raise SlidestatError(f"{shown!r} is no schema registry's address.", _FORM) from None
+    except OSError as error:
         raise SlidestatError(
-            f"{shown!r} is no schema registry's address.",
-            'Write it as "http://host:port", or "http://user:password@host:port".',
-        ) from None
+            "SSL_CERT_FILE or SSL_CERT_DIR has no certificates that can be read:"
+            f" {error.strerror or error}.",
+            "Name a PEM file there, with the authority that signed the registry's certificate.",
+        ) from error
+    if len(set(users)) > 1:
+        # Confluent's client would show the first user to all; without one, each request shows that
+        # of its own address.
+        client._rest_client.session.auth = None  # type: ignore[assignment]  # As without one.
+    return client, shown
+
+
+def _checked(address: str) -> str:
+    """Return one address without its user; raises SlidestatError for what is none."""
+    shown = checked_address(address, "schema registry", "http://host:port")
+    if "," in _user(address):
+        raise SlidestatError(
+            "The schema registry's address has a comma in its user or password.",
+            "Write it as %2C: commas are between addresses.",
+        )
+    if "," in shown:
+        raise SlidestatError(f"{shown!r} is no schema registry's address.", _FORM)
+    return shown
+
+
+def _user(address: str) -> str:
+    return address.partition("://")[2].rpartition("@")[0]
+
+
+def _with_user(address: str, user: str) -> str:
+    scheme, _, rest = address.partition("://")
+    return f"{scheme}://{user}@{rest.rpartition('@')[2]}" if user else address
 
 
 def registry_trouble(error: Exception, shown: str) -> tuple[str, str]:
@@ -41,7 +108,12 @@ def registry_trouble(error: Exception, shown: str) -> tuple[str, str]:
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return (
                 f"the certificate of the schema registry at {shown} is not trusted: {text}",
-                "If an authority of your own has signed it, name its PEM file in SSL_CERT_FILE.",
+                next(advice for reason, advice in _NOT_TRUSTED if reason in text),
+            )
+        if "[SSL" in text:
+            return (
+                f"no TLS connection to the schema registry at {shown}: {text}",
+                next(advice for reason, advice in _NO_TLS if reason in text.upper()),
             )
         return (
             f"no schema registry answers at {shown}: {text}",
