@@ -7,6 +7,7 @@ from slidestat.redaction import redacted
 
 # Shorter names lie in too many others.
 _SHORTEST = 3
+_SHOWN = 400
 
 
 class SlidestatError(Exception):
@@ -33,6 +34,16 @@ class EndedError(SlidestatError):
     """
 
     exit_code = 1
+
+
+def shown(value: object) -> str:
+    """Return a value, or the beginning of a long one, as a message shows it."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write whole numbers of thousands of digits.
+        number = "a whole number of thousands of digits"
+        return number if isinstance(value, int) else f"a {type(value).__name__} with {number}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:

@@ -157,6 +157,14 @@ def test_sums_are_exact(parts: list[list[Decimal]], gone: int, start: int, times
     assert Fraction(numbers.total_of_squares(chosen), scale**2) == sum(x * x for x in exact)
 
 
+def test_a_number_of_thousands_of_decimal_places_is_exact() -> None:
+    """More digits than Python reads at once."""
+    for text in ("0." + "9" * 5_000, "-12." + "0" * 6_000 + "1", "1" * 300 + "." + "1" * 5_000):
+        numbers = ExactNumbers()
+        numbers.extend(pa.array(["1", text]))
+        assert numbers.at(1) == Fraction(Decimal(text))
+
+
 def test_numbers_that_every_double_reads_as_zero_are_zero() -> None:
     """A short text must not take as many digits as its exponent says."""
     numbers = ExactNumbers()

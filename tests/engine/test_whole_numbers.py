@@ -6,15 +6,28 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from slidestat import Count, Histogram, Maximum, RankQuantiles, TopItems, Topology, TopologyDriver
+from slidestat import (
+    Alert,
+    Count,
+    Histogram,
+    Maximum,
+    RankQuantiles,
+    TopItems,
+    Topology,
+    TopologyDriver,
+)
+from slidestat.declare.forms.resolved import resolved
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.scan_reader import ScanReader
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import Reason
+from slidestat.spark.audit.declaration import declaration_of
 from slidestat.spark.audit.events.conditions import holds, number
+from slidestat.spark.audit.events.raw_events import RawRecord, is_passed_over
 from tests.engine.cases import laws
 
 START = 1_600_000_000_000
@@ -197,3 +210,107 @@ def test_bounds_enclose_and_edges_part_neighbours() -> None:
     for figure in driver.emissions[0].figures[:2]:
         assert Fraction(figure.lower or 0) <= E + 3 <= Fraction(figure.upper or 0)
     assert [figure.estimate for figure in driver.emissions[0].figures[2:]] == [1, 0]
+
+
+DIGITS = ("9" * 309, "9" * 4_300, "9" * 4_301, "-" + "9" * 20_000, "1e400", "9" * 5_000 + ".5")
+"""Numbers beyond all doubles, also of more digits than Python reads at once."""
+
+
+@pytest.mark.parametrize("text", DIGITS)
+def test_a_number_beyond_all_doubles_is_no_number_to_a_condition(text: str) -> None:
+    """That is an error where it decides, whether a statistic reads the field, too, or not; an
+    audit's condition has the same.
+    """
+    one = _event(text)
+    wheres = {"n > 5": None, "n > 5 or time > 1": True, "n > 5 and time < 1": False}
+    for where, meant in wheres.items():
+        for statistics in ((Count(),), (Count(), TopItems(field="n", name="n", where="time < 1"))):
+            topology = _topology(where=where, statistics=statistics)
+            columns = EventDecoder(topology).decode([one, _event("7")])
+            reasons = [refusal.reason for refusal in columns.refusals if refusal.row == 0]
+            if len(statistics) == 1:
+                assert reasons == ([Reason.NOT_COMPUTABLE] if meant is None else [])
+                assert (0 in columns.rows) is (meant is True)
+            assert (1 in columns.rows) is (meant is not False)
+        tables = resolved(_topology(where=where))
+        declared = declaration_of(msgspec.json.decode(msgspec.json.encode(tables)))
+        record = RawRecord(None, one, 0)
+        assert is_passed_over(declared, record) is (meant is False)
+
+
+@pytest.mark.parametrize("text", DIGITS)
+def test_a_number_beyond_all_doubles_ends_no_reading(text: str) -> None:
+    """As number and item at once, in a condition, computed, and where no statistic reads it."""
+    many: list[dict[str, object]] = [
+        {"statistics": (RankQuantiles(field="n"), TopItems(field="n")), "where": "n > 5"},
+        {
+            "statistics": (Maximum(field="n"), TopItems(field="n"), RankQuantiles(field="m")),
+            "computed": ("n + 1 as m",),
+        },
+        {"statistics": (TopItems(field="n"),)},
+        {"statistics": (Maximum(field="m"),), "computed": ("n + 1 as m",)},
+        {"time_field": "n"},
+        {"key_field": "n"},
+    ]
+    for more in many:
+        decoder = EventDecoder(_topology(**more))
+        together = [_event("7"), _event(text), _event(f"{2**53 + 1}"), _event(text)]
+        columns = decoder.decode(together)
+        assert {1, 3} <= {refusal.row for refusal in columns.refusals}
+        # Batches never show.
+        for row, record in enumerate(together):
+            alone = decoder.decode([record])
+            refused = [(one.reason, one.detail) for one in columns.refusals if one.row == row]
+            assert [(one.reason, one.detail) for one in alone.refusals] == refused
+    assert not EventDecoder(_topology()).decode([_event(text)]).refusals
+
+
+def test_the_nearest_double_makes_no_number_of_one_beyond_all() -> None:
+    """Alone as beside one that is no double at all."""
+    largest = int(1.7976931348623157e308)
+    decoder = EventDecoder(_topology(where="n > 5"))
+    over, far = _event(str(largest + 1)), _event("9" * 400)
+    for records in ([over], [over, far], [far, over]):
+        columns = decoder.decode(records)
+        assert [one.reason for one in columns.refusals] == [Reason.NOT_COMPUTABLE] * len(records)
+    assert decoder.decode([_event(str(largest))]).rows.tolist() == [0]
+
+
+@pytest.mark.parametrize("digits", [257, 4_300, 4_301, 20_000])
+def test_a_letter_of_too_many_digits_has_the_limit(digits: int) -> None:
+    number = "9" * digits
+    for more, record, reason in (
+        ({}, _event("1", key=number), Reason.BAD_KEY),
+        ({"statistics": (TopItems(field="n"),)}, _event(number), Reason.BAD_ITEM),
+    ):
+        (refusal,) = EventDecoder(_topology(**more)).decode([record]).refusals  # type: ignore[arg-type]
+        assert refusal.reason is reason
+        assert refusal.detail.endswith(": it is a number of more than 256 characters")
+
+
+@pytest.mark.parametrize("literal", ["1e-" + "9" * 30, "1e-" + "9" * 5_000, "0." + "0" * 5_000])
+def test_a_literal_next_to_nothing_is_nothing(literal: str) -> None:
+    """Its power may have more digits than a decimal's."""
+    topology = _topology(
+        where=f"n > {literal}",
+        computed=(f"n + {literal} as m",),
+        statistics=(RankQuantiles(field="m"),),
+    )
+    columns = EventDecoder(topology).decode([_event("0"), _event("1")])
+    assert columns.rows.tolist() == [1]
+    assert columns.numbers[0].tolist() == [1]
+    assert holds(f"n > {literal}", {"n": 1})
+    assert not holds(f"n > {literal}", {"n": 0})
+
+
+def test_no_declaration_has_a_number_that_cannot_be_shown() -> None:
+    huge = 10**5_000
+    for make in (
+        lambda: _topology(every=huge),
+        lambda: _topology(windows=[huge]),
+        lambda: RankQuantiles(quantiles=[huge]),
+        lambda: Histogram(edges=[0, huge]),
+        lambda: Alert(name="a", when="count > 1", for_=huge),
+    ):
+        with pytest.raises(SlidestatError, match="whole number of thousands of digits"):
+            make()  # type: ignore[no-untyped-call]

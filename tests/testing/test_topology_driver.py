@@ -291,3 +291,27 @@ def test_a_statistic_added_while_the_topology_runs() -> None:
     driver.close_windows()
     last = driver.figure("/a", "mean", "5m", at=START + 3 * MINUTE)
     assert last.counted_from_ms == START + 1
+
+
+def test_what_no_record_can_have_is_refused_by_the_driver() -> None:
+    """With what to do: numbers that Python does not write, what JSON has not, no timestamp."""
+    huge = 10**5_000
+    driver = TopologyDriver(latency(idle="1m"))
+    for call in (
+        lambda: driver.send(request("/a", START, ms=huge)),
+        lambda: driver.send(request("/a", huge)),
+        lambda: driver.send({"request": object()}),
+        lambda: driver.send({"request": "\ud800"}),
+        lambda: driver.send(request("/a", START), timestamp=huge),
+        lambda: driver.send(request("/a", START), timestamp=2**63),
+        lambda: driver.send_bytes(b"{}", timestamp=-2),
+        lambda: driver.send(request("/a", START), partition=huge),
+        lambda: driver.advance_to(huge),
+        lambda: driver.advance_to(-huge),
+        lambda: driver.idle_until(huge),
+    ):
+        with pytest.raises(SlidestatError):
+            call()  # type: ignore[no-untyped-call]
+    assert driver.dead_letters == []
+    driver.send(request("/a", START, ms=10**4_000))
+    assert [letter.reason for letter in driver.dead_letters] == [Reason.VALUE_TOO_LARGE]

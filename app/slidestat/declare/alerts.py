@@ -13,7 +13,7 @@ from slidestat.declare.figure_names import (
     asked_quantile,
     plain_name,
 )
-from slidestat.declare.naming import NAME, NAME_RULE
+from slidestat.declare.naming import NAME, NAME_RULE, check_digits
 from slidestat.errors import SlidestatError, unknown
 
 ALERTS_LABEL = "alerts"
@@ -51,6 +51,7 @@ class Alert:
     certain: bool = False
 
     def __post_init__(self) -> None:
+        check_digits(self)
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             raise SlidestatError(f"name is {self.name!r}, which cannot name an alert.", NAME_RULE)
         if type(self.for_) is not int or not 1 <= self.for_ <= _MOST_TICKS:

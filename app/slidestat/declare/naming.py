@@ -1,6 +1,8 @@
 """The names that follow from a declaration's own: its group, its table and the topics it writes."""
 
 import re
+from dataclasses import fields
+from typing import Any
 
 from slidestat.errors import SlidestatError
 
@@ -8,6 +10,17 @@ from slidestat.errors import SlidestatError
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # What to do about a name that cannot be.
 NAME_RULE = "Use 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit."
+
+
+def check_digits(declaration: Any) -> None:
+    """Raise SlidestatError for a whole number of so many digits that no message can show it."""
+    for field in fields(declaration):
+        try:
+            repr(getattr(declaration, field.name))
+        except ValueError:
+            raise SlidestatError(
+                f"{field.name} has a whole number of thousands of digits.", "Give another one."
+            ) from None
 
 
 class Named:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from slidestat.declare.naming import Named
+from slidestat.declare.naming import Named, check_digits
 from slidestat.declare.topology import PARTITION, Topology
 from slidestat.errors import SlidestatError
 from slidestat.options import JSON
@@ -46,6 +46,7 @@ class Referee(Named):
     output_format: str = JSON
 
     def __post_init__(self) -> None:
+        check_digits(self)
         if not isinstance(self.of, Topology) or not self.of.publish:
             raise SlidestatError(
                 "of is no topology that publishes its synopses.",

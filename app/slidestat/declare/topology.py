@@ -20,6 +20,7 @@ from slidestat.declare.checks.topics import check_topics
 from slidestat.declare.derived.figures import KeptFigures
 from slidestat.declare.derived.topics import PARTITION
 from slidestat.declare.fields import Field
+from slidestat.declare.naming import check_digits
 from slidestat.declare.statistics import DEFAULT, Statistic
 from slidestat.errors import SlidestatError
 from slidestat.options import JSON, KEY_FIELD, TIME_FIELD, TIME_UNIT, VALUE_FIELD
@@ -132,6 +133,7 @@ class Topology(KeptFigures):
     exactly_once: bool = False
 
     def __post_init__(self) -> None:
+        check_digits(self)
         check_topics(self)
         check_fields(self)
         check_times(self)

@@ -23,7 +23,7 @@ from slidestat.engine.keys.shared_keys import SharedKeys
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import RecordBatch
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, shown
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission, Figure
@@ -68,7 +68,7 @@ class TopologyDriver:
         schemas: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         if type(partitions) is not int or partitions < 1:
-            raise SlidestatError(f"partitions is {partitions!r}.", "Give a number from 1 on.")
+            raise SlidestatError(f"partitions is {shown(partitions)}.", "Give a number from 1 on.")
         self._schemas = schemas
         self._take_up(topology)
         self.emissions: list[Emission] = []
@@ -137,14 +137,14 @@ class TopologyDriver:
         earliest = min(processor.watermark for processor in self._processors)
         if time < earliest:
             raise SlidestatError(
-                f"Event time is at {earliest} already: it cannot go back to {time}.",
+                f"Event time is at {earliest} already: it cannot go back to {shown(time)}.",
                 "Advance to a later time.",
             )
         event_time = time + self.topology.lateness_ms
         times = self.topology.times
         if not times.earliest <= event_time < times.latest:
             raise SlidestatError(
-                f"{event_time} is no time that an event may have.",
+                f"{shown(event_time)} is no time that an event may have.",
                 f"Give a number below {times.latest:,}."
                 if times.is_sequence
                 else "Give milliseconds since 1970; events lie from 1980 to 2100.",
@@ -167,6 +167,7 @@ class TopologyDriver:
         """Let no record come until the clock on the wall shows `now`, milliseconds: what is not yet
         emitted is, provisionally, if the topology has an `idle`.
         """
+        _check_timestamp("now", now)
         if self.topology.idle_ms:
             for number, processor in enumerate(self._processors):
                 self._take(chain.from_iterable(processor.provisional(now)))
@@ -232,7 +233,7 @@ class TopologyDriver:
         if not emissions:
             ends = [emission.window_end_ms for emission in self._of_key.get(key, ())]
             raise SlidestatError(
-                f"There is no emission of {key!r}" + (f" at {at}." if ends else "."),
+                f"There is no emission of {key!r}" + (f" at {shown(at)}." if ends else "."),
                 f"Its windows end at {ends}." if ends else f"There are {sorted(self._of_key)}.",
             )
         # The newest end, and of two of them the one that came last: it replaces the other.
@@ -284,6 +285,8 @@ class TopologyDriver:
         """Send on records of the source, with `repartition` under the topology's key if they have
         it.
         """
+        for record in records[:1]:  # All of a call have one.
+            _check_timestamp("timestamp", record.timestamp)
         if self._moved_by is None or not records:
             self._send(records, partition)
             return
@@ -296,7 +299,7 @@ class TopologyDriver:
         count = len(self._partitions)
         if partition is not None and not 0 <= partition < count:
             raise SlidestatError(
-                f"There is no partition {partition}.", f"They are 0 to {count - 1}."
+                f"There is no partition {shown(partition)}.", f"They are 0 to {count - 1}."
             )
         starts = [len(p.log) for p in self._partitions]
         numbers = list(range(count))
@@ -356,6 +359,13 @@ class TopologyDriver:
             if record not in self._sent:
                 self._sent.add(record)
                 self.alerts.append(decode_alert_change(record.value))
+
+
+def _check_timestamp(name: str, timestamp: object) -> None:
+    if type(timestamp) is not int or not NO_TIMESTAMP <= timestamp < 2**63:
+        raise SlidestatError(
+            f"{name} is {shown(timestamp)}.", "Give whole milliseconds since 1970, as Kafka has."
+        )
 
 
 def _fetches(

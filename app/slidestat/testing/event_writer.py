@@ -13,7 +13,7 @@ from slidestat.engine.decoding.formats.translations import (
     protobuf_of,
     require_protobuf,
 )
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, shown
 
 # Of a JSON Schema, which nobody needs to read the record.
 _ANY_SCHEMA = 1
@@ -56,15 +56,25 @@ class EventWriter:
         schema.
         """
         if self._format == "json":
-            return _encode(event)
+            return _json(event)
         if self._format == "json-schema":
-            return framed(_ANY_SCHEMA, _encode(event))
+            return framed(_ANY_SCHEMA, _json(event))
         if self._write is None:
             raise SlidestatError(
                 f"Events are sent in {self._format.title()}, and there is no schema.",
                 "Give the driver schemas={1: TEXT}.",
             )
         return self._write(event)
+
+
+def _json(event: Mapping[str, Any]) -> bytes:
+    try:
+        return _encode(event)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SlidestatError(
+            f"{shown(event)} cannot be written as JSON: {error}.",
+            "Give what JSON has, or the record itself with send_bytes.",
+        ) from error
 
 
 def _by_its_own(topology: Topology) -> Callable[[Mapping[str, Any]], bytes]:

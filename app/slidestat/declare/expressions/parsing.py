@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -235,7 +235,10 @@ class _Reader:
         number = float(tree.this)
         if abs(number) == float("inf"):
             raise self._unknown(tree)
-        exact = Decimal(tree.this)
+        try:
+            exact = Decimal(tree.this)
+        except InvalidOperation:  # Next to nothing: its power has more digits than a Decimal's.
+            return Literal(number)
         if exact >= WHOLE_LIMIT:
             if not tree.this.isdigit() or exact == Decimal(number):
                 return Literal(number)

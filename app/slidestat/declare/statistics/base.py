@@ -14,6 +14,7 @@ import numpy.typing as npt
 from slidestat.declare.columns import Column, Limits
 from slidestat.declare.expressions.expression import Expression, condition_of
 from slidestat.declare.fields import Field, FieldPath, field_path, field_text
+from slidestat.declare.naming import check_digits
 from slidestat.errors import SlidestatError
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Statistic(ABC):
     where: str = ""
 
     def __post_init__(self) -> None:
+        check_digits(self)
         if not isinstance(self.name, str) or (self.name and not _NAME.fullmatch(self.name)):
             raise SlidestatError(
                 f"the name of {self.kind} is {self.name!r}.",

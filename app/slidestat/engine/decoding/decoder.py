@@ -20,6 +20,7 @@ from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 from slidestat.engine.decoding.formats.translated_reader import TranslatedReader
 from slidestat.engine.decoding.formats.translations import translation_of
 from slidestat.engine.decoding.lacked_fields import LackedFields
+from slidestat.engine.decoding.number_items import too_long
 from slidestat.engine.decoding.scan_plan import ScanPlan
 from slidestat.engine.decoding.scan_reader import ScanReader
 from slidestat.engine.decoding.struct_reader import StructReader
@@ -126,7 +127,7 @@ class EventDecoder:
             errors.setdefault(place, Refusal(int(rows[place]), reason, detail))
         for name, items in zip(self._item_names, columns.items, strict=True):
             for place in _too_long(items, MAX_ITEM_LENGTH):
-                detail = f"{name}: it has more than {MAX_ITEM_LENGTH} digits"
+                detail = f"{name}: {too_long(MAX_ITEM_LENGTH)}"
                 errors.setdefault(place, Refusal(int(rows[place]), Reason.BAD_ITEM, detail))
         for place, detail in self._lacking.of_no_use(columns.numbers, columns.items):
             errors.setdefault(place, Refusal(int(rows[place]), Reason.MISSING_FIELD, detail))
@@ -146,7 +147,7 @@ class EventDecoder:
         """Return the events' keys; errors of the records' own keys are added to `errors`."""
         if read.keys is not None:
             for place in _too_long(read.keys, MAX_KEY_LENGTH):
-                detail = f"{self._key_name}: it has more than {MAX_KEY_LENGTH} digits"
+                detail = f"{self._key_name}: {too_long(MAX_KEY_LENGTH)}"
                 errors[place] = Refusal(int(read.rows[place]), Reason.BAD_KEY, detail)
             return read.keys
         if not self._has_keys:

@@ -10,6 +10,11 @@ import msgspec
 from slidestat.declare.expressions.nodes import WHOLE_LIMIT
 
 
+def too_long(most: int) -> str:
+    """Return why a whole number is no text of at most so many characters."""
+    return f"it is a number of more than {most} characters"
+
+
 def number_text(number: float) -> str:
     """Return the text of a double, or of a whole number of any size."""
     if isinstance(number, int) or (number.is_integer() and abs(number) < WHOLE_LIMIT):

@@ -30,6 +30,8 @@ def _number(limits: Limits, *, also_item: bool) -> object:
     return Annotated[int, whole] | Annotated[float, meta]
 
 
+# What null is one of, too; of a Raw, JSON as it is written.
+_ANY = (Any, msgspec.Raw)
 # Of a field that conditions read as one sort.
 _OF_SORT = {Sort.NUMBER: float, Sort.TEXT: str, Sort.TRUTH: bool}
 
@@ -58,8 +60,9 @@ def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.St
     for path in expression_paths(topology):
         known = topology.expression_fields[path] - {Sort.ANY}
         (sort, *others) = known or {Sort.ANY}
-        any_will_do = others or (lenient and path in in_conditions)
-        types[path] = Any if any_will_do else _OF_SORT.get(sort, Any)
+        types[path] = Any if others else _OF_SORT.get(sort, Any)
+        if lenient and path in in_conditions:
+            types[path] = msgspec.Raw
         optional.add(path)
     return struct_of(types, optional)
 
@@ -151,7 +154,7 @@ def _struct(
         if isinstance(leaf, dict):
             leaf, may_lack = _struct(leaf, path, optional)
         if may_lack:
-            fields.append((attribute, leaf if leaf is Any else leaf | None, None))
+            fields.append((attribute, leaf if leaf in _ANY else leaf | None, None))
         else:
             fields.append((attribute, leaf))
         is_optional &= may_lack

@@ -19,6 +19,8 @@ from slidestat.engine.decoding.struct_values import StructValues, WrittenNumbers
 
 Float64s = npt.NDArray[np.float64]
 
+_BEYOND = 10**400
+
 
 class StructConditions:
     """A topology's conditions over structs."""
@@ -27,7 +29,8 @@ class StructConditions:
         self._conditions = Conditions(topology)
         self._values = StructValues(topology, record, self._conditions.fields)
         paths = dict.fromkeys(path for path, _ in self._conditions.fields)
-        alone = struct_of(dict.fromkeys(paths, Any), paths)
+        # Each on its own: JSON may have numbers that Python reads none of.
+        alone = struct_of(dict.fromkeys(paths, msgspec.Raw), paths)
         self._decode = msgspec.json.Decoder(alone).decode
         self._read_alone = {path: reader(alone, path) for path in paths}
 
@@ -46,11 +49,22 @@ class StructConditions:
         """Evaluate the conditions for one record; return None if their fields cannot be read."""
         try:
             event = self._decode(record)
+            found = {path: _value(read(event)) for path, read in self._read_alone.items()}
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return None
         written = WrittenNumbers([record], np.zeros(1, np.int64))
         columns = {
-            (path, sort): column_of(sort, [self._read_alone[path](event)], written.of(path))
+            (path, sort): column_of(sort, [found[path]], written.of(path))
             for path, sort in self._conditions.fields
         }
         return self._conditions.judged(1, columns)
+
+
+def _value(raw: msgspec.Raw | None) -> object:
+    """Return what JSON writes; of a number beyond all doubles, one that is such, too."""
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.ValidationError:  # All that it can be is out of range.
+        return _BEYOND

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slidestat.declare.columns import Column
+from slidestat.declare.columns import MAX_ITEM_LENGTH, Column
 from slidestat.declare.expressions.nodes import WHOLE_LIMIT
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
@@ -23,7 +23,7 @@ from slidestat.engine.decoding.computed_columns import ComputedFields
 from slidestat.engine.decoding.conditions import Judged
 from slidestat.engine.decoding.event_columns import Refusal
 from slidestat.engine.decoding.field_columns import FieldColumns
-from slidestat.engine.decoding.number_items import number_text
+from slidestat.engine.decoding.number_items import number_text, too_long
 from slidestat.engine.decoding.record_type import (
     attributes,
     blank,
@@ -41,10 +41,17 @@ from slidestat.engine.decoding.struct_values import (
 )
 from slidestat.engine.events import texts
 from slidestat.schemas.dead_letter import Reason
+from slidestat.schemas.event import MAX_KEY_LENGTH
 from slidestat.synopses.core.rounding import EXACT, down
 
 # The path that msgspec ends a message with: Expected `int`, got `str` - at `$.time`
 _PATH = re.compile(r" - at `\$\.?(?P<field>.*)`$")
+
+
+# What msgspec calls a whole number of more digits than Python reads at once, and how long its text
+# may be at most.
+_TOO_MANY_DIGITS = "Integer value out of range"
+_LONGEST = {Reason.BAD_KEY: MAX_KEY_LENGTH, Reason.BAD_ITEM: MAX_ITEM_LENGTH}
 
 
 class StructReader:
@@ -189,9 +196,12 @@ class StructReader:
         field = path["field"] if path else ""
         detail = text[: path.start()] if path else text
         detail = detail.replace(" | null`", "`")  # Missing fields are handled elsewhere.
+        reason = self._reason(field, detail)
+        if detail == _TOO_MANY_DIGITS and reason in _LONGEST:
+            detail = too_long(_LONGEST[reason])
         if field:
             detail = f"{field}: {detail}"
-        return Refusal(row, self._reason(field, detail), detail)
+        return Refusal(row, reason, detail)
 
     def _reason(self, field: str, detail: str) -> Reason:
         if "missing required field" in detail:

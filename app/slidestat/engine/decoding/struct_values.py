@@ -136,7 +136,8 @@ def column_of(sort: Sort, values: list[Any], wholes: Wholes) -> Computed:
     errors = np.array(
         [value is not None and not is_good for value, is_good in zip(values, good, strict=True)]
     )
-    return _typed(taken, sort, wholes)._replace(errors=errors)
+    found = _typed(taken, sort, wholes)
+    return found._replace(errors=errors if found.errors is None else errors | found.errors)
 
 
 def _typed(values: list[Any], sort: Sort, wholes: Wholes) -> Computed:
@@ -147,16 +148,21 @@ def _typed(values: list[Any], sort: Sort, wholes: Wholes) -> Computed:
 
 def _of_doubles(numbers: Float64s, wholes: Wholes) -> Computed:
     """Return a column of numbers, null for NaN, with the rests that doubles lack of large whole
-    numbers.
+    numbers; those beyond all doubles are errors.
     """
     large = np.flatnonzero(np.abs(numbers) >= EXACT)
     if not len(large):
         return Computed(doubles(numbers))
     rests = np.zeros(len(numbers))
+    beyond = np.isinf(numbers)
     for place, number in zip(large.tolist(), wholes(large.tolist()), strict=True):
-        if number is not None:
+        if number is not None and abs(number) > _LARGEST:
+            beyond[place] = True  # Also where the nearest double is the largest one.
+        elif number is not None:
             rests[place] = rest_of(number)
-    return Computed(doubles(numbers), None, rests if rests.any() else None)
+    errors = beyond if beyond.any() else None
+    numbers = numbers if errors is None else np.where(beyond, np.nan, numbers)
+    return Computed(doubles(numbers), errors, rests if rests.any() else None)
 
 
 def _is_of(value: object, sort: Sort) -> bool:

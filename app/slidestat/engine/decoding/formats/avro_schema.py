@@ -25,7 +25,7 @@ from fastavro.write import LOGICAL_WRITERS
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.time_format import TimeFormat
 from slidestat.engine.decoding.formats.framing import NotReadableError, UnusableSchemaError
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, shown
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -128,7 +128,7 @@ class AvroSchema:
             schemaless_writer(file, self._schema, value, strict_allow_default=True)
         except _GARBAGE as error:
             raise SlidestatError(
-                f"{value!r} is not what the schema describes: {error}.",
+                f"{shown(value)} is not what the schema describes: {error}.",
                 "Give what the schema has, or another schema.",
             ) from error
         return file.getvalue()
@@ -220,7 +220,7 @@ def _with_meanings_aside(schema: Any, ignored: dict[str, str], path: FieldPath =
         return [_with_meanings_aside(part, ignored, path) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {}
+    found: dict[str, Any] = {}
     for name, part in schema.items():
         if name == "fields" and isinstance(part, list):
             found[name] = [

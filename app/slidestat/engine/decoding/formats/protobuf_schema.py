@@ -25,7 +25,7 @@ from slidestat.engine.decoding.formats.framing import NotReadableError, Unusable
 from slidestat.engine.decoding.formats.proto_files import declared_files, registered_files
 from slidestat.engine.decoding.formats.protobuf_values import MessageValues, is_timestamp
 from slidestat.engine.decoding.formats.source_schemas import NamedText
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, shown
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -104,9 +104,9 @@ class ProtobufSchema:
         kind = self._message_at((0,)) if framed else self._message(message)
         try:
             content = ParseDict(dict(value), GetMessageClass(kind)()).SerializeToString()
-        except (ParseError, EncodeError) as error:
+        except (ParseError, EncodeError, *_GARBAGE) as error:
             raise SlidestatError(
-                f"{value!r} is not what the schema describes: {error}.",
+                f"{shown(value)} is not what the schema describes: {error}.",
                 "Give what the schema has, or another schema.",
             ) from error
         return b"\0" + content if framed else bytes(content)

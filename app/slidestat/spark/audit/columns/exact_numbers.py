@@ -142,7 +142,7 @@ def _units_of_any(texts: list[str]) -> tuple[Units, int]:
     places = max(0, *(-int(decimal.exponent) for decimal in decimals))
     units = [
         (-1 if decimal.sign else 1)
-        * int("".join(map(str, decimal.digits)))
+        * int(Decimal((0, decimal.digits, 0)))  # Of any number of digits, as no text is read.
         * 10 ** (places + int(decimal.exponent))
         for decimal in decimals
     ]

@@ -9,7 +9,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -86,7 +86,7 @@ def _value(tree: Tree, fields: Mapping[str, Any]) -> Value:
         case exp.Boolean():
             return bool(tree.this)
         case exp.Literal():
-            return str(tree.this) if tree.is_string else number(Decimal(tree.this))
+            return str(tree.this) if tree.is_string else _literal(tree.this)
         case exp.Column() | exp.Dot():
             return _field(tree, fields)
         case exp.And() | exp.Or():
@@ -139,6 +139,13 @@ def _strict(tree: Tree, fields: Mapping[str, Any]) -> Value:
     return _compared(type(tree), (tree.this, tree.expression), fields)
 
 
+def _literal(text: str) -> float:
+    try:
+        return number(Decimal(text))
+    except InvalidOperation:  # Its power has more digits than a Decimal's.
+        return float(text)
+
+
 def _compared(how: type, pair: tuple[Tree, Tree], fields: Mapping[str, Any]) -> bool | None:
     left, right = (_value(one, fields) for one in pair)
     if left is None or right is None:
@@ -159,9 +166,12 @@ def _field(tree: Tree, fields: Mapping[str, Any]) -> Value:
     if isinstance(found, dict | list):
         raise NotComputableError
     try:
-        return number(found)
+        nearest = number(found)
     except OverflowError as error:
         raise NotComputableError from error
+    if math.isinf(nearest):
+        raise NotComputableError
+    return nearest
 
 
 def number(written: int | Decimal | float) -> float:
