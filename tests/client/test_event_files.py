@@ -6,6 +6,7 @@ import json
 import lzma
 from collections.abc import Callable
 from datetime import datetime
+from io import BufferedReader, BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from slidestat.errors import SlidestatError
-from slidestat.produce.files import event_file
+from slidestat.produce import readers
+from slidestat.produce.files import STANDARD_INPUT, event_file
 from slidestat.produce.readers import BadRow, Reader
 
 NAMES = ("key", "time", "value")
@@ -197,6 +199,64 @@ def test_missing_columns_are_told_with_those_there_are(tmp_path: Path, name: str
         read(tmp_path / name)
     assert "no column 'key', 'value'; it has 'city', 'time'" in raised.value.message
     assert "--key" in raised.value.advice
+
+
+def lines_of(count: int, having: Callable[[int], bool], cell: str = "7") -> str:
+    """JSON lines of which some have one field more."""
+    more = (f',"gate":{cell}' if having(i) else "" for i in range(count))
+    return "".join(f'{{"key":"k","time":{i},"value":1{one}}}\n' for i, one in enumerate(more))
+
+
+@pytest.mark.parametrize("source", ["file", "pipe"])
+@pytest.mark.parametrize(
+    ("having", "cell"),
+    [
+        (lambda i: i >= 350, "7"),
+        (lambda i: i == 0, "7"),
+        (lambda i: i == 399, "null"),
+        (lambda i: i % 100 == 99, '"7"'),
+    ],
+)
+def test_a_field_may_be_absent_from_rows_as_long_as_it_is_somewhere(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    having: Callable[[int], bool],
+    cell: str,
+) -> None:
+    """Each row has it or not, wherever blocks end: a pipe may hand on a row at a time."""
+    count, names = 400, (*NAMES, "gate")
+    text = lines_of(count, having, cell)
+    for block in (100, 1 << 20):
+        monkeypatch.setattr(readers, "_BLOCK_BYTES", block)
+        if source == "file":
+            path = tmp_path / "a.jsonl"
+            path.write_text(text)
+        else:
+            path = Path(STANDARD_INPUT)
+            monkeypatch.setattr("sys.stdin", TextIOWrapper(BufferedReader(BytesIO(text.encode()))))
+        rows, numbers = read(path, names)
+        assert numbers == list(range(1, count + 1))
+        wanted = None if cell == "null" else "7"
+        assert [row[3] for row in rows] == [wanted if having(i) else None for i in range(count)]
+
+
+def test_a_key_that_only_later_rows_have_is_theirs(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"time":1,"value":1}\n' * 40_000 + '{"key":"k","time":1,"value":1}\n'
+    )
+    rows, _ = read(tmp_path / "a.jsonl")
+    assert [row[0] for row in rows] == [None] * 40_000 + ["k"]
+
+
+def test_standard_input_without_a_column_is_not_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It may have none."""
+    stream = BytesIO(lines_of(50_000, lambda _: False).encode())
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BufferedReader(stream)))
+    with pytest.raises(SlidestatError, match="no column 'gate' in its first 10,000 rows; it has"):
+        read(Path(STANDARD_INPUT), (*NAMES, "gate"))
 
 
 @pytest.mark.parametrize(

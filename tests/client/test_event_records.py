@@ -229,6 +229,28 @@ def test_times_that_python_does_not_have_are_bad_rows(column: pa.Array) -> None:
         assert re.search(r"^x( \(the .+\))? is .+", records.first_bad.reason)  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("digits", [300, 309, 4_300, 4_301, 20_000])
+def test_a_whole_number_of_json_has_all_of_its_digits(digits: int) -> None:
+    """As value and in a further column; a key of so many is too long, a time is none."""
+    number = b"9" * digits
+    columns: dict[str, Cells] = {
+        name: JsonCells(pa.array([cell], pa.binary()))
+        for name, cell in (
+            ("key", b'"a"'),
+            ("time", b"978307200000"),
+            ("value", b"1"),
+            ("more", b"1"),
+        )
+    }
+    for name, said in (("value", ""), ("more", ""), ("key", "longer than"), ("time", "not a time")):
+        cells = JsonCells(pa.array([number], pa.binary()))
+        records = encode(Rows([1], columns | {name: cells}), Columns(value="value", more=("more",)))
+        if said:
+            assert said in str(records.first_bad)
+        else:
+            assert b'"%b":%b' % (name.encode(), number) in records.values[0]
+
+
 def test_a_long_value_that_is_no_number_is_told_in_short() -> None:
     columns: dict[str, Cells] = {
         "key": written("a"),

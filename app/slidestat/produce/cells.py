@@ -39,6 +39,7 @@ _LOOSE_NUMBER = re.compile(
 # A JSON number that needs no second look: all of its like are within a double.
 _PLAIN_NUMBER = r"^-?(?:0|[1-9]\d{0,17})(?:\.\d+)?$"
 _WHOLE_NUMBER = r"^(?:0|-?[1-9]\d*)$"
+_WHOLE = re.compile(_WHOLE_NUMBER)
 # Escapes, objects, lists and powers are looked at once more, as are long numbers.
 _ODD_JSON = r"[\\\[{]|^[-0-9.]+[eE]"
 _LONG = 300
@@ -273,6 +274,8 @@ def _loose_number_or_text(cell: str) -> str:
 
 
 def _if_json(cell: str) -> str | None:
+    if _WHOLE.fullmatch(cell):  # Of any number of digits, which Python does not read.
+        return cell
     try:
         msgspec.json.decode(cell)
     except NOT_JSON:

@@ -21,12 +21,14 @@ import pyarrow.parquet
 
 from slidestat.errors import SlidestatError
 from slidestat.produce.cells import NOT_JSON, Cells, JsonCells, TypedCells, WrittenCells
-from slidestat.produce.files import ByteStream, EventFile, Format, OpenFile
+from slidestat.produce.files import STANDARD_INPUT, ByteStream, EventFile, Format, OpenFile
 
 BATCH_ROWS = 32_768
 _BLOCK_BYTES = 1 << 20
 # pyarrow reads tens of blocks of a CSV file ahead: small ones keep memory and progress honest.
 _CSV_BLOCK_BYTES = 256 << 10
+# Of standard input so many rows are held until all columns have come.
+_LOOKED_AT = 10_000
 # A row longer than this is no event: the file is something else.
 _MAX_ROW_BYTES = 16 << 20
 
@@ -209,17 +211,45 @@ class Reader:
             rename=attributes,
         )
         decoder = msgspec.json.Decoder(row_type)
+        unseen = dict(attributes)
+        # Rows that came before it was known whether all names are those of fields.
+        held: list[Rows] = []
+        known: list[str] = []
+        looked_at = 0
         for first, lines in self.lines():
             rows, numbers, malformed = _decoded(decoder, first, lines)
             columns: dict[str, Cells] = {
                 name: JsonCells(_written(list(map(attrgetter(attribute), rows))))
                 for attribute, name in attributes.items()
             }
-            if first == 1 and rows:
-                absent = [name for name in names if columns[name].missing().all()]
-                if absent:
-                    _require_columns(self.file, absent, _fields(lines))
-            yield Rows(numbers, columns, malformed)
+            held.append(Rows(numbers, columns, malformed))
+            looked_at += len(rows)
+            known = known or _fields(lines)
+            if unseen and rows:
+                unseen = _unseen(unseen, rows)
+                if unseen and self.file.name != STANDARD_INPUT:
+                    self._require_later(unseen, decoder, known)
+                    unseen = {}
+                elif unseen and looked_at < _LOOKED_AT:
+                    continue
+                _require_columns(self.file, list(unseen.values()), known)
+            yield from held
+            held = []
+        if held:
+            _require_columns(self.file, list(unseen.values()), known)
+            yield from held
+
+    def _require_later(
+        self, unseen: dict[str, str], decoder: msgspec.json.Decoder[Any], known: Sequence[str]
+    ) -> None:
+        """Raise SlidestatError unless some row of the file has each of these fields: those of later
+        rows may be none of the first ones.
+        """
+        for first, lines in Reader(self.file).lines():
+            unseen = _unseen(unseen, _decoded(decoder, first, lines)[0])
+            if not unseen:
+                return
+        _require_columns(self.file, list(unseen.values()), known)
 
 
 @dataclass(frozen=True)
@@ -297,6 +327,15 @@ def _decoded(
     return rows, numbers, malformed
 
 
+def _unseen(attributes: dict[str, str], rows: list[Any]) -> dict[str, str]:
+    """Return the attributes, with their names, that none of the rows has, not even as null."""
+    return {
+        attribute: name
+        for attribute, name in attributes.items()
+        if not b"".join(map(attrgetter(attribute), rows))
+    }
+
+
 def _written(cells: Sequence[msgspec.Raw]) -> pa.Array:
     """Return cells as they are written; null for those that are null or not there."""
     if not cells:
@@ -329,8 +368,9 @@ def _require_columns(file: EventFile, names: Sequence[str], present: Sequence[st
             _separated_anew(file, signs[0]),
         )
     known = f"it has {', '.join(map(repr, present))}" if present else "none was found"
+    where = f" in its first {_LOOKED_AT:,} rows" if file.name == STANDARD_INPUT else ""
     raise SlidestatError(
-        f"{file.name} has no column {', '.join(map(repr, missing))}; {known}.",
+        f"{file.name} has no column {', '.join(map(repr, missing))}{where}; {known}.",
         "Say which columns to take with --key, --time, --value, --with and --text.",
     )
 
