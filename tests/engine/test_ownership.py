@@ -21,6 +21,7 @@ def test_an_epoch_comes_back(epoch: int) -> None:
     headers = epoch_header(epoch)
     assert epoch_of(headers) == epoch_of(dict(headers)) == epoch
     assert epoch_of(None) == epoch_of([]) == epoch_of([("epoch", None)]) == NO_EPOCH
+    assert epoch_of([("epoch", b"9" * 5_000)]) == NO_EPOCH
     assert epoch_of([("epoch", b"of another")]) == epoch_of([("other", b"7")]) == NO_EPOCH
 
 

@@ -254,6 +254,7 @@ def test_a_party_that_was_given_up_is_counted_when_it_is_back() -> None:
         (encode_key(SynopsisKey("law", "count", SOURCE, "events/x")), b"x", START, "bad-key"),
         (encode_key(SynopsisKey("law", "count", SOURCE, "others/0")), b"x", START, "bad-key"),
         (encode_key(SynopsisKey("law", "count", SOURCE, "events/00")), b"x", START, "bad-key"),
+        (encode_key(ClockKey("law", "events/" + "9" * 5_000)), b"x", START, "bad-key"),
         (encode_key(SynopsisKey("law", "count", SOURCE, "events/0")), b"x", START, "bad-synopsis"),
         (encode_key(SynopsisKey("law", "count", SOURCE, "events/0")), b"x", 12, "bad-time"),
         (encode_key(ClockKey("law", "events/0")), b"{}", START, "bad-synopsis"),

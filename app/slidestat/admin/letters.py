@@ -7,6 +7,7 @@ twice, whatever breaks off; a letter that a replay writes again, with the same k
 
 import base64
 import binascii
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -35,6 +36,8 @@ from slidestat.schemas.dead_letter import (
 
 _SENT_FROM = "sent_again_from"
 _TRANSACTION_S = 60.0
+# Others may write such headers, too.
+_COUNT = re.compile(rb"[0-9]{1,18}")
 _IN_ONE_TRANSACTION = 10_000
 
 
@@ -283,7 +286,7 @@ def _record_headers(letter: Letter) -> list[_Header]:
 
 
 def _count(raw: bytes | None) -> int | None:
-    return int(raw) if raw is not None and raw.isdigit() else None
+    return int(raw) if raw is not None and _COUNT.fullmatch(raw) else None
 
 
 def _text(raw: bytes | None) -> tuple[str | None, str | None]:

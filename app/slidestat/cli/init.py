@@ -13,6 +13,8 @@ from slidestat.cli.options import Bootstrap, OneObject, Registry
 from slidestat.errors import SlidestatError
 from slidestat.options import DEFAULT_BOOTSTRAP
 
+_PLACE = re.compile(r"[0-9]{1,9}")
+
 
 def init(
     topic: Annotated[str, typer.Argument(help="The topic of your events.")],
@@ -110,7 +112,7 @@ def _ask(what: str, fields: Sequence[tuple[str, str]]) -> int:
         print(f"  {number}  {name:<{width}}  such as {value[:60]}")
 
     def place(text: str) -> int:
-        if text.isascii() and text.isdigit() and 1 <= int(text) <= len(fields):
+        if _PLACE.fullmatch(text) and 1 <= int(text) <= len(fields):
             return int(text) - 1
         raise typer.BadParameter(f"Give a number from 1 to {len(fields)}.")
 

@@ -37,6 +37,8 @@ FENCE_KEY = b"f"
 """Of the records that owners begin with; no state and no checkpoint has it."""
 
 _HEADER = "epoch"
+# Of 64 bits; others may write such a header, too.
+_MOST_DIGITS = 19
 NO_EPOCH = 0
 
 
@@ -61,7 +63,8 @@ def epoch_header(epoch: int) -> list[tuple[str, bytes]]:
 def epoch_of(headers: Headers) -> int:
     """Return the epoch of a record's writer; NO_EPOCH if the record has none."""
     value = dict(headers or ()).get(_HEADER)
-    return int(value) if value and value.isdigit() else NO_EPOCH
+    is_epoch = value is not None and value.isdigit() and len(value) <= _MOST_DIGITS
+    return int(value) if value is not None and is_epoch else NO_EPOCH
 
 
 class Restored:

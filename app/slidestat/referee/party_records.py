@@ -1,5 +1,6 @@
 """Read and check the records of the topic of synopses."""
 
+import re
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from slidestat.schemas.synopsis import (
 from slidestat.synopses.core.errors import SynopsisError
 
 _MOST_PARTIES = 100_000
+_PARTITION = re.compile(r"[0-9]{1,9}")
 
 
 class ClockRecord(NamedTuple):
@@ -82,7 +84,7 @@ class PartyRecords:
         topic, _, partition = name.rpartition("/")
         return (
             topic == self._topology.source
-            and partition.isdecimal()
+            and _PARTITION.fullmatch(partition) is not None
             and party_name(topic, int(partition)) == name
         )
 
