@@ -1,12 +1,17 @@
 """A letter as a record: whose headers are whose, and what is cut of one that is too large."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 from hypothesis import given, strategies as st
 
+from slidestat.admin import letters
 from slidestat.engine.intake.letters import Letter
 from slidestat.kafka.letter_record import AROUND_BYTES, letter_record
 from slidestat.schemas.dead_letter import (
     HEADER_COUNT,
     ORIGINAL_KEY,
+    VALUE_BYTES,
     DeadLetterHeaders,
     Header,
     Reason,
@@ -58,3 +63,17 @@ def test_very_many_headers_are_no_more_than_the_letter_takes() -> None:
     record = letter_record(letter([("", None)] * 1_000_000), "t", "events", 3)
     assert sum(10 + len(name) for name, _ in record.headers) < 2**20 + AROUND_BYTES
     assert (HEADER_COUNT, b"1000000") in record.headers
+
+
+def test_sizes_that_no_worker_wrote_are_none() -> None:
+    """A header of their name may have any bytes, also digits that Python makes no number of."""
+    wrote = DeadLetterHeaders(Reason.NOT_JSON, "no", "events", 0, 7, "t").encode()
+    for size in (b"9" * 5_000, b"-1", "²".encode(), b""):
+        message = SimpleNamespace(
+            headers=lambda size=size: [*wrote, (VALUE_BYTES, size)],
+            value=lambda: b"?",
+            timestamp=lambda: (1, 0),
+        )
+        found = letters._letter(cast(Any, message))
+        assert found is not None
+        assert found.original_value_bytes is None
