@@ -81,6 +81,23 @@ def fed(
     return emissions
 
 
+@pytest.mark.parametrize("stamp", [-1, 0, 2**63 - 1])
+def test_a_loss_ends_with_no_timestamp_that_bounds_it(stamp: int) -> None:
+    """Records of old producers have none, and others are in microseconds: an event may be missing
+    from all windows then, up to the last time that an event may have.
+    """
+    source = Source(Random(0), 200)
+    source.timestamps = [stamp] * 200
+    one = processor()
+    fed(one, source, 0, 20, Random(0))
+    one.lose(20, 40)
+    after = [_decode(value) for value in fed(one, source, 40, 200, Random(0))]
+    assert len(after) > 10
+    for emission in after:
+        assert emission.lost is not None
+        assert emission.lost.until_ms in (None, 4_102_444_800_000)
+
+
 @pytest.mark.parametrize("seed", range(150))
 def test_no_window_lacks_a_record_without_saying_so(seed: int) -> None:
     """Whichever event of a lost record would have been counted: each emission whose windows it

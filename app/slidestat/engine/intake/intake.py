@@ -193,6 +193,9 @@ class Intake:
         if not len(on_time):
             return self.loss
         row = int(on_time[0])
-        latest = 0 if self._times.is_sequence else int(timestamps[row]) + self._ahead
-        newest = max(latest, int(times[row]), clock)
-        return self.loss.closed(newest + self._lateness + self.clock.least_step)
+        stamp, newest = int(timestamps[row]), max(int(times[row]), clock)
+        if not self._times.is_sequence:
+            # Without a timestamp nothing bounds how far ahead a lost event may have been.
+            newest = max(newest, stamp + self._ahead if stamp > 0 else self._times.latest)
+        last = newest + self._lateness + self.clock.least_step
+        return self.loss.closed(min(last, self._times.latest))
