@@ -247,6 +247,7 @@ def test_an_invalid_decimal_is_the_bytes_that_it_is_in() -> None:
         {"precision": "4"},
         {"precision": 4, "scale": 5},
         {"precision": 4, "scale": -1},
+        {"precision": 10**30, "scale": 10**30},
     ]
     for more in invalid:
         schema = {"type": "bytes", "logicalType": "decimal", **more}

@@ -1,8 +1,10 @@
 """The driver runs a topology as a worker does, without a broker."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
@@ -308,10 +310,15 @@ def test_what_no_record_can_have_is_refused_by_the_driver() -> None:
         lambda: driver.send(request("/a", START), partition=huge),
         lambda: driver.advance_to(huge),
         lambda: driver.advance_to(-huge),
+        lambda: driver.advance_to(START + 0.5),
+        lambda: driver.advance_to(datetime.now(UTC)),
+        lambda: driver.idle_until("now"),
+        lambda: driver.send(request("/a", START), partition="0"),
         lambda: driver.idle_until(huge),
     ):
         with pytest.raises(SlidestatError):
             call()  # type: ignore[no-untyped-call]
     assert driver.dead_letters == []
-    driver.send(request("/a", START, ms=10**4_000))
+    driver.advance_to(np.int64(START))
+    driver.send(request("/a", START, ms=10**4_000), timestamp=np.int64(START))
     assert [letter.reason for letter in driver.dead_letters] == [Reason.VALUE_TOO_LARGE]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
@@ -134,6 +135,7 @@ class TopologyDriver:
         condition left them out: they are counted nowhere. Raises SlidestatError if all are further
         on, and for a time that no event may have.
         """
+        _check_whole("time", time)
         earliest = min(processor.watermark for processor in self._processors)
         if time < earliest:
             raise SlidestatError(
@@ -297,7 +299,9 @@ class TopologyDriver:
 
     def _send(self, records: Iterable[SourceRecord], partition: int | None) -> None:
         count = len(self._partitions)
-        if partition is not None and not 0 <= partition < count:
+        if partition is not None and (
+            not isinstance(partition, Integral) or not 0 <= partition < count
+        ):
             raise SlidestatError(
                 f"There is no partition {shown(partition)}.", f"They are 0 to {count - 1}."
             )
@@ -361,10 +365,16 @@ class TopologyDriver:
                 self.alerts.append(decode_alert_change(record.value))
 
 
-def _check_timestamp(name: str, timestamp: object) -> None:
-    if type(timestamp) is not int or not NO_TIMESTAMP <= timestamp < 2**63:
+def _check_whole(name: str, time: object) -> None:
+    if not isinstance(time, Integral):
+        raise SlidestatError(f"{name} is {shown(time)}.", "Give whole milliseconds since 1970.")
+
+
+def _check_timestamp(name: str, timestamp: int) -> None:
+    _check_whole(name, timestamp)
+    if not NO_TIMESTAMP <= timestamp < 2**63:
         raise SlidestatError(
-            f"{name} is {shown(timestamp)}.", "Give whole milliseconds since 1970, as Kafka has."
+            f"{name} is {shown(timestamp)}.", "Give milliseconds since 1970, as Kafka has them."
         )
 
 

@@ -45,7 +45,12 @@ class RefereeDriver:
         self._judge()
 
     def advance_to(self, time: int) -> None:
-        """Let the watermark of every partition reach `time`, as `TopologyDriver.advance_to`."""
+        """Let the watermark of every partition reach `time`, as `TopologyDriver.advance_to`.
+
+        One partition after another: in a step that is longer than the referee's patience, those to
+        come are given up for a moment, and provisional answers without them come before the final
+        ones.
+        """
         self.parties.advance_to(time)
         self._judge()
 

@@ -12,7 +12,7 @@ Needs the packages of the extra `avro`: imported only where Avro is asked for.
 """
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, DecimalException
+from decimal import MIN_ETINY, Decimal, DecimalException
 from io import BytesIO
 from typing import Any
 
@@ -254,6 +254,8 @@ def _decimal_fault(schema: Mapping[str, Any]) -> str | None:
         return "it has no precision from 1 on"
     if type(scale) is not int or not 0 <= scale <= precision:
         return "its scale is not from 0 to its precision"
+    if scale > -MIN_ETINY:
+        return "its scale is beyond all decimals"
     size = schema.get("size")
     if kind == "fixed" and (type(size) is not int or precision > _digits_in(size)):
         return "its size cannot hold its precision"
