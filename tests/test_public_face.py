@@ -1,7 +1,9 @@
 """What is public is in two lists, can be imported, and is loaded only when it is used."""
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, UnionType
@@ -29,14 +31,17 @@ def test_every_public_name_is_there(face: ModuleType) -> None:
 
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
 def test_type_checkers_see_the_same_names(face: ModuleType) -> None:
-    """The imports for type checkers name what is loaded, from where it is loaded."""
-    source = Path(str(face.__file__)).read_text(encoding="utf-8")
-    seen = {
-        line.split(" as ")[-1].rstrip(",")
-        for line in source.partition("if TYPE_CHECKING:")[2].splitlines()
-        if " as " in line
-    }
+    """The stub of a face imports what is loaded, from where it is loaded."""
+    (folder,) = face.__path__
+    stub = ast.parse(Path(folder, "__init__.pyi").read_text(encoding="utf-8"))
+    seen = {}
+    for statement in stub.body:
+        assert isinstance(statement, ast.ImportFrom)
+        for alias in statement.names:
+            assert alias.asname == alias.name not in seen
+            seen[alias.name] = getattr(import_module(str(statement.module)), alias.name)
     assert sorted(seen) == face.__all__
+    assert seen == {name: getattr(face, name) for name in face.__all__}
 
 
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)

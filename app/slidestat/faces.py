@@ -1,28 +1,34 @@
 """Load the names of a public face at their first use.
 
 numba alone takes most of a second to import, and a user of the synopses has no Kafka client: so a
-face imports nothing until one of its names is asked for.
+face imports nothing until one of its names is asked for. Its names are in its stub, `__init__.pyi`,
+alone, as imports that type checkers and editors follow.
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable
 
 from slidestat.missing import advice_on
 
 
-def loader(face: str, names_of: Mapping[str, Iterable[str]]) -> Callable[[str], object]:
-    """Return the `__getattr__` of the module `face`, whose names lie in these modules.
+def attach(face: str) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` of the package `face`, as its stub has them.
 
-    It raises AttributeError for a name that is in none of them, and ImportError, with what to
-    install, for one that needs a package which is not there.
+    `__getattr__` raises AttributeError for a name that is not in the stub, and ImportError, with
+    what to install, for one that needs a package which is not there.
     """
-    module_of = {name: module for module, names in names_of.items() for name in names}
+    package = vars(sys.modules[face])
+    # The loader reads packages in archives, too, such as those that Spark sends to its executors.
+    stub = package["__spec__"].loader.get_data(f"{package['__path__'][0]}/__init__.pyi")
+    module_of = _module_of(stub.decode())
+    public = sorted(module_of)
 
     def load(name: str) -> object:
         if name not in module_of:
             raise AttributeError(f"module {face!r} has no attribute {name!r}")
         try:
-            return getattr(importlib.import_module(module_of[name]), name)
+            found = getattr(importlib.import_module(module_of[name]), name)
         except ModuleNotFoundError as error:
             advice = advice_on(error)
             if not advice:
@@ -30,5 +36,19 @@ def loader(face: str, names_of: Mapping[str, Iterable[str]]) -> Callable[[str], 
             raise ImportError(
                 f"{face}.{name} needs {error.name}, which is not installed: {advice}"
             ) from error
+        package[name] = found
+        return found
 
-    return load
+    return public, load, lambda: public
+
+
+def _module_of(stub: str) -> dict[str, str]:
+    """Return the module of each name, from lines such as "from module import A as A, B as B"."""
+    found = {}
+    for statement in f"\n{stub}".split("\nfrom ")[1:]:
+        module, _, *names = statement.translate(_PUNCTUATION).split()
+        found.update(dict.fromkeys(names[::3], module))
+    return found
+
+
+_PUNCTUATION = str.maketrans("(),", "   ")
