@@ -8,6 +8,8 @@ import pytest
 from slidestat.declare.forms.files import load_declaration, load_topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import KINDS
+from slidestat.declare.statistics.runner import UnitedRunner
 from slidestat.errors import SlidestatError
 
 PARTIES = """
@@ -102,3 +104,11 @@ def test_the_declarations_that_are_shown_work(tmp_path: Path) -> None:
     referee = load_declaration(str(tmp_path / "global.toml"))
     assert isinstance(referee, Referee)
     assert referee.of.labels == ("count", "quantile", "distinct_user", "distinct_user_by_path")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_can_be_united_has_a_union(kind: str) -> None:
+    """And nothing else has: a topology that publishes is refused for it beforehand."""
+    statistic = KINDS[kind](**({"items": ("a",)} if kind == "items" else {}))
+    runner = statistic.runner(60_000, ("value",))
+    assert isinstance(runner, UnitedRunner) == statistic.can_be_united

@@ -12,15 +12,14 @@ from hypothesis import given, strategies as st
 from slidestat import RefereeDriver, TopologyDriver
 from slidestat.declare.questions.where import DistinctWhere, asked_where
 from slidestat.declare.referee import Referee
-from slidestat.declare.runners import ItemColumn, Work
-from slidestat.declare.runners.distinct import DistinctRunner
 from slidestat.declare.statistics import Count, Distinct
+from slidestat.declare.statistics.distinct import DistinctRunner
+from slidestat.declare.statistics.runner import ItemColumn, Work, united
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery
 from slidestat.referee.live_referee import RefereeQuery
-from slidestat.referee.unions import unite
 from slidestat.synopses import Bundle
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.distinct.item_ids import item_ids
@@ -174,14 +173,16 @@ def test_parties_together_answer_as_one(parties: int) -> None:
             seen[party].append(event)
     parts = {f"t/{i}": state_of(keeps, part) for i, part in enumerate(seen)}
     asked, windows = where.runner(10_000, ("user",)), [1, 50, 500, 10_000]
-    united = unite(asked, [Bundle.of(parts)], [2_000], np.array(windows)).answers["distinct"]
+    together = (
+        united(asked).union([Bundle.of(parts)], [2_000], np.array(windows)).answers["distinct"]
+    )
     alone = asked.run([state_of(keeps, events)], question(2_000, windows)).answers["distinct"]
-    assert np.array_equal(united, alone)
+    assert np.array_equal(together, alone)
     for place, window in enumerate(windows):
         users = {user for time, user, text in events if time >= 2_000 - window and text == "B"}
         assert alone[1, 0, place] <= len(users) <= alone[2, 0, place]
-    assert united[1, 0, 0] == united[2, 0, 0] == 1
-    assert united[1, 0, 3] < united[2, 0, 3]
+    assert together[1, 0, 0] == together[2, 0, 0] == 1
+    assert together[1, 0, 3] < together[2, 0, 3]
 
 
 def test_a_referee_is_asked_like_a_topology() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 
 from slidestat.admin.replay_plan import plan_replay
 from slidestat.declare.forms.resolved import require_audited
-from slidestat.declare.runners import Work
 from slidestat.declare.statistics import Count, LandmarkCount, Mean, Norm, Sum, Variance
+from slidestat.declare.statistics.runner import Work
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic, published_statistics

@@ -13,8 +13,8 @@ import pytest
 from slidestat import NetSum, Sum, SumHistogram, Topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
-from slidestat.declare.runners.parted import PartedRunner
-from slidestat.declare.runners.work import Work
+from slidestat.declare.statistics.parted import PartedRunner
+from slidestat.declare.statistics.runner import Work
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Figure
 from slidestat.synopses import SumParameters, SynopsisError

@@ -27,7 +27,6 @@ from slidestat.engine.states.key_state import (
 from slidestat.engine.states.states import States
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.errors import SlidestatError
-from slidestat.referee.unions import empty_synopsis
 from tests.engine.cases import laws
 
 MEANING = {"span": "1000 ms", "lateness": "0 ms"}
@@ -170,7 +169,7 @@ def test_a_stored_synopsis_that_cannot_be_read_says_what_helps(
     """
     topology = Topology(name="t", source="s", span="1h", every="1m", statistics=(statistic,))
     (runner,) = topology.runners
-    synopsis = bytearray(empty_synopsis(runner, topology))
+    synopsis = bytearray(topology.empty_synopsis(runner))
     for place, byte in damage.items():
         synopsis[place] = byte
     calls = KernelCalls(topology, PartitionWork())

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.runners import Runner
 from slidestat.declare.statistics import Items
+from slidestat.declare.statistics.runner import Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder, as_made_up
 from slidestat.engine.decoding.event_columns import EventColumns

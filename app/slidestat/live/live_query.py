@@ -18,9 +18,9 @@ from slidestat.declare.questions.asked_topology import asked_topology
 from slidestat.declare.questions.item_counts import asked_items
 from slidestat.declare.questions.ranks import asked_ranks
 from slidestat.declare.questions.where import asked_where
-from slidestat.declare.runners import ItemColumn, Work
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.quantiles import QuantileStatistic
+from slidestat.declare.statistics.runner import Work
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import decode_checkpoint, stored_slots
 from slidestat.engine.clock.event_time import closing_tick
@@ -39,11 +39,6 @@ from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.errors import SynopsisError
 
 Float64s = npt.NDArray[np.float64]
-
-_NO_TIMES = np.empty(0, np.int64)
-_NO_NUMBERS = np.empty(0)
-_ONE_GROUP = np.zeros(2, np.int64)
-_ONE_QUERY = np.array([0, 1], np.int64)
 
 
 def stored_view(topology: Topology, partition: int, store: PartitionStore) -> PartitionView:
@@ -181,15 +176,7 @@ class LiveQuery:
             return None
         # Over windows of events, events are numbered and the numbers stand for times.
         time = state.number + 1 if topology.span_length.of_events else end
-        work = Work(
-            _ONE_GROUP,
-            _NO_TIMES,
-            {column.path: _NO_NUMBERS for column in topology.columns.numbers},
-            {column.path: ItemColumn((), _NO_TIMES) for column in topology.columns.items},
-            _ONE_QUERY,
-            np.array([time], np.int64),
-            self._windows,
-        )
+        work = Work.question(topology.columns, [time], self._windows)
         try:
             answered = {
                 runner: runner.run([state.synopses[place] or None], work)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from slidestat.declare.questions.ranks import Ranks
-from slidestat.declare.runners import Answered, Runner
+from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.schemas.query import Bounds, ValueRank
 

@@ -7,16 +7,14 @@ import msgspec
 import numpy as np
 
 from slidestat.declare.referee import Referee
-from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.statistics import NetSum, Sum, SumHistogram
+from slidestat.declare.statistics.runner import NOBODY, Answered, Runner, united
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.emissions.emission_codec import EmissionWriter
 from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.publishing import published_by
-from slidestat.referee.bundles import NOBODY, bundles_of
 from slidestat.referee.party_synopses import PartySynopses
-from slidestat.referee.unions import empty_synopsis, unite
 from slidestat.schemas.emission import AbsentParty, Figure
 from slidestat.schemas.sequence import kinds
 
@@ -35,10 +33,10 @@ class UnionFigures:
     """
 
     def __init__(self, topology: Topology, published: Sequence[str]) -> None:
-        self.runners = dict(zip(published, topology.runners, strict=True))
+        runners = map(united, topology.runners)
+        self.runners = dict(zip(published, runners, strict=True))
         self.empty = {
-            statistic: empty_synopsis(runner, topology)
-            for statistic, runner in self.runners.items()
+            statistic: topology.empty_synopsis(runner) for statistic, runner in self.runners.items()
         }
         self._windows = np.array(topology.window_lengths, np.int64)
         self._figures = FigureTable(topology, topology.window_lengths)
@@ -65,11 +63,11 @@ class UnionFigures:
             bundles = [
                 bundle
                 for stream in streams
-                for bundle in bundles_of(
-                    runner, stream.at(tick, statistic, parties), self.empty[statistic]
+                for bundle in runner.bundles(
+                    stream.at(tick, statistic, parties), self.empty[statistic]
                 )
             ]
-            answered[runner] = unite(runner, bundles, [tick] * len(bundles), self._windows)
+            answered[runner] = runner.union(bundles, [tick] * len(bundles), self._windows)
         return answered
 
     def _widened(self, figures: list[Figure], parties: Collection[str]) -> list[Figure]:
@@ -107,7 +105,7 @@ class RefereeAnswers:
         self._codec = codec
         self._figures = UnionFigures(topology, published_by(topology))
         self._nothing = {
-            statistic: bundles_of(runner, {}, self._figures.empty[statistic])
+            statistic: runner.bundles({}, self._figures.empty[statistic])
             for statistic, runner in self._figures.runners.items()
         }
 
@@ -118,7 +116,7 @@ class RefereeAnswers:
     def check(self, statistic: str, synopsis: bytes) -> None:
         """Raise SynopsisError unless these bytes are a synopsis of the statistic."""
         runner = self._figures.runners[statistic]
-        found = bundles_of(runner, {NOBODY: synopsis}, b"")
+        found = runner.bundles({NOBODY: synopsis}, b"")
         for nothing, bundle in zip(self._nothing[statistic], found, strict=True):
             nothing.merge(bundle)  # which says in what way they differ
 

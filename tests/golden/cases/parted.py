@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from slidestat.declare.parted import Float64s, Parted, run_parted
-from slidestat.declare.runners.runner import figures_of
+from slidestat.declare.statistics.parted import Float64s, Parted, run_parted
+from slidestat.declare.statistics.runner import figures_of
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.parameters import SumParameters
 from slidestat.synopses.exponential_histogram.batch import run_batch

@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table
 
 from slidestat.declare.fields import field_text
-from slidestat.declare.runners import Runner
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import Promise, Series
+from slidestat.declare.statistics.runner import Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import Footprint, measure
 from slidestat.schemas.emission import Figure

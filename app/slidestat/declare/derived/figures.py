@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from slidestat.declare.alerts import ALERTS_LABEL, label_of, window_of
 from slidestat.declare.derived.reading import ReadFields
@@ -11,11 +12,9 @@ from slidestat.declare.figure_names import NamedFigure, named_figures
 from slidestat.declare.rows import RowColumn, row_columns
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import Promise
+from slidestat.declare.statistics.runner import ChosenRunner, Runner, Work, shared
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.errors import SynopsisError
-
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Runner
 
 
 class KeptFigures(WrittenTopics, ReadFields):
@@ -52,15 +51,11 @@ class KeptFigures(WrittenTopics, ReadFields):
         )
 
     @cached_property
-    def runners(self) -> tuple["Runner", ...]:
+    def runners(self) -> tuple[Runner, ...]:
         """The synopsis of each statistic; those of two that can share one are equal."""
-        from slidestat.declare.runners.runner import shared
-
         return shared([self._runner(statistic) for statistic in self.statistics])
 
-    def _runner(self, statistic: Statistic) -> "Runner":
-        from slidestat.declare.runners.chosen import ChosenRunner
-
+    def _runner(self, statistic: Statistic) -> Runner:
         path = statistic.path(self.value_path)
         try:
             runner = self._one_window_runner(statistic)
@@ -74,12 +69,17 @@ class KeptFigures(WrittenTopics, ReadFields):
         condition = statistic.condition
         return runner if condition is None else ChosenRunner(runner, condition)
 
+    def empty_synopsis(self, runner: Runner) -> bytes:
+        """Return the synopsis of a stream that has had no event."""
+        windows = np.array(self.window_lengths, np.int64)
+        return runner.run([None], Work.question(self.columns, (), windows)).states[0]
+
     @property
     def states_of(self) -> "KeptFigures":
         """The topology whose states are kept: this one."""
         return self
 
-    def _one_window_runner(self, statistic: Statistic) -> "Runner | None":
+    def _one_window_runner(self, statistic: Statistic) -> Runner | None:
         """Return the synopsis for one window of a fixed number of events, None if more is asked
         for.
 

@@ -7,16 +7,68 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from slidestat import synopses
 from slidestat.declare.columns import MAX_ITEM_LENGTH
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import Statistic
-from slidestat.declare.statistics.items import TopItems
+from slidestat.declare.statistics.runner import (
+    Answered,
+    Float64s,
+    Int64s,
+    Listed,
+    Runner,
+    UnitedRunner,
+    Work,
+    require_question,
+)
+from slidestat.declare.statistics.top import TopItems, TopRunner
 from slidestat.errors import SlidestatError
 
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Listed, Runner
+
+@dataclass(frozen=True)
+class ItemCountRunner(UnitedRunner):
+    """A question to the states of a `TopRunner`: how often each of `items` came. It takes no events
+    in.
+    """
+
+    parameters: synopses.PairedParameters
+    field: FieldPath
+    items: tuple[str, ...]
+
+    @property
+    def meaning(self) -> str:
+        return f"{TopRunner(self.parameters, self.field).meaning} counted of {list(self.items)}"
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        require_question(work)
+        from slidestat.synopses.frequent.named_counts import run_item_counts
+
+        states, counts = run_item_counts(self.parameters, states, *work.queries, self.items)
+        return Answered(states, {}, self.listed(counts))
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+    ) -> Answered:
+        counts = synopses.union_item_counts(bundles, times, windows, self.items)
+        return Answered([], {}, self.listed(counts))
+
+    def listed(self, counts: Float64s) -> list[list[list[Listed]]]:
+        """Return float64[3, Q, W, items] as a list for each query and window, items in their
+        order.
+        """
+        return [
+            [
+                [
+                    Listed(item, (estimate, lower, upper))
+                    for item, (estimate, lower, upper) in zip(self.items, row, strict=True)
+                ]
+                for row in windows
+            ]
+            for windows in np.moveaxis(counts, 0, 3).tolist()
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +78,6 @@ class ItemCounts(TopItems):
     items: tuple[str, ...]
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.frequent import ItemCountRunner
-
         return ItemCountRunner(self.parameters(span), field, self.items)
 
     def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:

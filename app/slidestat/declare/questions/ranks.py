@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from sys import float_info
-from typing import TYPE_CHECKING
 
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import Statistic
-from slidestat.declare.statistics.quantiles import Quantiles
+from slidestat.declare.statistics.quantiles import Quantiles, ValueQuantileRunner
+from slidestat.declare.statistics.runner import Runner
 from slidestat.errors import SlidestatError
-
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Runner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +23,6 @@ class Ranks(Quantiles):
     values: tuple[float, ...]
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.quantiles import ValueQuantileRunner
-
         return ValueQuantileRunner(self.parameters(span), field, ranked=self.values)
 
 

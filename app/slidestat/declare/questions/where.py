@@ -7,18 +7,86 @@ the text while the events came. It is asked (`live_query.py`), never declared: a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidestat import synopses
+from slidestat.declare.statistics.runner import (
+    Answered,
+    Int64s,
+    Runner,
+    UnitedRunner,
+    Work,
+    require_question,
+)
+from slidestat.synopses.core.errors import SynopsisError
+
+if TYPE_CHECKING:
+    from slidestat.synopses.distinct.distinct_wave import Predicate
 
 from slidestat.declare.columns import MAX_ITEM_LENGTH
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.statistics.base import Promise, Statistic
-from slidestat.declare.statistics.items import Distinct
+from slidestat.declare.statistics.distinct import Distinct, DistinctRunner
 from slidestat.errors import SlidestatError
 
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Runner
+
+@dataclass(frozen=True)
+class DistinctWhereRunner(UnitedRunner):
+    """A question to the states of a `DistinctRunner`: how many of the items have `text` in the
+    field `by`. It takes no events in.
+    """
+
+    parameters: synopses.DistinctParameters
+    field: FieldPath
+    by: FieldPath | None
+    text: str
+
+    @property
+    def meaning(self) -> str:
+        asked_of = DistinctRunner(self.parameters, self.field, self.by)
+        return f"{asked_of.meaning} where it is {self.text!r}"
+
+    @property
+    def is_meant(self) -> Predicate:
+        """The predicate that an item has the text."""
+        return synopses.second_is(self.text, self.parameters.seed)
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        require_question(work)
+        answers = np.empty((3, len(work.query_times), len(work.windows)))
+        waves, is_meant = list(map(self._wave, states)), self.is_meant
+        for wave, queries in zip(waves, pairwise(work.query_starts.tolist()), strict=True):
+            for query in range(*queries):
+                for place, window in enumerate(work.windows.tolist()):
+                    found = wave.query(window, int(work.query_times[query]), is_meant)
+                    answers[:, query, place] = found.estimate, found.lower, found.upper
+        return Answered([wave.to_bytes() for wave in waves], {"distinct": answers})
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+    ) -> Answered:
+        is_meant = self.is_meant
+        found = [
+            [
+                answer[:3]
+                for answer in synopses.union_distinct_where(bundle, windows, time, is_meant)
+            ]
+            for bundle, time in zip(bundles, times, strict=True)
+        ]
+        return Answered([], {"distinct": np.moveaxis(np.array(found, np.float64), 2, 0)})
+
+    def _wave(self, state: bytes | None) -> synopses.DistinctWave:
+        if state is None:
+            return synopses.DistinctWave.create(self.parameters)
+        wave = synopses.DistinctWave.from_bytes(state)
+        if wave.parameters != self.parameters:
+            raise SynopsisError("the state was made with other parameters")
+        return wave
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +96,6 @@ class DistinctWhere(Distinct):
     text: str
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.distinct import DistinctWhereRunner
-
         return DistinctWhereRunner(self.parameters(span), field, self.by_path, self.text)
 
     def promise(self, span: int) -> Promise:

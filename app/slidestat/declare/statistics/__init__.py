@@ -3,31 +3,35 @@
 from slidestat.declare.statistics.ages import AgeOfLast as AgeOfLast
 from slidestat.declare.statistics.base import Statistic as Statistic
 from slidestat.declare.statistics.counts import Count as Count, Rate as Rate
-from slidestat.declare.statistics.histograms import Above as Above, Histogram as Histogram
-from slidestat.declare.statistics.items import (
-    Distinct as Distinct,
-    LeanDistinct as LeanDistinct,
-    Norm as Norm,
-    TopItems as TopItems,
+from slidestat.declare.statistics.distinct import Distinct as Distinct, LeanDistinct as LeanDistinct
+from slidestat.declare.statistics.extremes import Maximum as Maximum, Minimum as Minimum
+from slidestat.declare.statistics.histograms import (
+    Above as Above,
+    Histogram as Histogram,
+    Items as Items,
 )
-from slidestat.declare.statistics.items_named import Items as Items
 from slidestat.declare.statistics.landmarks import (
     LandmarkCount as LandmarkCount,
     LandmarkSum as LandmarkSum,
 )
+from slidestat.declare.statistics.norms import Norm as Norm
 from slidestat.declare.statistics.quantiles import (
     Quantiles as Quantiles,
     RankQuantiles as RankQuantiles,
 )
 from slidestat.declare.statistics.samples import Sample as Sample
-from slidestat.declare.statistics.signed_sums import NetSum as NetSum, SumHistogram as SumHistogram
 from slidestat.declare.statistics.spreads import (
     Deviation as Deviation,
     Mean as Mean,
     MeanHistogram as MeanHistogram,
     Variance as Variance,
 )
-from slidestat.declare.statistics.values import Maximum as Maximum, Minimum as Minimum, Sum as Sum
+from slidestat.declare.statistics.sums import (
+    NetSum as NetSum,
+    Sum as Sum,
+    SumHistogram as SumHistogram,
+)
+from slidestat.declare.statistics.top import TopItems as TopItems
 
 # What most people want of a number: how many, how it lies, how it spreads, how its tail looks.
 DEFAULT = (Count(), Mean(), Deviation(), Minimum(), Maximum(), Quantiles())

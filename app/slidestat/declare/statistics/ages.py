@@ -2,21 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
+from slidestat import synopses
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics.base import Float64s, Promise, Statistic, check_epsilon
+from slidestat.declare.statistics.base import Promise, Statistic, check_epsilon
+from slidestat.declare.statistics.runner import (
+    Answered,
+    CombinableRunner,
+    Float64s,
+    Int64s,
+    Runner,
+    UnitedRunner,
+    Work,
+    figures_of,
+)
 from slidestat.errors import SlidestatError
 
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Runner
-    from slidestat.synopses.waves.wave_parameters import WaveParameters
-
 _LARGEST_NUMBER = 10**12
+
+
+@dataclass(frozen=True)
+class AgeRunner(CombinableRunner, UnitedRunner):
+    """The ages of events, by their `numbers` counted back from the last one, rising; an answer has
+    a place for each of them instead of one for each window. Those that are not in the span are NaN.
+    """
+
+    parameters: synopses.WaveParameters
+    numbers: tuple[int, ...]
+
+    @property
+    def meaning(self) -> str:
+        return f"ages of events, epsilon {float(self.parameters.epsilon)}"
+
+    def combined(self, other: Self) -> Self:
+        return replace(self, numbers=tuple(sorted({*self.numbers, *other.numbers})))
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = synopses.run_wave_batch(
+            "position", self.parameters, states, work.batch.asking_for(self.numbers)
+        )
+        return Answered(result.states, self.told(figures_of(result)))
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], _windows: Int64s
+    ) -> Answered:
+        ages = synopses.union_ages(bundles, times, self.numbers)
+        return Answered([], self.told(figures_of(ages)))
+
+    def told(self, ages: Float64s) -> dict[str, Float64s]:
+        """Return the answers by their names, from float64[3, Q, numbers], the ages."""
+        # What is kept of older events depends on when a key was last forgotten.
+        older = (ages[1] > self.parameters.span) | np.isinf(ages[2])
+        ages[:, older] = np.nan
+        return {"age": ages, "ages of": np.array(self.numbers)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +93,6 @@ class AgeOfLast(Statistic):
         return self.name or (self.kind if self.number == 1 else f"{self.kind}_{self.number}")
 
     def runner(self, span: int, _field: FieldPath) -> Runner:
-        from slidestat.declare.runners.ages import AgeRunner
-
         return AgeRunner(self._parameters(span), (self.number,))
 
     def promise(self, span: int) -> Promise:
@@ -61,7 +102,5 @@ class AgeOfLast(Statistic):
         place = np.searchsorted(answers["ages of"], self.number)
         return answers["age"][..., place : place + 1, np.newaxis]
 
-    def _parameters(self, span: int) -> WaveParameters:
-        from slidestat.synopses.waves.wave_parameters import WaveParameters
-
-        return WaveParameters(epsilon=self.epsilon, span=span)
+    def _parameters(self, span: int) -> synopses.WaveParameters:
+        return synopses.WaveParameters(epsilon=self.epsilon, span=span)

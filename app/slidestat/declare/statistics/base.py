@@ -6,23 +6,19 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.declare.columns import Column, Limits
 from slidestat.declare.expressions.expression import Expression, condition_of
 from slidestat.declare.fields import Field, FieldPath, field_path, field_text
 from slidestat.declare.naming import check_digits
+from slidestat.declare.statistics.runner import Float64s, Listed, Runner
 from slidestat.errors import SlidestatError
 
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Listed, Runner
-
-Float64s = npt.NDArray[np.float64]
-
 DECIMALS = 3
+PLACES = 6
 
 # Of a name in every output record and in what reads it, such as a column of a table.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -184,6 +180,59 @@ class ListStatistic(ValueStatistic):
     def numbers(self, _answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
         """Return no numbers, as no figure is there in every answer: float64[3, 0, 0, 0]."""
         return np.empty((3, 0, 0, 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sketched(ValueStatistic):
+    """A randomised statistic of items: texts, numbers or truth values.
+
+    Synopses with the same parameters and seed can be merged.
+
+    epsilon: the largest error, as a share of the figure, 0.005 to 0.5.
+    delta: the chance of a larger error, or of bounds that do not hold, 1e-9 to 0.5.
+    seed: of the hash functions, 0 to 2^63 - 1. Choose another one where somebody who knows it could
+    choose the items.
+    promise: off by at most epsilon of the exact figure, and within the bounds, with a probability
+    of 1 - delta, for a stream that does not depend on the seed.
+    """
+
+    least_epsilon: ClassVar[float] = 0.005
+    least_delta: ClassVar[float] = 1e-9
+    # Decimals of `delta` that are kept; of `epsilon` they are six.
+    delta_places: ClassVar[int] = 9
+    seed_bits: ClassVar[int] = 63
+    epsilon: float = 0.1
+    delta: float = 0.01
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, self.least_epsilon, 0.5)
+        number = isinstance(self.delta, int | float) and not isinstance(self.delta, bool)
+        if not number or not self.least_delta <= self.delta <= 0.5:
+            raise SlidestatError(
+                f"the delta of {self.kind} is {self.delta!r}.",
+                f"Give the chance of a larger error, from {self.least_delta} to 0.5; 0.01 is one in"
+                " a hundred.",
+            )
+        check_places(self.kind, "epsilon", self.epsilon, PLACES)
+        check_places(self.kind, "delta", self.delta, self.delta_places)
+        if type(self.seed) is not int or not 0 <= self.seed < 2**self.seed_bits:
+            raise SlidestatError(
+                f"the seed of {self.kind} is {self.seed!r}.",
+                f"Give a whole number, 0 to 2^{self.seed_bits} - 1.",
+            )
+
+    @property
+    def limits(self) -> None:
+        """The limits of items: none."""
+        return
+
+    def promise(self, _span: int) -> Promise:
+        return Promise(relative_error=self.epsilon, confidence=1 - self.delta)
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        return plain(answers[self.kind])
 
 
 def labelled(kind: str, path: FieldPath | None) -> str:

@@ -1,21 +1,48 @@
-"""Numbers of events: in a window, a second, and since the first."""
+"""Numbers of events, in a window and a second."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from slidestat import synopses
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics.base import Float64s, Promise, Statistic, check_epsilon, plain
-from slidestat.synopses.core.parameters import CountParameters
-
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Runner
+from slidestat.declare.statistics.base import Promise, Statistic, check_epsilon, plain
+from slidestat.declare.statistics.runner import (
+    Answered,
+    Float64s,
+    Int64s,
+    Runner,
+    UnitedRunner,
+    Work,
+    figures_of,
+)
 
 _LEAST_EPSILON = 0.0001
+
+
+@dataclass(frozen=True)
+class CountRunner(UnitedRunner):
+    """The number of events."""
+
+    parameters: synopses.CountParameters
+
+    @property
+    def meaning(self) -> str:
+        return f"count, epsilon {float(self.parameters.epsilon)}"
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = synopses.run_batch(self.parameters, states, work.batch)
+        return Answered(result.states, {"count": figures_of(result)})
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+    ) -> Answered:
+        united = synopses.union_totals(bundles, times, windows)
+        return Answered([], {"count": figures_of(united)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +61,10 @@ class Count(Statistic):
         check_epsilon(self.kind, self.epsilon, _LEAST_EPSILON, 1)
 
     def runner(self, span: int, _field: FieldPath) -> Runner:
-        from slidestat.declare.runners.sums import CountRunner
-
-        return CountRunner(CountParameters(epsilon=self.epsilon, span=span))
+        return CountRunner(synopses.CountParameters(epsilon=self.epsilon, span=span))
 
     def promise(self, span: int) -> Promise:
-        error = CountParameters(epsilon=self.epsilon, span=span).relative_error
+        error = synopses.CountParameters(epsilon=self.epsilon, span=span).relative_error
         return Promise(relative_error=error)
 
     def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:

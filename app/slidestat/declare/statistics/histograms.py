@@ -1,4 +1,4 @@
-"""Counts of values in ranges, and of those that reach a threshold."""
+"""Counts of values in ranges, of those that reach a threshold, and of items named beforehand."""
 
 from __future__ import annotations
 
@@ -6,29 +6,58 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from sys import float_info
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from slidestat.declare.columns import Column
+from slidestat import synopses
+from slidestat.declare.columns import MAX_ITEM_LENGTH, Column
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics.base import (
+from slidestat.declare.statistics.base import Promise, Series, ValueStatistic, check_epsilon
+from slidestat.declare.statistics.runner import (
+    Answered,
     Float64s,
-    Promise,
-    Series,
-    ValueStatistic,
-    check_epsilon,
+    Int64s,
+    Runner,
+    UnitedRunner,
+    Work,
+    figures_of,
+    of_field,
 )
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.rounding import EXACT
 
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Runner
-    from slidestat.synopses.value_histogram.value_histogram import ValueHistogramParameters
-
 _MOST_EDGES = 100
-
+_MOST_ITEMS = 100
 EDGES = (1.0, 10.0, 100.0, 1000.0)
+
+
+@dataclass(frozen=True)
+class HistogramRunner(UnitedRunner):
+    """Counts between edges; an answer has one more axis, a place for each range."""
+
+    parameters: synopses.ValueHistogramParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        parameters = self.parameters
+        edges = ", ".join(map(str, parameters.edges))
+        return of_field(
+            self.field, f"histogram, epsilon {float(parameters.epsilon)}, edges {edges}"
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = synopses.run_value_histogram_batch(
+            self.parameters, states, work.values_of(self.field)
+        )
+        return Answered(result.states, {"histogram": figures_of(result)})
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+    ) -> Answered:
+        united = synopses.union_value_histograms(bundles, times, windows)
+        return Answered([], {"histogram": figures_of(united)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +82,6 @@ class _Counts(ValueStatistic):
         return (Column(self.path(value_field), self.limits, rounds_down),)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.histograms import HistogramRunner
-
         return HistogramRunner(self._parameters(span), field)
 
     def promise(self, span: int) -> Promise:
@@ -64,10 +91,8 @@ class _Counts(ValueStatistic):
     def _edges(self) -> tuple[float, ...]:
         raise NotImplementedError
 
-    def _parameters(self, span: int) -> ValueHistogramParameters:
-        from slidestat.synopses.value_histogram.value_histogram import ValueHistogramParameters
-
-        return ValueHistogramParameters(epsilon=self.epsilon, span=span, edges=self._edges)
+    def _parameters(self, span: int) -> synopses.ValueHistogramParameters:
+        return synopses.ValueHistogramParameters(epsilon=self.epsilon, span=span, edges=self._edges)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,3 +173,99 @@ def _is_double(number: object) -> bool:
     if not isinstance(number, int | float) or isinstance(number, bool):
         return False
     return -float_info.max <= number <= float_info.max
+
+
+@dataclass(frozen=True)
+class ItemsRunner(UnitedRunner):
+    """Counts of `items` that are named beforehand, rising; an answer has a place for each of them.
+
+    They are the bins of a histogram: bin i + 1 is that of the i-th item.
+    """
+
+    parameters: synopses.CountParameters
+    field: FieldPath
+    items: tuple[str, ...]
+
+    @property
+    def meaning(self) -> str:
+        counts = f"counts of {list(self.items)}, epsilon {float(self.parameters.epsilon)}"
+        return of_field(self.field, counts)
+
+    @property
+    def histogram(self) -> synopses.ValueHistogramParameters:
+        """The histogram of the items' places, from 1 on."""
+        edges = tuple(map(float, range(1, len(self.items) + 1)))
+        return synopses.ValueHistogramParameters(
+            self.parameters.epsilon, self.parameters.span, edges
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        batch, (items,) = work.items_of(self.field)
+        place_of = {item: float(place) for place, item in enumerate(self.items, 1)}
+        places = np.array([place_of.get(text, 0.0) for text in items.texts])
+        places = places[items.codes] if len(items.codes) else np.empty(0)
+        rows = np.flatnonzero(places)
+        result = synopses.run_value_histogram_batch(
+            self.histogram,
+            states,
+            batch.taking(rows, places[rows]),
+        )
+        return Answered(result.states, {"items": figures_of(result)[..., 1:]})
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+    ) -> Answered:
+        united = synopses.union_value_histograms(bundles, times, windows)
+        return Answered([], {"items": figures_of(united)[..., 1:]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Items(ValueStatistic):
+    """The count of each of the named items, rare ones too: an exponential histogram each.
+
+    items: 1 to 100 different texts, such as ["GET", "POST"], to be given; numbers and truth values
+    are written as JSON has them, "404" or "true".
+    epsilon: the largest error, as a share of each count, 0.0001 to 1.
+    promise: each count is off by at most epsilon of itself.
+    """
+
+    kind: ClassVar[str] = "items"
+    items: Sequence[str] = ()
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, 0.0001, 1)
+        items = self.items
+        listed = isinstance(items, Sequence) and not isinstance(items, str)
+        texts = listed and all(isinstance(i, str) and len(i) <= MAX_ITEM_LENGTH for i in items)
+        if not texts or not 1 <= len(items) <= _MOST_ITEMS or len(set(items)) < len(items):
+            said = repr(items) if items else "missing"
+            if listed and len(items) > _MOST_ITEMS:
+                said = f"{len(items):,}"
+            raise SlidestatError(
+                f"the items of {self.kind} are {said}.",
+                f"Give a list of 1 to {_MOST_ITEMS} different texts of at most"
+                f' {MAX_ITEM_LENGTH} characters, such as ["GET", "POST"].',
+            )
+        object.__setattr__(self, "items", tuple(items))
+
+    @property
+    def limits(self) -> None:
+        """The limits of items: none."""
+        return
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        return ItemsRunner(
+            synopses.CountParameters(self.epsilon, span), field, tuple(sorted(self.items))
+        )
+
+    def promise(self, span: int) -> Promise:
+        return Promise(relative_error=synopses.CountParameters(self.epsilon, span).relative_error)
+
+    def series(self) -> Sequence[Series]:
+        return [Series(item=item) for item in self.items]
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        kept = sorted(self.items)
+        return answers["items"][..., [kept.index(item) for item in self.items]]

@@ -2,24 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
     DECIMALS,
-    Float64s,
     Promise,
     Statistic,
     ValueStatistic,
     check_decimals,
     plain,
 )
+from slidestat.declare.statistics.runner import (
+    Answered,
+    Float64s,
+    Runner,
+    Work,
+    figures_of,
+    of_field,
+)
 
 if TYPE_CHECKING:
-    from slidestat.declare.runners import Runner
+    from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
+
+
+@dataclass(frozen=True)
+class LandmarkRunner:
+    """Count and sum of all events of a key, or their count alone; an answer has one window."""
+
+    parameters: LandmarkParameters
+    field: FieldPath | None
+
+    @property
+    def meaning(self) -> str:
+        if self.field is None:
+            return "landmark count"
+        return of_field(self.field, f"landmark sum, {self.parameters.decimals} decimals")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        if self.field is None:
+            batch = work.batch.holding(np.zeros(len(work.times)))
+        else:
+            batch = work.values_of(self.field)
+        from slidestat.synopses.exponential_histogram.landmark import run_landmark_batch
+
+        result = run_landmark_batch(self.parameters, states, batch)
+        answers = {
+            "landmark_count": np.stack([result.counts.astype(np.float64)] * 3),
+            "landmark_sum": figures_of(result.sums),
+        }
+        return Answered(
+            result.states, {name: answer[..., np.newaxis] for name, answer in answers.items()}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +74,7 @@ class LandmarkCount(Statistic):
     can_be_united: ClassVar[bool] = False
 
     def runner(self, _span: int, _field: FieldPath) -> Runner:
-        from slidestat.declare.runners.landmarks import LandmarkRunner
-        from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
-
-        return LandmarkRunner(LandmarkParameters(decimals=0), None)
+        return LandmarkRunner(_parameters(0), None)
 
     def promise(self, _span: int) -> Promise:
         return Promise()
@@ -73,10 +109,7 @@ class LandmarkSum(ValueStatistic):
         return Limits(0.0, float(2**44 // 10**self.decimals))
 
     def runner(self, _span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.landmarks import LandmarkRunner
-        from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
-
-        return LandmarkRunner(LandmarkParameters(decimals=self.decimals), field)
+        return LandmarkRunner(_parameters(self.decimals), field)
 
     def promise(self, _span: int) -> Promise:
         """Return the promise: the absolute error is what values of more than `decimals` places may
@@ -88,3 +121,9 @@ class LandmarkSum(ValueStatistic):
 
     def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
         return plain(answers[self.kind])
+
+
+def _parameters(decimals: int) -> LandmarkParameters:
+    from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
+
+    return LandmarkParameters(decimals=decimals)

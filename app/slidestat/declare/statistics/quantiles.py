@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
+from slidestat import synopses
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics.base import (
+from slidestat.declare.statistics.base import Promise, Series, ValueStatistic, check_epsilon
+from slidestat.declare.statistics.runner import (
+    Answered,
+    CombinableRunner,
     Float64s,
-    Promise,
-    Series,
-    ValueStatistic,
-    check_epsilon,
+    Int64s,
+    Runner,
+    UnitedRunner,
+    Work,
+    figures_of,
+    of_field,
 )
 from slidestat.errors import SlidestatError
 from slidestat.options import QUANTILES
 from slidestat.synopses.core.rounding import with_rounded
-
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Runner
-    from slidestat.synopses.blocks.parameters import QuantileParameters
-    from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 
 _LARGEST = 1e15
 _LEAST = 2.0**-30
@@ -79,6 +80,49 @@ class QuantileStatistic(ValueStatistic):
         return with_rounded(answers["quantile"][..., places])
 
 
+@dataclass(frozen=True)
+class ValueQuantileRunner(CombinableRunner, UnitedRunner):
+    """Quantiles of a field, by value; an answer is one as of a `QuantileRunner`. That of `ranked`
+    values, "rank", is float64[4, 3, Q, W, values], as `synopses.run_value_quantile_batch` has it.
+    """
+
+    parameters: synopses.ValueQuantileParameters
+    field: FieldPath
+    quantiles: tuple[float, ...] = ()
+    ranked: tuple[float, ...] = ()
+
+    @property
+    def meaning(self) -> str:
+        p = self.parameters
+        errors = f"relative error {float(p.relative_error)}, epsilon {float(p.epsilon)}"
+        return of_field(self.field, f"quantiles by value, {errors}")
+
+    def combined(self, other: Self) -> Self:
+        return replace(self, quantiles=tuple(sorted({*self.quantiles, *other.quantiles})))
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = synopses.run_value_quantile_batch(
+            self.parameters,
+            states,
+            work.values_of(self.field),
+            self.quantiles,
+            self.ranked,
+        )
+        asked = np.array(self.quantiles, np.float64)
+        answers = {"quantile": figures_of(result), "quantiles": asked, "rank": result.ranks}
+        return Answered(result.states, answers)
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+    ) -> Answered:
+        if self.ranked:
+            ranks = synopses.union_value_ranks(bundles, times, windows, self.ranked)
+            return Answered([], {"rank": ranks})
+        united = synopses.union_value_quantiles(bundles, times, windows, self.quantiles)
+        asked = np.array(self.quantiles, np.float64)
+        return Answered([], {"quantile": figures_of(united), "quantiles": asked})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Quantiles(QuantileStatistic):
     """The values below which shares of the window's events lie, such as the p99.
@@ -112,8 +156,6 @@ class Quantiles(QuantileStatistic):
         return Limits(-_LARGEST, _LARGEST)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.quantiles import ValueQuantileRunner
-
         return ValueQuantileRunner(self.parameters(span), field, tuple(sorted(self.quantiles)))
 
     def promise(self, span: int) -> Promise:
@@ -131,11 +173,40 @@ class Quantiles(QuantileStatistic):
         exact = Fraction(repr(p))
         return float(Fraction(repr(float(self.epsilon))) * min(exact, 1 - exact))
 
-    def parameters(self, span: int) -> ValueQuantileParameters:
+    def parameters(self, span: int) -> synopses.ValueQuantileParameters:
         """Return the synopsis' parameters for windows of up to `span`."""
-        from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+        return synopses.ValueQuantileParameters(self.relative_error, self.epsilon, span)
 
-        return ValueQuantileParameters(self.relative_error, self.epsilon, span)
+
+@dataclass(frozen=True)
+class QuantileRunner(CombinableRunner, UnitedRunner):
+    """Quantiles of a field, by rank; an answer has one more axis, a place for each quantile."""
+
+    parameters: synopses.QuantileParameters
+    field: FieldPath
+    quantiles: tuple[float, ...]
+
+    @property
+    def meaning(self) -> str:
+        return of_field(self.field, f"quantiles, epsilon {float(self.parameters.epsilon)}")
+
+    def combined(self, other: Self) -> Self:
+        return replace(self, quantiles=tuple(sorted({*self.quantiles, *other.quantiles})))
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = synopses.run_quantile_batch(
+            self.parameters, states, work.values_of(self.field), self.quantiles
+        )
+        # Which is which: statistics that share a state may ask for others.
+        asked = np.array(self.quantiles, np.float64)
+        return Answered(result.states, {"quantile": figures_of(result), "quantiles": asked})
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+    ) -> Answered:
+        united = synopses.union_quantiles(bundles, times, windows, self.quantiles)
+        asked = np.array(self.quantiles, np.float64)
+        return Answered([], {"quantile": figures_of(united), "quantiles": asked})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,15 +226,10 @@ class RankQuantiles(QuantileStatistic):
         check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.quantiles import QuantileRunner
-
         return QuantileRunner(self._parameters(span), field, tuple(sorted(self.quantiles)))
 
     def one_window_runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.quantiles import QuantileRunner
-        from slidestat.synopses.blocks.parameters import FixedQuantileParameters
-
-        parameters = FixedQuantileParameters(self.epsilon, span)
+        parameters = synopses.FixedQuantileParameters(self.epsilon, span)
         return QuantileRunner(parameters, field, tuple(sorted(self.quantiles)))
 
     def promise(self, span: int) -> Promise:
@@ -172,10 +238,8 @@ class RankQuantiles(QuantileStatistic):
     def series(self) -> Sequence[Series]:
         return [Series(quantile=p) for p in self.quantiles]
 
-    def _parameters(self, span: int) -> QuantileParameters:
-        from slidestat.synopses.blocks.parameters import QuantileParameters
-
-        return QuantileParameters(epsilon=self.epsilon, span=span)
+    def _parameters(self, span: int) -> synopses.QuantileParameters:
+        return synopses.QuantileParameters(epsilon=self.epsilon, span=span)
 
 
 def _listed(quantiles: object) -> str:

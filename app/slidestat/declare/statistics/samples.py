@@ -4,20 +4,78 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
+from slidestat import synopses
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import ListStatistic, Promise
+from slidestat.declare.statistics.runner import Answered, Int64s, Listed, Runner, Work, of_field
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.rounding import EXACT, with_rounded
 
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Listed, Runner
-
 _LARGEST_SIZE = 1_000
+
+
+@dataclass(frozen=True)
+class SampleRunner:
+    """A uniform sample of a field's values; in its lists the item is the number of the event."""
+
+    parameters: synopses.SampleParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        return of_field(
+            self.field, f"sample of {self.parameters.size}, seed {self.parameters.seed}"
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        starts, times, values = work.values(self.field)
+        of_key = list(pairwise(starts.tolist()))
+        queries = list(pairwise(work.query_starts.tolist()))
+        lists: list[list[list[Listed]]] = [[] for _ in range(len(work.query_times))]
+        # In rounds, as a state is asked between its events: the first question of each key, the
+        # second of each, and so on; then what comes after the last.
+        known, taken = list(states), [first for first, _ in of_key]
+        rounds = max((end - first for first, end in queries), default=0)
+        for turn in range(rounds + 1):
+            asked = [first + turn if first + turn < end else -1 for first, end in queries]
+            ends = [
+                last
+                if query < 0
+                else first + int(np.searchsorted(times[first:last], work.query_times[query]))
+                for query, (first, last) in zip(asked, of_key, strict=True)
+            ]
+            sizes = [end - first for first, end in zip(taken, ends, strict=True)]
+            rows = np.repeat(np.array(taken) - np.cumsum([0, *sizes])[:-1], sizes)
+            rows = rows + np.arange(len(rows))
+            known = [
+                *synopses.run_sample_batch(
+                    self.parameters,
+                    known,
+                    synopses.Batch(np.cumsum([0, *sizes]), times[rows], values[rows]),
+                )
+            ]
+            taken = ends
+            for state, query in zip(known, asked, strict=True):
+                if query >= 0:
+                    lists[query] = self._listed(state, int(work.query_times[query]), work.windows)
+        return Answered([state or b"" for state in known], {}, lists)
+
+    def _listed(self, state: bytes | None, now: int, windows: Int64s) -> list[list[Listed]]:
+        sample = synopses.SlidingSample.from_bytes(state or b"")
+        found = [sample.sample(window, now) for window in windows.tolist()]
+        return [
+            [
+                Listed(str(index), (value, value, value))
+                for index, value in zip(of.indices.tolist(), of.values.tolist(), strict=True)
+            ]
+            for of in found
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +116,7 @@ class Sample(ListStatistic):
         return Limits()
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.samples import SampleRunner
-        from slidestat.synopses.sampling.sample import SampleParameters
-
-        return SampleRunner(SampleParameters(self.size, span, self.seed), field)
+        return SampleRunner(synopses.SampleParameters(self.size, span, self.seed), field)
 
     def promise(self, _span: int) -> Promise:
         return Promise()

@@ -1,20 +1,19 @@
 """Centre and spread of values of any sign: mean, variance, standard deviation, and means of the
-values between edges.
-"""
+values between edges."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from slidestat import synopses
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
     DECIMALS,
-    Float64s,
     Promise,
     Series,
     ValueStatistic,
@@ -23,10 +22,48 @@ from slidestat.declare.statistics.base import (
     plain,
 )
 from slidestat.declare.statistics.histograms import EDGES, ranges, rising
+from slidestat.declare.statistics.parted import PartedRunner, PartRunner
+from slidestat.declare.statistics.runner import (
+    Answered,
+    Bounded,
+    Float64s,
+    Int64s,
+    Runner,
+    figures_of,
+    of_field,
+)
 
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Runner
-    from slidestat.synopses.moments.spread import SpreadParameters
+
+@dataclass(frozen=True)
+class SpreadRunner(PartRunner):
+    """Mean, variance and standard deviation of a field."""
+
+    what: ClassVar[str] = "mean"
+    parameters: synopses.SpreadParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        parameters = self.parameters
+        return of_field(
+            self.field,
+            f"spread, epsilon {float(parameters.epsilon)}, {parameters.decimals} decimals",
+        )
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+    ) -> Answered:
+        united = synopses.union_spreads(bundles, times, windows)
+        return Answered([], _figures(united.mean, united.variance, united.deviation))
+
+    def fed(self, states: Sequence[bytes | None], batch: synopses.Batch) -> Answered:
+        result = synopses.run_spread_batch(self.parameters, states, batch)
+        return Answered(result.states, _figures(result.mean, result.variance, result.deviation))
+
+
+def _figures(mean: Bounded, variance: Bounded, deviation: Bounded) -> dict[str, Float64s]:
+    answers = {"mean": mean, "variance": variance, "deviation": deviation}
+    return {name: figures_of(answer) for name, answer in answers.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +91,13 @@ class _Spread(ValueStatistic):
         return Limits(-largest, largest)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.spreads import SpreadRunner
-
         return SpreadRunner(self._parameters(span), field)
 
     def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
         return plain(answers[self.kind])
 
-    def _parameters(self, span: int) -> SpreadParameters:
-        from slidestat.synopses.moments.spread import SpreadParameters
-
-        return SpreadParameters(epsilon=self.epsilon, span=span, decimals=self.decimals)
+    def _parameters(self, span: int) -> synopses.SpreadParameters:
+        return synopses.SpreadParameters(epsilon=self.epsilon, span=span, decimals=self.decimals)
 
     @property
     def _rounding(self) -> float:
@@ -117,9 +150,6 @@ class MeanHistogram(_Means):
         object.__setattr__(self, "edges", rising(self.kind, "edges", self.edges))
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.parted import PartedRunner
-        from slidestat.declare.runners.spreads import SpreadRunner
-
         return PartedRunner(SpreadRunner(self._parameters(span), field), tuple(self.edges))
 
     def series(self) -> Sequence[Series]:

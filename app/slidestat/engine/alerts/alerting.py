@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import fields
 
-from slidestat.declare.runners import Answered, Runner
+from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.rules import Judged, Rule, rules_of
 from slidestat.engine.alerts.standing import Standing, decode_standings, encode_standings

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
+from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.added_figures import AddedFigures

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.runners import Answered, Runner
+from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.emission import EmissionEncoder
 from slidestat.engine.emissions.output_records import OutputRecords

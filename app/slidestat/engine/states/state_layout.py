@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from slidestat.declare.runners import Runner
+from slidestat.declare.statistics.runner import Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.slots import Slots
 from slidestat.engine.states.key_state import KeyState, decode_key_state, encode_key_state

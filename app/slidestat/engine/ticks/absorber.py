@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.runners import Answered, Runner
+from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import event_time
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.runners import Answered, Runner
+from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.engine.alerts.alerting import Alerting, Changed, Emitted
 from slidestat.engine.emissions.placed_answers import PlacedAlert
 from slidestat.engine.keys.hand import Hand

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.runners import Answered, ItemColumn, Runner, Work
+from slidestat.declare.statistics.runner import Answered, ItemColumn, Runner, Work
 from slidestat.declare.topology import Topology
 from slidestat.engine.events import Events, distinct_texts
 from slidestat.engine.keys.key_runs import KeyRuns

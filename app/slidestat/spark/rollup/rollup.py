@@ -24,7 +24,6 @@ from pyspark.sql.window import Window
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.options import KEYS_GROUPED_BY, QUANTILES
-from slidestat.referee.unions import empty_synopsis
 from slidestat.schemas.synopsis import SynopsisKey
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.lake import Lake
@@ -242,7 +241,7 @@ def _row(figure: str, summary: AnySummary, answer: Any, **of: Any) -> dict[str, 
 
 def left_out(topology: Topology) -> list[str]:
     """Return the statistics of a topology whose synopses have no summary of a window."""
-    empty = {runner: empty_synopsis(runner, topology) for runner in dict.fromkeys(topology.runners)}
+    empty = {runner: topology.empty_synopsis(runner) for runner in dict.fromkeys(topology.runners)}
     return [
         label
         for label, runner in zip(topology.labels, topology.runners, strict=True)

@@ -1,31 +1,110 @@
-"""Sums of values of both signs: of all of them, and of those between edges."""
+"""Sums: of values that are not negative, of values of both signs, and of those between edges."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from slidestat import synopses
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
     DECIMALS,
-    Float64s,
     Promise,
     Series,
     ValueStatistic,
     check_decimals,
     check_epsilon,
+    plain,
 )
 from slidestat.declare.statistics.histograms import EDGES, ranges, rising
-
-if TYPE_CHECKING:
-    from slidestat.declare.runners import Runner
-    from slidestat.synopses.core.parameters import SumParameters
+from slidestat.declare.statistics.parted import PartedRunner, PartRunner
+from slidestat.declare.statistics.runner import (
+    Answered,
+    Float64s,
+    Int64s,
+    Runner,
+    figures_of,
+    of_field,
+)
 
 _ZERO = 0.0
+
+
+@dataclass(frozen=True)
+class SumRunner(PartRunner):
+    """The sum of a field."""
+
+    what: ClassVar[str] = "sum"
+    of_magnitudes: ClassVar[bool] = True
+    parameters: synopses.SumParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        parameters = self.parameters
+        return of_field(
+            self.field, f"sum, epsilon {float(parameters.epsilon)}, {parameters.decimals} decimals"
+        )
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+    ) -> Answered:
+        united = synopses.union_totals(bundles, times, windows)
+        return Answered([], {"sum": figures_of(united)})
+
+    def fed(self, states: Sequence[bytes | None], batch: synopses.Batch) -> Answered:
+        result = synopses.run_batch(self.parameters, states, batch)
+        return Answered(result.states, {"sum": figures_of(result)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sum(ValueStatistic):
+    """The sum of non-negative values: an exponential histogram of their units.
+
+    epsilon: the largest error, as a share of the sum, 0.0001 to 1.
+    decimals: the decimal places kept, 0 to 9. A value may be from 0 to 2^44 / 10^decimals; others
+    make dead letters.
+    promise: off by at most epsilon of the exact sum; of values with more decimal places than are
+    kept, by 10^-decimals more in all.
+    """
+
+    kind: ClassVar[str] = "sum"
+    epsilon: float = 0.01
+    decimals: int = DECIMALS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, 0.0001, 1)
+        check_decimals(self.kind, self.decimals)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits: a window holds 2^62 units, so a quarter of a million of the largest values
+        fill it.
+        """
+        return Limits(0.0, float(2**44 // 10**self.decimals))
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        return SumRunner(self._parameters(span), field)
+
+    def promise(self, span: int) -> Promise:
+        """Return the promise: the absolute error is what values of more than `decimals` places may
+        add.
+        """
+        return Promise(
+            relative_error=self._parameters(span).relative_error,
+            absolute_error=float(10**-self.decimals),
+        )
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        return plain(answers[self.kind])
+
+    def _parameters(self, span: int) -> synopses.SumParameters:
+        return synopses.SumParameters(epsilon=self.epsilon, span=span, decimals=self.decimals)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +131,6 @@ class _SignedSums(ValueStatistic):
         return Limits(-largest, largest)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.parted import PartedRunner
-        from slidestat.declare.runners.sums import SumRunner
-
         return PartedRunner(SumRunner(self._parameters(span), field), self._cuts)
 
     def promise(self, span: int) -> Promise:
@@ -87,10 +163,8 @@ class _SignedSums(ValueStatistic):
         """The edges, and zero: parts have values of one sign."""
         return tuple(sorted({_ZERO, *self._edges}))
 
-    def _parameters(self, span: int) -> SumParameters:
-        from slidestat.synopses.core.parameters import SumParameters
-
-        return SumParameters(epsilon=self.epsilon, span=span, decimals=self.decimals)
+    def _parameters(self, span: int) -> synopses.SumParameters:
+        return synopses.SumParameters(epsilon=self.epsilon, span=span, decimals=self.decimals)
 
 
 @dataclass(frozen=True, kw_only=True)

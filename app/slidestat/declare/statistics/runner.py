@@ -1,0 +1,298 @@
+"""The synopsis of a statistic: all keys of a batch in one call.
+
+A runner takes the stored states and the events of many keys, and gives new states and the answers
+to queries. Two statistics whose runners are equal share one state.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat import synopses
+from slidestat.declare.columns import Columns
+from slidestat.declare.expressions.expression import Expression
+from slidestat.declare.fields import FieldPath, field_text
+from slidestat.synopses.core.errors import SynopsisError
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+
+_NO_TIMES = np.empty(0, np.int64)
+
+
+class ItemColumn(NamedTuple):
+    """Items of events: the different `texts`, and int64[n] `codes`, where each event's is there; -1
+    for an event that has none.
+    """
+
+    texts: Sequence[str]
+    codes: Int64s
+
+    def ids(self, seed: int = 0) -> Int64s:
+        """Return each event's item as a number, int64[n]: a hash of its text with a seed."""
+        return synopses.item_ids(self.texts, seed)[self.codes]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Events and queries of G groups (keys), as `synopses.core.batch.Batch` has them.
+
+    `numbers` and `items` have the events' values of each field that is read, NaN or a code of -1
+    where an event lacks it; `windows` int64[W] the lengths of the windows that each of the Q
+    queries asks for; `conditions` for which events each condition holds.
+    """
+
+    starts: Int64s
+    times: Int64s
+    numbers: Mapping[FieldPath, Float64s]
+    items: Mapping[FieldPath, ItemColumn]
+    query_starts: Int64s
+    query_times: Int64s
+    windows: Int64s
+    conditions: Mapping[Expression, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    _made: dict[str, synopses.Batch] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def question(cls, columns: Columns, times: Sequence[int], windows: Int64s) -> Work:
+        """Return the queries of one group at `times`, without events."""
+        return cls(
+            np.zeros(2, np.int64),
+            _NO_TIMES,
+            {column.path: np.empty(0) for column in columns.numbers},
+            {column.path: ItemColumn((), _NO_TIMES) for column in columns.items},
+            np.array([0, len(times)], np.int64),
+            np.array(times, np.int64),
+            windows,
+        )
+
+    @property
+    def batch(self) -> synopses.Batch:
+        """Return the events and the queries as synopses take them: checked once for all."""
+        if "all" not in self._made:
+            self._made["all"] = synopses.Batch(self.starts, self.times, None, *self.queries)
+        return self._made["all"]
+
+    @property
+    def queries(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Return the queries as arrays."""
+        return self.query_starts, self.query_times, self.windows
+
+    def values(self, field: FieldPath) -> tuple[Int64s, Int64s, Float64s]:
+        """Return starts, times and values of the events that have the field."""
+        values = self.numbers[field]
+        starts, times, rows = self._where(~np.isnan(values))
+        return starts, times, values if rows is None else values[rows]
+
+    def values_of(self, field: FieldPath) -> synopses.Batch:
+        """Return the events that have the field, with its values, as a batch for synopses."""
+        values = self.numbers[field]
+        there = ~np.isnan(values)
+        if there.all():
+            return self.batch.holding(values)
+        rows = np.flatnonzero(there)
+        return self.batch.taking(rows, values[rows])
+
+    def items_of(self, *fields: FieldPath) -> tuple[synopses.Batch, list[ItemColumn]]:
+        """Return the events that have all of the fields, as a batch for synopses, and their
+        items.
+        """
+        columns = [self.items[field] for field in fields]
+        there = np.logical_and.reduce([column.codes >= 0 for column in columns])
+        if there.all():
+            return self.batch, columns
+        rows = np.flatnonzero(there)
+        chosen = [column._replace(codes=column.codes[rows]) for column in columns]
+        return self.batch.taking(rows), chosen
+
+    def weighed(
+        self, field: FieldPath, weight: FieldPath
+    ) -> tuple[synopses.Batch, ItemColumn, Int64s]:
+        """Return the events that have both fields, their items, and whole weights from 1 on."""
+        items, weights = self.items[field], self.numbers[weight]
+        rows = np.flatnonzero((items.codes >= 0) & ~np.isnan(weights))
+        items, weights = items._replace(codes=items.codes[rows]), weights[rows]
+        return self.batch.taking(rows), items, np.maximum(np.rint(weights), 1).astype(np.int64)
+
+    def chosen(self, condition: Expression) -> Work:
+        """Return the same work over the events for which a condition holds."""
+        return self._among(self.conditions[condition]) if len(self.times) else self
+
+    def among(self, there: npt.NDArray[np.bool_]) -> Work:
+        """Return the same work over the events in the mask `there`, bool[n], with their
+        conditions.
+        """
+        if not len(self.times) or there.all():
+            return self
+        conditions = {it: holds[there] for it, holds in self.conditions.items()}
+        return replace(self._among(there), conditions=conditions)
+
+    def _among(self, there: npt.NDArray[np.bool_]) -> Work:
+        starts, times, rows = self._where(there)
+        if rows is None:
+            return self
+        return replace(
+            self,
+            starts=starts,
+            times=times,
+            numbers={path: values[rows] for path, values in self.numbers.items()},
+            items={
+                path: items._replace(codes=items.codes[rows]) for path, items in self.items.items()
+            },
+            _made={"all": self.batch.taking(rows)},
+        )
+
+    def _where(self, there: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s, Int64s | None]:
+        """Return starts and times of the events in the mask `there`, and their rows; None if all
+        are.
+        """
+        if there.all():
+            return self.starts, self.times, None
+        rows = np.flatnonzero(there)
+        return np.searchsorted(rows, self.starts), self.times[rows], rows
+
+
+def require_question(work: Work) -> None:
+    """Raise SynopsisError for work with events, which a question cannot take in."""
+    if len(work.times):
+        raise SynopsisError("a question takes no events in")
+
+
+class Listed(NamedTuple):
+    """An item that a synopsis lists: (estimate, lower, upper) of how often it came."""
+
+    item: str
+    numbers: tuple[float, float, float]
+
+
+class Answered(NamedTuple):
+    """New states, one a group; and for each answer's name float64[3, Q, W] (or [3, Q, W, S]):
+    estimates, lowers, uppers. Lists, for each query and window, the most frequent item first.
+    """
+
+    states: list[bytes]
+    answers: dict[str, Float64s]
+    lists: Sequence[Sequence[Sequence[Listed]]] = ()
+
+
+class Runner(Protocol):
+    """A kind of synopsis, one of each key; hashable, and equal to a runner that keeps the same."""
+
+    @property
+    def meaning(self) -> str:
+        """Return the meaning of its states; states of another meaning cannot be used."""
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        """Take events in and answer; raises SynopsisError for states that are not its own."""
+
+
+NOBODY = "nobody"
+"""A bundle has at least one part: of parties that know nothing, the synopsis of this one."""
+
+
+class UnitedRunner(Runner, ABC):
+    """A runner whose synopses of many parties answer over the union of their streams."""
+
+    @abstractmethod
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+    ) -> Answered:
+        """Answer for the union of each bundle's parts, at its time, over `windows`; the result has
+        no states. Bundles are those of `bundles`, stream by stream. Raises SynopsisError for parts
+        that are not its own.
+        """
+
+    def bundles(self, published: Mapping[str, bytes], empty: bytes) -> list[synopses.Bundle]:
+        """Return the bundles of what each party published: one, or one for each part of it; `empty`
+        is the synopsis of no events.
+
+        Raises SynopsisError for bytes that are no synopses, and for such as differ in what they
+        were made with.
+        """
+        return [synopses.Bundle.of(published or {NOBODY: empty})]
+
+
+def united(runner: Runner) -> UnitedRunner:
+    """Return the runner as one that answers over a union; TypeError if it cannot."""
+    if not isinstance(runner, UnitedRunner):
+        raise TypeError(f"{runner.meaning} has no union")
+    return runner
+
+
+class CombinableRunner(Runner, ABC):
+    """A runner with questions of its own: two of one meaning share a state that is asked both."""
+
+    @abstractmethod
+    def combined(self, other: Self) -> Self:
+        """Return a runner that answers the questions of both."""
+
+
+def combined(known: Runner, runner: Runner) -> Runner:
+    """Return a runner that answers for two of one meaning."""
+    if isinstance(known, CombinableRunner) and isinstance(runner, type(known)):
+        return known.combined(runner)
+    return known
+
+
+def shared(runners: Sequence[Runner]) -> tuple[Runner, ...]:
+    """Return the runners with those of one meaning combined into one, which answers for all of
+    them.
+    """
+    found: dict[str, Runner] = {}
+    for runner in runners:
+        found[runner.meaning] = combined(found.get(runner.meaning, runner), runner)
+    return tuple(found[runner.meaning] for runner in runners)
+
+
+class Bounded(Protocol):
+    """Arrays of one shape: the answers of a kernel, each with its bounds."""
+
+    @property
+    def estimates(self) -> Float64s: ...
+
+    @property
+    def lowers(self) -> Float64s: ...
+
+    @property
+    def uppers(self) -> Float64s: ...
+
+
+def figures_of(result: Bounded) -> Float64s:
+    """Return the estimates, lowers and uppers of a result as float64[3, ...]."""
+    return np.stack((result.estimates, result.lowers, result.uppers))
+
+
+def of_field(field: FieldPath, what: str) -> str:
+    """Return the meaning of states that keep something of a field."""
+    return f"{what}, of {field_text(field)}"
+
+
+@dataclass(frozen=True)
+class ChosenRunner(CombinableRunner, UnitedRunner):
+    """Another runner, given only the events for which a condition holds."""
+
+    runner: Runner
+    condition: Expression
+
+    @property
+    def meaning(self) -> str:
+        return f"{self.runner.meaning}, where {self.condition.text}"
+
+    def combined(self, other: Self) -> Self:
+        return replace(self, runner=combined(self.runner, other.runner))
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        return self.runner.run(states, work.chosen(self.condition))
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+    ) -> Answered:
+        return united(self.runner).union(bundles, times, windows)
+
+    def bundles(self, published: Mapping[str, bytes], empty: bytes) -> list[synopses.Bundle]:
+        return united(self.runner).bundles(published, empty)
