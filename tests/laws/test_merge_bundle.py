@@ -20,7 +20,7 @@ from slidestat.synopses import (
     party_seed,
     union_totals,
 )
-from slidestat.synopses.merge.families import READERS
+from slidestat.synopses.merge.families import FAMILIES as MERGEABLE
 from tests.laws.hostile import DAMAGES, sealed_outside
 from tests.laws.parties import FAMILIES, SPAN, bundle, columns, drawn, party_name, synopsis, taken
 
@@ -218,4 +218,6 @@ def test_the_card_names_each_kind_that_is_merged() -> None:
     )
     rows = [row.split(" | ") for row in card.splitlines() if row.count(" | ") == 3]
     kinds = [row[2] for row in rows if "`union_" in row[1]]
-    assert {int(kind) for cell in kinds for kind in cell.split(", ")} == set(READERS)
+    assert {int(kind) for cell in kinds for kind in cell.split(", ")} == {
+        kind for family in MERGEABLE for kind in family.kinds
+    }

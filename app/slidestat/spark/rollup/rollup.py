@@ -33,14 +33,7 @@ from slidestat.spark.sql.foreign import Foreign
 from slidestat.spark.sql.functions import register_functions
 from slidestat.spark.sql.readers import FIGURE, figure_of
 from slidestat.synopses.core.envelope import START, is_sealed
-from slidestat.synopses.summaries.window_distinct import WindowDistinct
-from slidestat.synopses.summaries.window_extremes import WindowExtreme
-from slidestat.synopses.summaries.window_items import WindowItems
-from slidestat.synopses.summaries.window_lean_distinct import WindowLeanDistinct
-from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
-from slidestat.synopses.summaries.window_spreads import WindowSpread
-from slidestat.synopses.summaries.window_summary import KINDS, AnySummary, read_summary
-from slidestat.synopses.summaries.window_value_quantiles import WindowValueQuantiles
+from slidestat.synopses.summaries.window_summary import KINDS, read_summary
 from slidestat.text.durations import human_duration
 
 MERGED_AT_ONCE = 4_096
@@ -206,37 +199,15 @@ def figures(summaries: DataFrame, rollup: Rollup) -> DataFrame:
 
 def _figures(data: bytes, quantiles: Sequence[float], share: float) -> list[dict[str, Any]]:
     summary = read_summary(data)
-    match summary:
-        case WindowSpread():
-            moments = {
-                "mean": summary.mean(),
-                "variance": summary.variance(),
-                "deviation": summary.deviation(),
-            }
-            return [_row(name, summary, answer) for name, answer in moments.items()]
-        case WindowQuantiles() | WindowValueQuantiles():
-            return [_row("quantile", summary, summary.quantile(p), quantile=p) for p in quantiles]
-        case WindowItems():
-            return [
-                _row(
-                    "item",
-                    summary,
-                    found,
-                    item=str(found.item) if found.text is None else found.text,
-                )
-                for found in summary.items(share)
-            ]
-        case WindowExtreme():
-            return [_row("extreme", summary, summary.answer())]
-        case WindowDistinct() | WindowLeanDistinct():
-            return [_row("distinct", summary, summary.answer())]
-        case _:
-            return [_row("total", summary, summary.answer())]
-
-
-def _row(figure: str, summary: AnySummary, answer: Any, **of: Any) -> dict[str, Any]:
-    known = dict(zip(FIGURE, figure_of(summary, answer), strict=True))
-    return {"figure": figure, "quantile": None, "item": None, **of, **known}
+    return [
+        {
+            "figure": found.figure,
+            "quantile": found.quantile,
+            "item": found.item,
+            **dict(zip(FIGURE, figure_of(summary, found.answer), strict=True)),
+        }
+        for found in summary.figures(quantiles, share)
+    ]
 
 
 def left_out(topology: Topology) -> list[str]:

@@ -27,10 +27,8 @@ from slidestat.synopses.core.envelope import is_sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.rounding import with_rounded
 from slidestat.synopses.distinct.item_ids import item_ids
-from slidestat.synopses.summaries.window_extremes import WindowExtreme
 from slidestat.synopses.summaries.window_form import SUMMARY
 from slidestat.synopses.summaries.window_items import WindowItems
-from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
 from slidestat.synopses.summaries.window_summary import (
     AnySummary,
     merge_summaries,
@@ -204,7 +202,7 @@ def _count(summary: AnySummary, item: str) -> tuple[float, float, float]:
 def figure_of(summary: AnySummary, answer: Any) -> tuple[float | None, ...]:
     """Return estimate, lower and upper of an answer of a summary, None for those of nothing."""
     numbers = _numbers(answer)
-    if isinstance(summary, WindowExtreme | WindowQuantiles) and None not in numbers:
+    if summary.are_values and None not in numbers:
         return tuple(with_rounded(np.array(numbers, np.float64)).tolist())
     return numbers
 
@@ -217,7 +215,7 @@ def _numbers(answer: Any) -> tuple[float | None, ...]:
 def _items(summary: AnySummary, share: float) -> list[dict[str, Any]]:
     return [
         {
-            "item": str(item.item) if item.text is None else item.text,
+            "item": item.name,
             "estimate": item.estimate,
             "lower": item.lower,
             "upper": item.upper,

@@ -1,7 +1,7 @@
 """The part that synopses of one key share: bytes that events and time move on."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,9 @@ class Stored(ABC, Generic[P]):
     Times are whole numbers of any unit, from -2^61 to 2^61 - 1, and never fall. A window of n at
     `now` is [now - n, now), n being at most the span kept.
     """
+
+    kinds: ClassVar[tuple[int, ...]] = ()
+    """The kinds of stored states that can be merged."""
 
     def __init__(self, parameters: P, data: bytes, now: int) -> None:
         self._parameters = parameters

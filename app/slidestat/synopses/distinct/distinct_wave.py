@@ -22,7 +22,7 @@ So the merged state is, byte for byte, that of one synopsis fed with both stream
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil, floor
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,8 @@ class DistinctWave(Stored[DistinctParameters]):
     >>> visitors.query(60_000)
     DistinctEstimate(estimate=2.0, lower=2.0, upper=2.0, exact=True)
     """
+
+    kinds: ClassVar[tuple[int, ...]] = (RANDOMISED_WAVE,)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "DistinctWave":

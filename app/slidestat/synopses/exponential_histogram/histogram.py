@@ -12,6 +12,8 @@ Estimate(estimate=4.0, lower=4.0, upper=4.0)
 Estimate(estimate=1.0, lower=1.0, upper=1.0)
 """
 
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -44,6 +46,8 @@ from slidestat.synopses.exponential_histogram.codec import (
 
 class ExponentialHistogram(Stored[Parameters]):
     """A count or a sum of one stream of events; windows and times are as in `Stored`."""
+
+    kinds: ClassVar[tuple[int, ...]] = (COUNT, SUM)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "ExponentialHistogram":

@@ -17,6 +17,7 @@ value. Of the error: see extreme_kernel.py; an answer is the middle of the exact
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -116,6 +117,8 @@ class Extreme(StoredSynopsis[ExtremeParameters]):
     >>> warmest.query(60_000).estimate, warmest.query(1_000).estimate
     (23.0, 19.5)
     """
+
+    kinds: ClassVar[tuple[int, ...]] = (EXACT, APPROXIMATE)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Extreme":

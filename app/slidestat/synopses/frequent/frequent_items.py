@@ -44,6 +44,7 @@ __all__ = ["FrequentItem", "FrequentItems", "FrequentParameters"]
 class FrequentItems(BlockSummary[FrequentParameters], ItemSummary[FrequentParameters]):
     """A synopsis of the items of one stream, with bounds that always hold."""
 
+    kinds: ClassVar[tuple[int, ...]] = (FREQUENT,)
     kind: ClassVar[int] = FREQUENT
     fixed_kind: ClassVar[int] = FIXED_FREQUENT
     shares: ClassVar[int] = 1

@@ -23,7 +23,7 @@ Cost, order, limits: as for `PairedItems`. Merge: merge/named_union.py.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,8 @@ class NamedItem(NamedTuple):
 
 class NamedItems(Stored[ItemParameters]):
     """A synopsis of the texts of one stream, with bounds that always hold."""
+
+    kinds: ClassVar[tuple[int, ...]] = (IN_BLOCKS, IN_PAIRS)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "NamedItems":

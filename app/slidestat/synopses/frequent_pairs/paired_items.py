@@ -21,7 +21,7 @@ separate streams add up (merge/item_union.py).
 Estimate(estimate=1.0, lower=1.0, upper=1.0)
 """
 
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -43,6 +43,8 @@ __all__ = ["FrequentItem", "PairedItems", "PairedParameters"]
 
 class PairedItems(ItemSummary[PairedParameters]):
     """A synopsis of the items of one stream, with bounds that always hold."""
+
+    kinds: ClassVar[tuple[int, ...]] = (PAIRED,)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

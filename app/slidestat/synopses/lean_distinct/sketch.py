@@ -23,6 +23,7 @@ bitmap: for one error 2.2 times as many are needed (1.04 / sqrt(m) instead of ln
 """
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +66,8 @@ class LeanDistinct(Stored[LeanDistinctParameters]):
     >>> visitors.query(60_000)
     Estimate(estimate=2.0, lower=2.0, upper=2.0)
     """
+
+    kinds: ClassVar[tuple[int, ...]] = (LEAN_DISTINCT,)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "LeanDistinct":

@@ -30,7 +30,6 @@ import numpy.typing as npt
 from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import POSITION_WAVE
 from slidestat.synopses.waves.position_wave import PositionWave
 from slidestat.synopses.waves.wave_batch import require_numbers
 from slidestat.synopses.waves.wave_parameters import WaveParameters
@@ -45,7 +44,7 @@ def union_ages(
     times: int64[B]; numbers: int64[K], which events, 1 being the last, up to 2^61 - 1. Raises
     SynopsisError as `ask` does, and for other numbers.
     """
-    asked = ask(WaveParameters, (POSITION_WAVE,), bundles, times, numbers)
+    asked = ask(WaveParameters, PositionWave.kinds, bundles, times, numbers)
     require_numbers(asked.spans)
     found = np.empty((3, len(bundles), len(asked.spans)))
     for bundle, (first, last) in enumerate(pairwise(asked.starts.tolist())):

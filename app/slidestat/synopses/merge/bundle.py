@@ -34,7 +34,7 @@ import numpy as np
 from slidestat.synopses.core import wire
 from slidestat.synopses.core.envelope import body_of, damaged, sealed, varint
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.merge.families import DRAWS, SAMPLE, kind_of, read, shared
+from slidestat.synopses.merge.families import kind_of, read, shared
 from slidestat.synopses.sampling.sample import SlidingSample
 
 MERGED = 23
@@ -221,7 +221,7 @@ def _must_agree(one: tuple[int, object], other: tuple[int, object]) -> None:
 
 def _must_draw_apart(sent: list[tuple[str, bytes]], kind: int) -> None:
     """Raise SynopsisError if two parties draw the same random numbers for their samples."""
-    if kind not in (DRAWS, SAMPLE):
+    if kind not in SlidingSample.kinds:
         return
     party_of: dict[int, str] = {}
     for party, data in sent:

@@ -26,10 +26,9 @@ from slidestat.synopses.distinct.distinct_wave import (
 )
 from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
-from slidestat.synopses.lean_distinct.sketch import merge_lean_distinct
+from slidestat.synopses.lean_distinct.sketch import LeanDistinct, merge_lean_distinct
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import LEAN_DISTINCT, RANDOMISED_WAVE
 
 
 def union_distinct(
@@ -40,7 +39,7 @@ def union_distinct(
     times: int64[B]; spans: int64[K], 1 to the span kept. The bounds hold with the waves' confidence
     of 1 - delta each. Raises SynopsisError as `ask` does.
     """
-    asked = ask(DistinctParameters, (RANDOMISED_WAVE,), bundles, times, spans)
+    asked = ask(DistinctParameters, DistinctWave.kinds, bundles, times, spans)
     merged = [merge_distinct([part.data for part in bundle.parts]) for bundle in bundles]
     each = np.arange(len(bundles) + 1)
     at = asked.times[asked.starts[:-1]]
@@ -59,7 +58,7 @@ def union_distinct_where(
     The predicate is given the items, and may be thought of when the events are long gone; error and
     confidence are those of `DistinctWave.query`. Raises SynopsisError as `ask` does.
     """
-    asked = ask(DistinctParameters, (RANDOMISED_WAVE,), [bundle], [now], spans)
+    asked = ask(DistinctParameters, DistinctWave.kinds, [bundle], [now], spans)
     wave = DistinctWave.from_bytes(merge_distinct([part.data for part in bundle.parts]))
     return [wave.query(span, now, predicate) for span in asked.spans.tolist()]
 
@@ -72,7 +71,7 @@ def union_lean_distinct(
     times: int64[B]; spans: int64[K], 1 to the span kept. The bounds hold with the synopses'
     confidence of 1 - delta each. Raises SynopsisError as `ask` does.
     """
-    asked = ask(LeanDistinctParameters, (LEAN_DISTINCT,), bundles, times, spans)
+    asked = ask(LeanDistinctParameters, LeanDistinct.kinds, bundles, times, spans)
     merged = [merge_lean_distinct([part.data for part in bundle.parts]) for bundle in bundles]
     each = np.arange(len(bundles) + 1)
     at = asked.times[asked.starts[:-1]]

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.extremes.extreme import ExtremeParameters, run_extreme_batch
+from slidestat.synopses.extremes.extreme import Extreme, ExtremeParameters, run_extreme_batch
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import APPROXIMATE_EXTREME, EXACT_EXTREME
 
 
 def union_extremes(
@@ -26,8 +25,7 @@ def union_extremes(
 
     times: int64[B]; spans: int64[K], 1 to the span kept. Raises SynopsisError as `ask` does.
     """
-    kinds = (EXACT_EXTREME, APPROXIMATE_EXTREME)
-    asked = ask(ExtremeParameters, kinds, bundles, times, spans)
+    asked = ask(ExtremeParameters, Extreme.kinds, bundles, times, spans)
     parts = run_extreme_batch(asked.parameters, asked.states, asked.batch())
     extreme = np.fmax if asked.parameters.side == "maximum" else np.fmin
     first = asked.starts[:-1]

@@ -1,8 +1,7 @@
 """Which synopses can be merged, how their bytes are read, and what two of them must share."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from slidestat.synopses.core import envelope
 from slidestat.synopses.core.errors import SynopsisError
@@ -23,16 +22,16 @@ from slidestat.synopses.waves.count_wave import CountWave
 from slidestat.synopses.waves.position_wave import PositionWave
 from slidestat.synopses.waves.sum_wave import SumWave
 
-COUNT_HISTOGRAM, SUM_HISTOGRAM, COUNT_WAVE, SUM_WAVE = 1, 2, 3, 4
-POSITION_WAVE, AVERAGE_WAVE = 5, 6
-EXACT_EXTREME, APPROXIMATE_EXTREME, SPREAD = 8, 9, 10
-DRAWS, SAMPLE, QUANTILES, FREQUENT = 11, 12, 13, 14
-VALUE_HISTOGRAM, RANDOMISED_WAVE, NAMED_IN_BLOCKS, BY_VALUE = 16, 19, 24, 27
-PAIRED, NAMED, LEAN_DISTINCT = 28, 29, 30
-
 
 class Mergeable(Protocol):
     """The interface of a synopsis that can be a part of a bundle."""
+
+    kinds: ClassVar[tuple[int, ...]]
+    """The kinds of its stored states."""
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Mergeable":
+        """Read what was stored; SynopsisError for anything else."""
 
     @property
     def parameters(self) -> object:
@@ -46,42 +45,40 @@ class Mergeable(Protocol):
         """Raise SynopsisError unless its invariants hold."""
 
 
-READERS: dict[int, Callable[[bytes], Mergeable]] = {
-    COUNT_HISTOGRAM: ExponentialHistogram.from_bytes,
-    SUM_HISTOGRAM: ExponentialHistogram.from_bytes,
-    COUNT_WAVE: CountWave.from_bytes,
-    SUM_WAVE: SumWave.from_bytes,
-    POSITION_WAVE: PositionWave.from_bytes,
-    AVERAGE_WAVE: AverageWave.from_bytes,
-    EXACT_EXTREME: Extreme.from_bytes,
-    APPROXIMATE_EXTREME: Extreme.from_bytes,
-    SPREAD: Spread.from_bytes,
-    DRAWS: SlidingSample.from_bytes,
-    SAMPLE: SlidingSample.from_bytes,
-    QUANTILES: Quantiles.from_bytes,
-    FREQUENT: FrequentItems.from_bytes,
-    VALUE_HISTOGRAM: ValueHistogram.from_bytes,
-    RANDOMISED_WAVE: DistinctWave.from_bytes,
-    NAMED_IN_BLOCKS: NamedItems.from_bytes,
-    BY_VALUE: ValueQuantiles.from_bytes,
-    PAIRED: PairedItems.from_bytes,
-    NAMED: NamedItems.from_bytes,
-    LEAN_DISTINCT: LeanDistinct.from_bytes,
-}
+FAMILIES: tuple[type[Mergeable], ...] = (
+    ExponentialHistogram,
+    CountWave,
+    SumWave,
+    PositionWave,
+    AverageWave,
+    Extreme,
+    Spread,
+    SlidingSample,
+    Quantiles,
+    FrequentItems,
+    ValueHistogram,
+    DistinctWave,
+    NamedItems,
+    ValueQuantiles,
+    PairedItems,
+    LeanDistinct,
+)
 """A family that becomes mergeable is a line here, and a module that answers over a union."""
+
+_OF_KIND = {kind: family for family in FAMILIES for kind in family.kinds}
 
 
 def kind_of(data: bytes) -> int:
     """Return the kind of a stored synopsis that can be merged; SynopsisError for anything else."""
     kind = envelope.kind_of(data)
-    if kind not in READERS:
+    if kind not in _OF_KIND:
         raise SynopsisError(f"a synopsis of kind {kind} cannot be merged")
     return kind
 
 
 def read(data: bytes) -> Mergeable:
     """Read a stored synopsis of any kind that can be merged; SynopsisError for anything else."""
-    return READERS[kind_of(data)](data)
+    return _OF_KIND[kind_of(data)].from_bytes(data)
 
 
 def shared(parameters: object) -> object:

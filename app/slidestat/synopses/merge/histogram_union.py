@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import VALUE_HISTOGRAM
 from slidestat.synopses.value_histogram.value_histogram import (
+    ValueHistogram,
     ValueHistogramParameters,
     run_value_histogram_batch,
 )
@@ -27,7 +27,7 @@ def union_value_histograms(
 
     times: int64[B]; spans: int64[K], 1 to the span kept. Raises SynopsisError as `ask` does.
     """
-    asked = ask(ValueHistogramParameters, (VALUE_HISTOGRAM,), bundles, times, spans)
+    asked = ask(ValueHistogramParameters, ValueHistogram.kinds, bundles, times, spans)
     parts = run_value_histogram_batch(asked.parameters, asked.states, asked.batch())
     first = asked.starts[:-1]
     return UnionAnswers(

@@ -25,12 +25,13 @@ from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.frequent.frequent_answer import PARTS
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
+from slidestat.synopses.frequent.frequent_items import FrequentItems
 from slidestat.synopses.frequent.named_batch import NamedBatch
 from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
+from slidestat.synopses.frequent_pairs.paired_items import PairedItems
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 from slidestat.synopses.merge.asked import Asked, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import FREQUENT, PAIRED
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def union_items(
     share below epsilon that is not 0, for items would be missed.
     """
     asked: Asked[FrequentParameters | PairedParameters] = ask(
-        PairedParameters, (FREQUENT, PAIRED), bundles, times, spans
+        PairedParameters, (*FrequentItems.kinds, *PairedItems.kinds), bundles, times, spans
     )
     check_share(share, asked.parameters.epsilon)
     made_with, states = asked.parameters, asked.states

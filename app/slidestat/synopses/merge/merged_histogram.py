@@ -58,17 +58,18 @@ from slidestat.synopses.core.parameters import (
 from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT
 from slidestat.synopses.exponential_histogram.codec import (
+    COUNT,
     FIRST_ROOM,
     HEAD_SIZE,
     INEXACT,
     STATE_SIZE,
+    SUM,
     decode,
     read_head,
 )
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.merge.bundle import HISTOGRAM, MERGED, opened_form
-from slidestat.synopses.merge.families import COUNT_HISTOGRAM, COUNT_WAVE, SUM_HISTOGRAM, SUM_WAVE
 from slidestat.synopses.waves.count_wave import CountWave
 from slidestat.synopses.waves.sum_wave import SumWave
 
@@ -120,13 +121,15 @@ class MergedHistogram:
         kind = data[3] if len(data) >= wire.BODY else MERGED
         if kind == MERGED:
             return cls._of_body(opened_form(HISTOGRAM, data))
-        if kind in (COUNT_WAVE, SUM_WAVE):
-            wave = CountWave.from_bytes(data) if kind == COUNT_WAVE else SumWave.from_bytes(data)
+        if kind in (*CountWave.kinds, *SumWave.kinds):
+            wave = (
+                CountWave.from_bytes(data) if kind in CountWave.kinds else SumWave.from_bytes(data)
+            )
             if wave.parameters.per_level < 2:
                 raise SynopsisError("a wave with an error of 100 % has nothing that can be merged")
             epsilon = 0.5 / (wave.parameters.per_level - 1)
             span = wave.parameters.span
-            if kind == COUNT_WAVE:
+            if kind in CountWave.kinds:
                 return cls(wave, CountParameters(epsilon, span), 0, 0)
             return cls(wave, SumParameters(epsilon, span, 0), 0, 0)
         histogram = ExponentialHistogram.from_bytes(data)
@@ -143,9 +146,9 @@ class MergedHistogram:
         depth, kind, decimals, strays = numbers
         if not (1 <= depth <= MAX_DEPTH) or strays < 0:
             raise damaged()
-        if not (0 <= decimals <= MAX_DECIMALS if kind == SUM_HISTOGRAM else decimals == 0):
+        if not (0 <= decimals <= MAX_DECIMALS if kind == SUM else decimals == 0):
             raise damaged()
-        if kind not in (COUNT_HISTOGRAM, SUM_HISTOGRAM) or (kind == COUNT_HISTOGRAM and strays > 0):
+        if kind not in ExponentialHistogram.kinds or (kind == COUNT and strays > 0):
             raise damaged()
         inner = ExponentialHistogram.from_bytes(body[at:])
         made_with = inner.parameters
@@ -155,7 +158,7 @@ class MergedHistogram:
             raise damaged()
         parameters: Parameters = (
             SumParameters(made_with.epsilon, made_with.span, decimals)
-            if kind == SUM_HISTOGRAM
+            if kind == SUM
             else CountParameters(made_with.epsilon, made_with.span)
         )
         return cls(inner, parameters, depth, strays)
@@ -165,7 +168,7 @@ class MergedHistogram:
         if self._depth == 0:
             return self._source.to_bytes()
         is_sum = isinstance(self._parameters, SumParameters)
-        head = [HISTOGRAM, self._depth, SUM_HISTOGRAM if is_sum else COUNT_HISTOGRAM]
+        head = [HISTOGRAM, self._depth, SUM if is_sum else COUNT]
         head += [self._decimals, self._strays]
         body = b"".join(varint(number) for number in head)
         return sealed(MERGED, body + self._source.to_bytes())

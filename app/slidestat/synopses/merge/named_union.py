@@ -20,14 +20,11 @@ from slidestat.synopses.frequent.named_batch import (
     run_named_items_batch,
 )
 from slidestat.synopses.frequent.named_counts import counts_of
-from slidestat.synopses.frequent.named_items import NamedItem
+from slidestat.synopses.frequent.named_items import NamedItem, NamedItems
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 from slidestat.synopses.merge.asked import Asked, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import NAMED, NAMED_IN_BLOCKS
 from slidestat.synopses.merge.item_union import check_share, united
-
-_KINDS = (NAMED, NAMED_IN_BLOCKS)
 
 
 class UnionNamedItems(NamedTuple):
@@ -55,7 +52,7 @@ def union_named_items(
     times, spans, share and what is raised: as of `union_items`; instead: as of
     `run_named_items_batch`.
     """
-    asked: Asked[ItemParameters] = ask(PairedParameters, _KINDS, bundles, times, spans)
+    asked: Asked[ItemParameters] = ask(PairedParameters, NamedItems.kinds, bundles, times, spans)
     check_share(share, asked.parameters.epsilon)
     parts = _all_listed(asked)
     ids, first = np.unique(parts.items, return_index=True)
@@ -88,7 +85,7 @@ def union_item_counts(
 
     times, spans and what is raised: as of `union_items`. Cost: as there.
     """
-    asked: Asked[ItemParameters] = ask(PairedParameters, _KINDS, bundles, times, spans)
+    asked: Asked[ItemParameters] = ask(PairedParameters, NamedItems.kinds, bundles, times, spans)
     parts = _all_listed(asked)
     ids = item_ids(texts)
     counts = np.empty((3, len(bundles), len(asked.spans), len(ids)))

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.blocks.block_codec import put_parameters
 from slidestat.synopses.blocks.columns import doubles
-from slidestat.synopses.blocks.memory import QUANTILES, STATE_SIZE, TAIL, TOTAL
+from slidestat.synopses.blocks.memory import STATE_SIZE, TAIL, TOTAL
 from slidestat.synopses.blocks.parameters import QuantileParameters
 from slidestat.synopses.blocks.run import load, open_state, summary_error
 from slidestat.synopses.core import error_codes
@@ -42,6 +42,7 @@ from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.merge.asked import ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.quantiles.quantile_answer import collect, rank_of
+from slidestat.synopses.quantiles.quantiles import Quantiles
 
 # Rows of the steps of a union, by rising value: the value, the events it stands for, the width that
 # ends at it, and how many more straddling events may be, and are for certain, up to it.
@@ -151,7 +152,7 @@ def union_quantiles(
     times: int64[B]; spans: int64[K], 1 to the span kept; quantiles: numbers from 0 to 1, of at most
     six decimals. Raises SynopsisError as `ask` does, and for any other span or quantile.
     """
-    asked = ask(QuantileParameters, (QUANTILES,), bundles, times, spans)
+    asked = ask(QuantileParameters, Quantiles.kinds, bundles, times, spans)
     windows(asked.spans, asked.parameters.span)
     parts = parts_of(quantiles)
     answers = np.empty((4, len(bundles), len(asked.spans), len(parts)), np.float64)

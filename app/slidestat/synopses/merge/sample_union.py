@@ -31,8 +31,8 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.merge.asked import ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import DRAWS, SAMPLE
 from slidestat.synopses.sampling.sample import Sample, SampleParameters, SlidingSample
+from slidestat.synopses.sampling.sample_kernel import WITH_REPLACEMENT
 
 _SEED_BITS = (1 << 63) - 1
 
@@ -68,7 +68,7 @@ def union_sample(bundle: Bundle, n: int, now: int) -> UnionSample:
 
     1 <= n <= span. Cost: that of a sample of each part, and O(parts k).
     """
-    size = ask(SampleParameters, (DRAWS, SAMPLE), [bundle], [now], [n]).parameters.size
+    size = ask(SampleParameters, SlidingSample.kinds, [bundle], [now], [n]).parameters.size
     seeds = []
     samples = []
     for part in bundle.parts:
@@ -77,7 +77,7 @@ def union_sample(bundle: Bundle, n: int, now: int) -> UnionSample:
         samples.append(synopsis.sample(n, now))
     whose = np.repeat(np.arange(len(samples)), [len(sample.indices) for sample in samples])
     indices = np.concatenate([sample.indices for sample in samples])
-    if bundle.kind == DRAWS:
+    if bundle.kind == WITH_REPLACEMENT:
         draws = np.concatenate([np.arange(len(sample.indices)) for sample in samples])
         chosen = _best_of_each(_priorities(seeds, whose, indices, draws), draws)
         whole = False

@@ -34,7 +34,6 @@ from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import SPREAD
 from slidestat.synopses.moments.large_spread import large_spread
 from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, MAX_COUNT, MAX_MAGNITUDES, add
 from slidestat.synopses.moments.spread import Spread, SpreadParameters, run_spread_batch
@@ -150,7 +149,7 @@ def union_spreads(
     times: int64[B]; spans: int64[K], 1 to the span kept. Raises SynopsisError as `ask` does. Cost:
     some ns a bucket; of a union whose magnitudes come to more than 2^60 units, microseconds.
     """
-    asked = ask(SpreadParameters, (SPREAD,), bundles, times, spans)
+    asked = ask(SpreadParameters, Spread.kinds, bundles, times, spans)
     states, large = _pool(asked.parameters, asked.states, asked.starts, asked.times, asked.spans)
     windows = len(states)
     result = run_spread_batch(

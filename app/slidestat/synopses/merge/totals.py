@@ -25,21 +25,20 @@ from slidestat.synopses.core.batch import BatchResult, Floats, Integers
 from slidestat.synopses.core.envelope import body_of
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
 from slidestat.synopses.core.rounding import down, up
+from slidestat.synopses.exponential_histogram import codec
 from slidestat.synopses.exponential_histogram.batch import run_batch
+from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import (
-    AVERAGE_WAVE,
-    COUNT_HISTOGRAM,
-    COUNT_WAVE,
-    SUM_HISTOGRAM,
-    SUM_WAVE,
-)
+from slidestat.synopses.waves.average_wave import AVERAGE, AverageWave
+from slidestat.synopses.waves.count_wave import CountWave
+from slidestat.synopses.waves.sum_wave import SumWave
 from slidestat.synopses.waves.wave_batch import run_wave_batch
+from slidestat.synopses.waves.wave_codec import COUNT, SUM
 from slidestat.synopses.waves.wave_parameters import AverageParameters, WaveParameters
 
-TOTALS = (COUNT_HISTOGRAM, SUM_HISTOGRAM, COUNT_WAVE, SUM_WAVE)
+TOTALS = (*ExponentialHistogram.kinds, *CountWave.kinds, *SumWave.kinds)
 
 
 @kernel
@@ -96,11 +95,11 @@ def union_totals(
     Raises SynopsisError as `ask` does. Cost: O(bytes + parts * spans * log).
     """
     kind = bundles[0].kind if bundles else 0
-    if kind in (COUNT_WAVE, SUM_WAVE):
+    if kind in (COUNT, SUM):
         waves = ask(WaveParameters, TOTALS, bundles, times, spans)
-        name = "count" if kind == COUNT_WAVE else "sum"
+        name = "count" if kind == COUNT else "sum"
         return _union(waves.starts, _waves(waves, name, waves.parameters, waves.states))
-    if kind == SUM_HISTOGRAM:
+    if kind == codec.SUM:
         return _histograms(ask(SumParameters, TOTALS, bundles, times, spans), [])
     return _histograms(ask(CountParameters, TOTALS, bundles, times, spans), None)
 
@@ -112,7 +111,7 @@ def union_averages(
 
     Parts are sliding averages. Cost: that of two batches of waves.
     """
-    asked = ask(AverageParameters, (AVERAGE_WAVE,), bundles, times, spans)
+    asked = ask(AverageParameters, AverageWave.kinds, bundles, times, spans)
     halves = [_halves(state) for state in asked.states]
     waves = asked.parameters.waves
     counts = _union(asked.starts, _waves(asked, "count", waves, [count for count, _ in halves]))
@@ -128,7 +127,7 @@ def union_averages(
 
 def _halves(data: bytes) -> tuple[bytes, bytes]:
     """Return the count wave and the sum wave of a stored average, which has been read before."""
-    body = body_of(data, AVERAGE_WAVE)
+    body = body_of(data, AVERAGE)
     length, at = wire.get_varint(np.frombuffer(bytearray(body), np.uint8), 0, len(body))
     return body[at : at + length], body[at + length :]
 

@@ -17,12 +17,12 @@ from slidestat.synopses.core.batch import Floats, Integers, windows
 from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import BY_VALUE
 from slidestat.synopses.value_quantiles.batch import cuts_of, figures_of
 from slidestat.synopses.value_quantiles.bounds import answer
 from slidestat.synopses.value_quantiles.known import Known, known_of
 from slidestat.synopses.value_quantiles.mapping import NOT_FINITE, mapping_of
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+from slidestat.synopses.value_quantiles.sketch import ValueQuantiles
 
 
 def united(parts: Sequence[Known]) -> Known:
@@ -70,7 +70,7 @@ def _known(
     bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike
 ) -> tuple[ValueQuantileParameters, list[list[tuple[Known, int]]]]:
     """Return what is known of each bundle's union, with the place of each of the windows."""
-    asked = ask(ValueQuantileParameters, (BY_VALUE,), bundles, times, spans)
+    asked = ask(ValueQuantileParameters, ValueQuantiles.kinds, bundles, times, spans)
     lengths = windows(asked.spans, asked.parameters.span)
     rows = []
     for first, last in pairwise(asked.starts.tolist()):

@@ -56,7 +56,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import nextafter, sqrt
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -207,6 +207,8 @@ class Spread(StoredSynopsis[SpreadParameters]):
     >>> delays.mean(60_000).estimate, delays.variance(60_000).estimate
     (2.0, 24.0)
     """
+
+    kinds: ClassVar[tuple[int, ...]] = (SPREAD,)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Spread":

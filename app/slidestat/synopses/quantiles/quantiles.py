@@ -81,6 +81,7 @@ class QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
 class Quantiles(QuantileSummary[QuantileParameters]):
     """A synopsis of the values of one stream, with bounds that always hold."""
 
+    kinds: ClassVar[tuple[int, ...]] = (QUANTILES,)
     kind: ClassVar[int] = QUANTILES
     fixed_kind: ClassVar[int] = FIXED_QUANTILES
     shares: ClassVar[int] = 1

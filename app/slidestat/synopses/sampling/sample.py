@@ -23,6 +23,7 @@ events. Where samples of several keys are to be independent, give each its own s
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log, sqrt
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -151,6 +152,8 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
     >>> baskets.sample(60_000).values.tolist()
     [9.5, 20.0, 12.0]
     """
+
+    kinds: ClassVar[tuple[int, ...]] = (WITH_REPLACEMENT, WITHOUT_REPLACEMENT)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "SlidingSample":

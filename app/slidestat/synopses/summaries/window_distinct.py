@@ -19,20 +19,20 @@ those (and bounds, of how many items are kept, which are there for certain).
 The body (see window_form.py) is a stored randomised wave with a span of 1.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from slidestat.synopses.core.envelope import damaged
-from slidestat.synopses.distinct.distinct_codec import RANDOMISED_WAVE
 from slidestat.synopses.distinct.distinct_wave import (
     DistinctEstimate,
     DistinctWave,
     Predicate,
     wave_of_items,
 )
-from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree
+from slidestat.synopses.summaries.window_form import Body, WindowFigure, WindowSummary, must_agree
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class WindowDistinct(WindowSummary):
     data: bytes
 
     form: ClassVar[int] = 6
-    kinds: ClassVar[tuple[int, ...]] = (RANDOMISED_WAVE,)
+    kinds: ClassVar[tuple[int, ...]] = DistinctWave.kinds
 
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowDistinct":
@@ -62,6 +62,9 @@ class WindowDistinct(WindowSummary):
     @property
     def _wave(self) -> DistinctWave:
         return DistinctWave.from_bytes(self.data)
+
+    def figures(self, _quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
+        return [WindowFigure("distinct", self.answer())]
 
     def body(self) -> bytes:
         return self.data

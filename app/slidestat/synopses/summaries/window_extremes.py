@@ -13,14 +13,20 @@ and lower, estimate and upper as doubles, 8 bytes each, little-endian.
 
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from slidestat.synopses.core.envelope import damaged, varint
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.extremes.extreme import Extreme
-from slidestat.synopses.merge.families import APPROXIMATE_EXTREME, EXACT_EXTREME
-from slidestat.synopses.summaries.window_form import Body, SummaryAnswer, WindowSummary, must_agree
+from slidestat.synopses.summaries.window_form import (
+    Body,
+    SummaryAnswer,
+    WindowFigure,
+    WindowSummary,
+    must_agree,
+)
 
 _SIDES = ("minimum", "maximum")
 _THREE = "<3d"
@@ -34,7 +40,8 @@ class WindowExtreme(WindowSummary):
     found: Estimate | None
 
     form: ClassVar[int] = 2
-    kinds: ClassVar[tuple[int, ...]] = (EXACT_EXTREME, APPROXIMATE_EXTREME)
+    kinds: ClassVar[tuple[int, ...]] = Extreme.kinds
+    are_values: ClassVar[bool] = True
 
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowExtreme":
@@ -57,6 +64,9 @@ class WindowExtreme(WindowSummary):
         estimate, lower, upper = self.found
         off = max(estimate - lower, upper - estimate)
         return SummaryAnswer(*self.found, math.nextafter(off, math.inf) if off else 0.0)
+
+    def figures(self, _quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
+        return [WindowFigure("extreme", self.answer())]
 
     def body(self) -> bytes:
         side = varint(_SIDES.index(self.side))

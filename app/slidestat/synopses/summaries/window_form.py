@@ -5,7 +5,8 @@ module of that form defines. Reading is strict: what is read is written back and
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple, Self
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -27,6 +28,28 @@ class SummaryAnswer(NamedTuple):
     error: float
 
 
+class Bounded(Protocol):
+    """An answer with its bounds; NaN where there is none."""
+
+    @property
+    def estimate(self) -> float: ...
+
+    @property
+    def lower(self) -> float: ...
+
+    @property
+    def upper(self) -> float: ...
+
+
+class WindowFigure(NamedTuple):
+    """One of the figures of a window: its name, its answer, and the quantile or item it is of."""
+
+    figure: str
+    answer: Bounded
+    quantile: float | None = None
+    item: str | None = None
+
+
 class WindowSummary(ABC):
     """The summary of one window, on its own; it never changes, `merge` makes another.
 
@@ -36,6 +59,8 @@ class WindowSummary(ABC):
     form: ClassVar[int]
     kinds: ClassVar[tuple[int, ...]]
     """The kinds of state that it is taken of."""
+    are_values: ClassVar[bool] = False
+    """Its figures are values that came, of which a double may have been rounded."""
 
     @classmethod
     @abstractmethod
@@ -54,6 +79,10 @@ class WindowSummary(ABC):
     @abstractmethod
     def merge(self, *others: Self) -> Self:
         """Return the summary of all windows as one, whatever their order; SynopsisError."""
+
+    @abstractmethod
+    def figures(self, quantiles: Sequence[float], share: float) -> Sequence[WindowFigure]:
+        """Return its figures: of values these quantiles, of items those that may have a share."""
 
     def to_bytes(self) -> bytes:
         """Return the summary: equal summaries are equal bytes. Cost: O(bytes)."""

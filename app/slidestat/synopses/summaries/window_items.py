@@ -22,14 +22,13 @@ more there may be, `unlisted`, and how many items are listed; then (columns.py) 
 their lower bounds, and the widths; of texts also the length in bytes of each, and all texts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from slidestat.synopses.blocks.columns import column_limit, get_column, put_column
-from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.core.batch import Integers
 from slidestat.synopses.core.envelope import damaged, varint
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
@@ -38,12 +37,11 @@ from slidestat.synopses.frequent.frequent_answer import PARTS
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
 from slidestat.synopses.frequent.frequent_items import FrequentItems
 from slidestat.synopses.frequent.named_batch import NamedBatch, run_named_items_batch
-from slidestat.synopses.frequent.named_codec import IN_BLOCKS, IN_PAIRS, MAX_TEXT
+from slidestat.synopses.frequent.named_codec import MAX_TEXT
 from slidestat.synopses.frequent.named_items import NamedItems
-from slidestat.synopses.frequent_pairs.memory import PAIRED
 from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
 from slidestat.synopses.frequent_pairs.paired_items import PairedItems
-from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree
+from slidestat.synopses.summaries.window_form import Body, WindowFigure, WindowSummary, must_agree
 
 MOST_ITEMS = 2_048
 _MOST_EVENTS = 1 << 62
@@ -57,6 +55,11 @@ class WindowItem(NamedTuple):
     estimate: float
     lower: int
     upper: int
+
+    @property
+    def name(self) -> str:
+        """Return its text, or the number as a text."""
+        return str(self.item) if self.text is None else self.text
 
 
 @dataclass(frozen=True)
@@ -77,13 +80,17 @@ class WindowItems(WindowSummary):
     texts: Mapping[int, bytes] | None = field(default=None)
 
     form: ClassVar[int] = 5
-    kinds: ClassVar[tuple[int, ...]] = (FREQUENT, IN_BLOCKS, PAIRED, IN_PAIRS)
+    kinds: ClassVar[tuple[int, ...]] = (
+        *FrequentItems.kinds,
+        *NamedItems.kinds,
+        *PairedItems.kinds,
+    )
 
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowItems":
         texts = None
         found: NamedBatch | FrequentBatch
-        if state[3] in (IN_BLOCKS, IN_PAIRS):
+        if state[3] in NamedItems.kinds:
             named = NamedItems.from_bytes(state)
             at = named.now if now is None else now
             named_ones = run_named_items_batch(
@@ -92,7 +99,7 @@ class WindowItems(WindowSummary):
             found = named_ones
             names = [name.encode("utf-8", "surrogatepass") for name in named_ones.names]
             texts = dict(zip(found.items.tolist(), names, strict=True))
-        elif state[3] == PAIRED:
+        elif state[3] in PairedItems.kinds:
             paired = PairedItems.from_bytes(state)
             at = paired.now if now is None else now
             found = run_paired_items_batch(paired.parameters, [state], asking((), at, n), 0.0)
@@ -157,6 +164,9 @@ class WindowItems(WindowSummary):
     @property
     def _what(self) -> str:
         return "numbers" if self.texts is None else "texts"
+
+    def figures(self, _quantiles: Sequence[float], share: float) -> Sequence[WindowFigure]:
+        return [WindowFigure("item", item, item=item.name) for item in self.items(share)]
 
     def body(self) -> bytes:
         size = len(self.ids)

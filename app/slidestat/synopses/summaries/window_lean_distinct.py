@@ -17,14 +17,14 @@ fewer than c items are kept only if no part has left one out. Answers are a func
 The body (see window_form.py) is a stored state of lean distinct items with a span of 1.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.lean_distinct.codec import LEAN_DISTINCT
 from slidestat.synopses.lean_distinct.sketch import LeanDistinct, merge_lean_distinct
-from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree
+from slidestat.synopses.summaries.window_form import Body, WindowFigure, WindowSummary, must_agree
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class WindowLeanDistinct(WindowSummary):
     data: bytes
 
     form: ClassVar[int] = 8
-    kinds: ClassVar[tuple[int, ...]] = (LEAN_DISTINCT,)
+    kinds: ClassVar[tuple[int, ...]] = LeanDistinct.kinds
 
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowLeanDistinct":
@@ -48,6 +48,9 @@ class WindowLeanDistinct(WindowSummary):
     def answer(self) -> Estimate:
         """Return how many distinct items there are."""
         return LeanDistinct.from_bytes(self.data).query(1)
+
+    def figures(self, _quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
+        return [WindowFigure("distinct", self.answer())]
 
     def body(self) -> bytes:
         return self.data

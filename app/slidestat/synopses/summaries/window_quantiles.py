@@ -37,7 +37,6 @@ from typing import ClassVar
 import numpy as np
 
 from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, ordered, put_column
-from slidestat.synopses.blocks.memory import QUANTILES
 from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.envelope import damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
@@ -46,7 +45,7 @@ from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.merge.quantile_union import known_steps
 from slidestat.synopses.quantiles.quantile_answer import rank_of
 from slidestat.synopses.quantiles.quantiles import QuantileEstimate, Quantiles
-from slidestat.synopses.summaries.window_form import Body, WindowSummary
+from slidestat.synopses.summaries.window_form import Body, WindowFigure, WindowSummary
 
 MOST_VALUES = 2_048
 _MOST_EVENTS = 1 << 43
@@ -116,7 +115,8 @@ class WindowQuantiles(WindowSummary):
     straddling: int
 
     form: ClassVar[int] = 4
-    kinds: ClassVar[tuple[int, ...]] = (QUANTILES,)
+    kinds: ClassVar[tuple[int, ...]] = Quantiles.kinds
+    are_values: ClassVar[bool] = True
 
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowQuantiles":
@@ -188,6 +188,9 @@ class WindowQuantiles(WindowSummary):
     def events_high(self) -> int:
         """At most so many events are in the window."""
         return self.covered + self.straddling
+
+    def figures(self, quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
+        return [WindowFigure("quantile", self.quantile(p), quantile=p) for p in quantiles]
 
     def body(self) -> bytes:
         size = len(self.values)

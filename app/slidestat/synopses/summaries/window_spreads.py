@@ -11,15 +11,15 @@ it, and those of what the window cuts; both add up.
 The body (see window_form.py) is the pooled window of spreads.py: a stored spread.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.merge.families import SPREAD
 from slidestat.synopses.merge.spreads import POOLED_NOW, POOLED_SPAN, pooled
 from slidestat.synopses.moments.spread import Spread
-from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree
+from slidestat.synopses.summaries.window_form import Body, WindowFigure, WindowSummary, must_agree
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class WindowSpread(WindowSummary):
     data: bytes
 
     form: ClassVar[int] = 3
-    kinds: ClassVar[tuple[int, ...]] = (SPREAD,)
+    kinds: ClassVar[tuple[int, ...]] = Spread.kinds
 
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowSpread":
@@ -59,6 +59,13 @@ class WindowSpread(WindowSummary):
     @property
     def _spread(self) -> Spread:
         return Spread.from_bytes(self.data)
+
+    def figures(self, _quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
+        return [
+            WindowFigure("mean", self.mean()),
+            WindowFigure("variance", self.variance()),
+            WindowFigure("deviation", self.deviation()),
+        ]
 
     def body(self) -> bytes:
         return self.data

@@ -14,6 +14,7 @@ The body (see window_form.py) has decimals (of sums: + 1, of counts 0), then low
 2 estimate - 2 lower, each in units of 10^-decimals, as two numbers: over 2^62, and the rest of it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -25,16 +26,14 @@ from slidestat.synopses.core.parameters import MAX_DECIMALS, SumParameters
 from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
 from slidestat.synopses.merge.families import (
-    COUNT_HISTOGRAM,
-    COUNT_WAVE,
-    SUM_HISTOGRAM,
-    SUM_WAVE,
     kind_of,
 )
 from slidestat.synopses.merge.merged_histogram import strays_of
+from slidestat.synopses.merge.totals import TOTALS
 from slidestat.synopses.summaries.window_form import (
     Body,
     SummaryAnswer,
+    WindowFigure,
     WindowSummary,
     large,
     must_agree,
@@ -55,15 +54,19 @@ class WindowTotals(WindowSummary):
     doubled: int
 
     form: ClassVar[int] = 1
-    kinds: ClassVar[tuple[int, ...]] = (COUNT_HISTOGRAM, SUM_HISTOGRAM, COUNT_WAVE, SUM_WAVE)
+    kinds: ClassVar[tuple[int, ...]] = TOTALS
 
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowTotals":
         kind = kind_of(state)
-        decimals: int | None = 0 if kind == SUM_WAVE else None
+        decimals: int | None = 0 if kind in SumWave.kinds else None
         is_exact = True
-        if kind in (COUNT_WAVE, SUM_WAVE):
-            wave = CountWave.from_bytes(state) if kind == COUNT_WAVE else SumWave.from_bytes(state)
+        if kind in (*CountWave.kinds, *SumWave.kinds):
+            wave = (
+                CountWave.from_bytes(state)
+                if kind in CountWave.kinds
+                else SumWave.from_bytes(state)
+            )
             found = wave.query(n, now)
         else:
             histogram = ExponentialHistogram.from_bytes(state)
@@ -101,6 +104,9 @@ class WindowTotals(WindowSummary):
     @property
     def _what(self) -> str:
         return "counts" if self.decimals is None else f"sums with {self.decimals} decimals"
+
+    def figures(self, _quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
+        return [WindowFigure("total", self.answer())]
 
     def body(self) -> bytes:
         head = 0 if self.decimals is None else self.decimals + 1

@@ -11,6 +11,7 @@ the number zigzag coded, or by how much it is above the one before, less 1; what
 least number of events up to a bin; by how much what it adds to the most is above that.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,9 +23,8 @@ from slidestat.synopses.core.envelope import damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.quantile_parts import parts_of
-from slidestat.synopses.merge.families import BY_VALUE
 from slidestat.synopses.merge.value_quantile_union import bins_of, ranks_of, united
-from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree
+from slidestat.synopses.summaries.window_form import Body, WindowFigure, WindowSummary, must_agree
 from slidestat.synopses.value_quantiles.batch import cuts_of, figures_of
 from slidestat.synopses.value_quantiles.bounds import PARTS
 from slidestat.synopses.value_quantiles.known import Known, known_of
@@ -45,7 +45,7 @@ class WindowValueQuantiles(WindowSummary):
     known: Known
 
     form: ClassVar[int] = 7
-    kinds: ClassVar[tuple[int, ...]] = (BY_VALUE,)
+    kinds: ClassVar[tuple[int, ...]] = ValueQuantiles.kinds
 
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowValueQuantiles":
@@ -79,6 +79,9 @@ class WindowValueQuantiles(WindowSummary):
         """Return how many events are at most `value`, how many more, and the shares of both."""
         cuts = cuts_of(value, mapping_of(self.per_octave))
         return rank_of(ranks_of(self.known, 0, cuts)[:, :, 0])
+
+    def figures(self, quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
+        return [WindowFigure("quantile", self.quantile(p), quantile=p) for p in quantiles]
 
     def body(self) -> bytes:
         bins = self.known.bins.tolist()

@@ -21,6 +21,7 @@ relative error stays.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -137,6 +138,8 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
     >>> delays.at_least(10, 60_000)
     Estimate(estimate=2.0, lower=2.0, upper=2.0)
     """
+
+    kinds: ClassVar[tuple[int, ...]] = (VALUE_HISTOGRAM,)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "ValueHistogram":

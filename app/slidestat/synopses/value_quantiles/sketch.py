@@ -25,7 +25,7 @@ Windows of the last n events: number the events and give the numbers as times.
 Estimate(estimate=0.5, lower=0.5, upper=0.5)
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -69,6 +69,8 @@ Decoded = tuple[Integers, Integers, Integers, Integers]
 
 class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
     """Quantiles of the values of one stream, over any window up to the span."""
+
+    kinds: ClassVar[tuple[int, ...]] = (VALUE_QUANTILES,)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "ValueQuantiles":

@@ -22,6 +22,7 @@ The body (envelope: see wire.py): the length of the count wave's bytes, these, a
 
 import math
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,8 @@ AVERAGE = 6
 
 class AverageWave:
     """A deterministic wave of averages; a window of n at `now` is [now - n, now)."""
+
+    kinds: ClassVar[tuple[int, ...]] = (AVERAGE,)
 
     def __init__(self, parameters: AverageParameters, count: CountWave, total: SumWave) -> None:
         self._parameters = parameters

@@ -39,15 +39,19 @@ multiples of 2^J in N' ranks in a row.
 Estimate(estimate=1.0, lower=1.0, upper=1.0)
 """
 
+from typing import ClassVar
+
 import numpy.typing as npt
 
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.waves.stored_wave import StoredWave
+from slidestat.synopses.waves.wave_codec import COUNT
 
 
 class CountWave(StoredWave):
     """A deterministic wave that counts events; a window of n at `now` is [now - n, now)."""
 
+    kinds: ClassVar[tuple[int, ...]] = (COUNT,)
     kind = "count"
 
     def insert(self, times: npt.ArrayLike) -> None:

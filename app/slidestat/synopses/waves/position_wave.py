@@ -28,6 +28,8 @@ the last event). So p is in [u + 1, u + 2^i - 1], and the middle is off by less 
 nothing if i = 0, else by less than d / (2 c - 1), and now - p > d.
 """
 
+from typing import ClassVar
+
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
@@ -35,11 +37,13 @@ from slidestat.synopses.core.batch import Floats, Integers
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.waves.ages import age_steps
 from slidestat.synopses.waves.stored_wave import StoredWave
+from slidestat.synopses.waves.wave_codec import POSITION
 
 
 class PositionWave(StoredWave):
     """A deterministic wave that knows how old the Nth most recent event is."""
 
+    kinds: ClassVar[tuple[int, ...]] = (POSITION,)
     kind = "position"
 
     def insert(self, times: npt.ArrayLike) -> None:

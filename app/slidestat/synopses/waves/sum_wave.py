@@ -33,15 +33,19 @@ Space: each live event of level J or above holds a multiple of 2^J,
 of which there are at most c + 1 in N' units; below level J there are c a level.
 """
 
+from typing import ClassVar
+
 import numpy.typing as npt
 
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.waves.stored_wave import StoredWave
+from slidestat.synopses.waves.wave_codec import SUM
 
 
 class SumWave(StoredWave):
     """A deterministic wave that sums whole numbers; a window of n at `now` is [now - n, now)."""
 
+    kinds: ClassVar[tuple[int, ...]] = (SUM,)
     kind = "sum"
 
     def insert(self, times: npt.ArrayLike, values: npt.ArrayLike) -> None:
