@@ -18,7 +18,7 @@ from slidestat.synopses import (
     run_counter_table_batch,
     run_value_histogram_batch,
 )
-from slidestat.synopses.core.batch import Floats
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.value_histogram.value_histogram import at_least, below
 from tests.laws.celled import EDGES, ITEMS, SPAN, VALUES

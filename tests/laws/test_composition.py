@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slidestat.synopses import Batch, LpNorm, LpNormParameters, run_lp_norm_batch
-from slidestat.synopses.core.batch import Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.norm import composition
 from slidestat.synopses.norm.composition import Buckets, Function, absorb, look

@@ -19,12 +19,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Meta
 
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
-
-Int64s = npt.NDArray[np.int64]
+from slidestat.synopses.core.arrays import Integers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,7 +38,7 @@ class TimeFormat:
 
     text: str
     type: object
-    to_ms: Callable[[Iterable[Any], int], Int64s]
+    to_ms: Callable[[Iterable[Any], int], Integers]
     written: Callable[[int], object]
     earliest: int = EARLIEST_TIME_MS
     latest: int = LATEST_TIME_MS
@@ -53,22 +51,22 @@ class TimeFormat:
         return self.unit == "events"
 
 
-def _milliseconds(times: Iterable[int], count: int) -> Int64s:
+def _milliseconds(times: Iterable[int], count: int) -> Integers:
     return times if isinstance(times, np.ndarray) else np.fromiter(times, np.int64, count)
 
 
-def _from_seconds(times: Iterable[float], count: int) -> Int64s:
+def _from_seconds(times: Iterable[float], count: int) -> Integers:
     # Doubles hold these seconds to a quarter of a microsecond: 0.123 may lie just below 123 ms.
     seconds = times if isinstance(times, np.ndarray) else np.fromiter(times, np.float64, count)
     microseconds = np.rint(seconds * 1e6).astype(np.int64)
     return microseconds // 1_000
 
 
-def _from_datetimes(times: Iterable[datetime], count: int) -> Int64s:
+def _from_datetimes(times: Iterable[datetime], count: int) -> Integers:
     return _from_seconds(map(datetime.timestamp, times), count)
 
 
-def _from_datetimes_in_utc(times: Iterable[datetime], count: int) -> Int64s:
+def _from_datetimes_in_utc(times: Iterable[datetime], count: int) -> Integers:
     """Return times in milliseconds; those without a zone are in UTC, not in the machine's zone."""
     zoned = (time if time.tzinfo else time.replace(tzinfo=UTC) for time in times)
     return _from_datetimes(zoned, count)

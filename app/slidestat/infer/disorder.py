@@ -7,10 +7,11 @@ import numpy as np
 
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.lengths import duration_ms
-from slidestat.declare.time_format import TIME_FORMATS, Int64s
+from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.infer.sampling import Sample
 from slidestat.infer.survey import as_object
+from slidestat.synopses.core.arrays import Integers
 
 _AHEAD_MS = duration_ms(Topology.ahead, "ahead")
 
@@ -22,7 +23,7 @@ class Disorder:
     order; and how many ms lie between the first and the last event.
     """
 
-    behind: Int64s
+    behind: Integers
     refused: int
     length: int
 
@@ -53,7 +54,7 @@ def disorder(sample: Sample, path: FieldPath | None, time_format: str) -> Disord
 
 def _times(
     sample: Sample, partition: int, path: FieldPath | None, time_format: str
-) -> tuple[Int64s, Int64s]:
+) -> tuple[Integers, Integers]:
     """Return the times of a partition's events, and Kafka's timestamps of their records."""
     records = [r for r in sample.records if r.partition == partition]
     if path is None:

@@ -5,8 +5,9 @@ from functools import partial
 
 import numpy as np
 
-from slidestat.declare.statistics.parted import Float64s, Parted, run_parted
+from slidestat.declare.statistics.parted import Parted, run_parted
 from slidestat.declare.statistics.runner import figures_of
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.parameters import SumParameters
 from slidestat.synopses.exponential_histogram.batch import run_batch
@@ -18,7 +19,7 @@ PARTS = 3
 NO_QUERIES = np.zeros(0, np.int64)
 
 
-def _run(states: Sequence[bytes | None], batch: Batch) -> tuple[list[bytes], Float64s]:
+def _run(states: Sequence[bytes | None], batch: Batch) -> tuple[list[bytes], Floats]:
     result = run_batch(PARAMETERS, states, batch)
     return result.states, figures_of(result)
 

@@ -16,8 +16,6 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import Statistic
 from slidestat.declare.statistics.runner import (
     Answered,
-    Float64s,
-    Int64s,
     Listed,
     Runner,
     UnitedRunner,
@@ -26,6 +24,7 @@ from slidestat.declare.statistics.runner import (
 )
 from slidestat.declare.statistics.top import TopItems, TopRunner
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.arrays import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,12 @@ class ItemCountRunner(UnitedRunner):
         return Answered(states, {}, self.listed(counts))
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         counts = synopses.union_item_counts(bundles, times, windows, self.items)
         return Answered([], {}, self.listed(counts))
 
-    def listed(self, counts: Float64s) -> list[list[list[Listed]]]:
+    def listed(self, counts: Floats) -> list[list[list[Listed]]]:
         """Return float64[3, Q, W, items] as a list for each query and window, items in their
         order.
         """

@@ -17,12 +17,12 @@ import numpy as np
 from slidestat import synopses
 from slidestat.declare.statistics.runner import (
     Answered,
-    Int64s,
     Runner,
     UnitedRunner,
     Work,
     require_question,
 )
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class DistinctWhereRunner(UnitedRunner):
         return Answered([wave.to_bytes() for wave in waves], {"distinct": answers})
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         is_meant = self.is_meant
         found = [

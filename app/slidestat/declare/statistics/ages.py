@@ -14,14 +14,13 @@ from slidestat.declare.statistics.base import Promise, Statistic, check_epsilon
 from slidestat.declare.statistics.runner import (
     Answered,
     CombinableRunner,
-    Float64s,
-    Int64s,
     Runner,
     UnitedRunner,
     Work,
     figures_of,
 )
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.arrays import Floats, Integers
 
 _LARGEST_NUMBER = 10**12
 
@@ -49,12 +48,12 @@ class AgeRunner(CombinableRunner, UnitedRunner):
         return Answered(result.states, self.told(figures_of(result)))
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], _windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], _windows: Integers
     ) -> Answered:
         ages = synopses.union_ages(bundles, times, self.numbers)
         return Answered([], self.told(figures_of(ages)))
 
-    def told(self, ages: Float64s) -> dict[str, Float64s]:
+    def told(self, ages: Floats) -> dict[str, Floats]:
         """Return the answers by their names, from float64[3, Q, numbers], the ages."""
         # What is kept of older events depends on when a key was last forgotten.
         older = (ages[1] > self.parameters.span) | np.isinf(ages[2])
@@ -98,7 +97,7 @@ class AgeOfLast(Statistic):
     def promise(self, span: int) -> Promise:
         return Promise(relative_error=self._parameters(span).relative_error)
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         place = np.searchsorted(answers["ages of"], self.number)
         return answers["age"][..., place : place + 1, np.newaxis]
 

@@ -14,8 +14,9 @@ from slidestat.declare.columns import Column, Limits
 from slidestat.declare.expressions.expression import Expression, condition_of
 from slidestat.declare.fields import Field, FieldPath, field_path, field_text
 from slidestat.declare.naming import check_digits
-from slidestat.declare.statistics.runner import Float64s, Listed, Runner
+from slidestat.declare.statistics.runner import Listed, Runner
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.arrays import Floats
 
 DECIMALS = 3
 PLACES = 6
@@ -132,7 +133,7 @@ class Statistic(ABC):
         return (Series(),)
 
     @abstractmethod
-    def numbers(self, answers: Mapping[str, Float64s], windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], windows: Floats) -> Floats:
         """Return estimates, lowers and uppers as float64[3, queries, windows, series].
 
         `answers` are its runner's; `windows` float64[windows] the lengths asked for.
@@ -177,7 +178,7 @@ class ListStatistic(ValueStatistic):
     def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:
         """Return the items of a window that are given, of those that its synopsis lists."""
 
-    def numbers(self, _answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, _answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         """Return no numbers, as no figure is there in every answer: float64[3, 0, 0, 0]."""
         return np.empty((3, 0, 0, 0))
 
@@ -231,7 +232,7 @@ class Sketched(ValueStatistic):
     def promise(self, _span: int) -> Promise:
         return Promise(relative_error=self.epsilon, confidence=1 - self.delta)
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         return plain(answers[self.kind])
 
 
@@ -271,7 +272,7 @@ def check_decimals(kind: str, decimals: int) -> None:
         )
 
 
-def plain(numbers: Float64s) -> Float64s:
+def plain(numbers: Floats) -> Floats:
     """Return a single series as a table of one: [3, queries, windows] to [3, queries, windows,
     1].
     """

@@ -11,15 +11,8 @@ import numpy as np
 from slidestat import synopses
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import Promise, Statistic, check_epsilon, plain
-from slidestat.declare.statistics.runner import (
-    Answered,
-    Float64s,
-    Int64s,
-    Runner,
-    UnitedRunner,
-    Work,
-    figures_of,
-)
+from slidestat.declare.statistics.runner import Answered, Runner, UnitedRunner, Work, figures_of
+from slidestat.synopses.core.arrays import Floats, Integers
 
 _LEAST_EPSILON = 0.0001
 
@@ -39,7 +32,7 @@ class CountRunner(UnitedRunner):
         return Answered(result.states, {"count": figures_of(result)})
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         united = synopses.union_totals(bundles, times, windows)
         return Answered([], {"count": figures_of(united)})
@@ -67,7 +60,7 @@ class Count(Statistic):
         error = synopses.CountParameters(epsilon=self.epsilon, span=span).relative_error
         return Promise(relative_error=error)
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         return plain(answers["count"])
 
 
@@ -86,7 +79,7 @@ class Rate(Count):
         # Product and quotient round once each.
         return Promise(relative_error=super().promise(span).relative_error + 2.0**-51)
 
-    def numbers(self, answers: Mapping[str, Float64s], windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], windows: Floats) -> Floats:
         rates = answers["count"] * 1_000 / windows
         # Bounds are rounded outwards; what is exact zero stays so.
         rates[1] = np.where(rates[1] > 0, np.nextafter(rates[1], 0), 0)

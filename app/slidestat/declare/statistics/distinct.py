@@ -12,7 +12,6 @@ from slidestat.declare.fields import Field, FieldPath, field_path
 from slidestat.declare.statistics.base import Sketched, labelled
 from slidestat.declare.statistics.runner import (
     Answered,
-    Int64s,
     Runner,
     UnitedRunner,
     Work,
@@ -20,6 +19,7 @@ from slidestat.declare.statistics.runner import (
     of_field,
 )
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.arrays import Integers
 
 _LARGEST_DELTA_BY = 0.1
 _LEAST_DELTA_LEAN, _LARGEST_DELTA_LEAN = 1e-6, 0.1
@@ -58,7 +58,7 @@ class DistinctRunner(UnitedRunner):
         return Answered(result.states, {"distinct": figures_of(result)})
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         united = synopses.union_distinct(bundles, times, windows)
         return Answered([], {"distinct": figures_of(united)})
@@ -141,7 +141,7 @@ class LeanDistinctRunner(UnitedRunner):
         return Answered(result.states, {"lean_distinct": figures_of(result)})
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         united = synopses.union_lean_distinct(bundles, times, windows)
         return Answered([], {"lean_distinct": figures_of(united)})

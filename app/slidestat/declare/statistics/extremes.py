@@ -11,14 +11,13 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import Promise, ValueStatistic, check_epsilon, plain
 from slidestat.declare.statistics.runner import (
     Answered,
-    Float64s,
-    Int64s,
     Runner,
     UnitedRunner,
     Work,
     figures_of,
     of_field,
 )
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.rounding import with_rounded
 
 
@@ -40,7 +39,7 @@ class ExtremeRunner(UnitedRunner):
         return Answered(result.states, {self.parameters.side: figures_of(result)})
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         united = synopses.union_extremes(bundles, times, windows)
         return Answered([], {self.parameters.side: figures_of(united)})
@@ -67,7 +66,7 @@ class _Extreme(ValueStatistic):
     def promise(self, span: int) -> Promise:
         return Promise(relative_error=self._parameters(span).relative_error)
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         return plain(with_rounded(answers[self.kind]))
 
     def _parameters(self, span: int) -> synopses.ExtremeParameters:

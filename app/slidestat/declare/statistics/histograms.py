@@ -16,8 +16,6 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import Promise, Series, ValueStatistic, check_epsilon
 from slidestat.declare.statistics.runner import (
     Answered,
-    Float64s,
-    Int64s,
     Runner,
     UnitedRunner,
     Work,
@@ -25,6 +23,7 @@ from slidestat.declare.statistics.runner import (
     of_field,
 )
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.rounding import EXACT
 
 _MOST_EDGES = 100
@@ -54,7 +53,7 @@ class HistogramRunner(UnitedRunner):
         return Answered(result.states, {"histogram": figures_of(result)})
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         united = synopses.union_value_histograms(bundles, times, windows)
         return Answered([], {"histogram": figures_of(united)})
@@ -116,7 +115,7 @@ class Histogram(_Counts):
     def series(self) -> Sequence[Series]:
         return ranges(self.edges)
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         return answers["histogram"]
 
 
@@ -141,7 +140,7 @@ class Above(_Counts):
     def series(self) -> Sequence[Series]:
         return [Series(at_least=threshold) for threshold in self.thresholds]
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         # Counts of separate ranges add up, and so do their errors.
         from_the_top = np.cumsum(answers["histogram"][..., ::-1], axis=-1)[..., ::-1]
         return from_the_top[..., 1:]
@@ -213,7 +212,7 @@ class ItemsRunner(UnitedRunner):
         return Answered(result.states, {"items": figures_of(result)[..., 1:]})
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         united = synopses.union_value_histograms(bundles, times, windows)
         return Answered([], {"items": figures_of(united)[..., 1:]})
@@ -266,6 +265,6 @@ class Items(ValueStatistic):
     def series(self) -> Sequence[Series]:
         return [Series(item=item) for item in self.items]
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         kept = sorted(self.items)
         return answers["items"][..., [kept.index(item) for item in self.items]]

@@ -18,14 +18,8 @@ from slidestat.declare.statistics.base import (
     check_decimals,
     plain,
 )
-from slidestat.declare.statistics.runner import (
-    Answered,
-    Float64s,
-    Runner,
-    Work,
-    figures_of,
-    of_field,
-)
+from slidestat.declare.statistics.runner import Answered, Runner, Work, figures_of, of_field
+from slidestat.synopses.core.arrays import Floats
 
 if TYPE_CHECKING:
     from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
@@ -79,7 +73,7 @@ class LandmarkCount(Statistic):
     def promise(self, _span: int) -> Promise:
         return Promise()
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         return plain(answers[self.kind])
 
 
@@ -119,7 +113,7 @@ class LandmarkSum(ValueStatistic):
             relative_error=2.0**-47, absolute_error=(1 + 2.0**-19) * 10.0**-self.decimals
         )
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         return plain(answers[self.kind])
 
 

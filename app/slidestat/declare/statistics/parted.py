@@ -22,20 +22,13 @@ import numpy as np
 
 from slidestat import synopses
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics.runner import (
-    NOBODY,
-    Answered,
-    Float64s,
-    Int64s,
-    UnitedRunner,
-    Work,
-    of_field,
-)
+from slidestat.declare.statistics.runner import NOBODY, Answered, UnitedRunner, Work, of_field
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.errors import SynopsisError
 
 if TYPE_CHECKING:
     # Feeds and asks the synopses of many groups: new states, and float64[..., Q, W], the answers.
-    Run = Callable[[Sequence[bytes | None], synopses.Batch], tuple[list[bytes], Float64s]]
+    Run = Callable[[Sequence[bytes | None], synopses.Batch], tuple[list[bytes], Floats]]
 
 _VERSION = 1
 
@@ -46,10 +39,10 @@ class Parted:
     `starts` and `times` as of `Batch`.
     """
 
-    starts: Int64s
-    times: Int64s
-    parts: Int64s
-    values: Float64s
+    starts: Integers
+    times: Integers
+    parts: Integers
+    values: Floats
 
 
 def run_parted(
@@ -57,10 +50,10 @@ def run_parted(
     count: int,
     states: Sequence[bytes | None],
     events: Parted,
-    query_starts: Int64s,
-    query_times: Int64s,
-    windows: Int64s,
-) -> tuple[list[bytes], Float64s]:
+    query_starts: Integers,
+    query_times: Integers,
+    windows: Integers,
+) -> tuple[list[bytes], Floats]:
     """Feed and ask the synopses of `count` parts of each group; return the new states, and the
     answers of `run` with one more axis: float64[..., Q, W, count].
 
@@ -100,7 +93,7 @@ def run_parted(
     return new_states, np.moveaxis(answers[..., places, :], -2, -1)
 
 
-def _starts(sizes: Int64s) -> Int64s:
+def _starts(sizes: Integers) -> Integers:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
 
 
@@ -182,7 +175,7 @@ class PartedRunner(UnitedRunner):
         return Answered(found, {self.answer: answers})
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         answers = self.of_one.union(bundles, times, windows).answers[self.of_one.what]
         of_streams = answers.reshape(3, -1, self.count, len(windows))
@@ -207,6 +200,6 @@ class PartedRunner(UnitedRunner):
 
     def _fed(
         self, states: Sequence[bytes | None], batch: synopses.Batch
-    ) -> tuple[list[bytes], Float64s]:
+    ) -> tuple[list[bytes], Floats]:
         fed = self.of_one.fed(states, batch)
         return fed.states, fed.answers[self.of_one.what]

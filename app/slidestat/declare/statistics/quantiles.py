@@ -17,8 +17,6 @@ from slidestat.declare.statistics.base import Promise, Series, ValueStatistic, c
 from slidestat.declare.statistics.runner import (
     Answered,
     CombinableRunner,
-    Float64s,
-    Int64s,
     Runner,
     UnitedRunner,
     Work,
@@ -27,6 +25,7 @@ from slidestat.declare.statistics.runner import (
 )
 from slidestat.errors import SlidestatError
 from slidestat.options import QUANTILES
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.rounding import with_rounded
 
 _LARGEST = 1e15
@@ -75,7 +74,7 @@ class QuantileStatistic(ValueStatistic):
     def series(self) -> Sequence[Series]:
         """Return a series for each of `quantiles`."""
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         places = np.searchsorted(answers["quantiles"], self.quantiles)
         return with_rounded(answers["quantile"][..., places])
 
@@ -113,7 +112,7 @@ class ValueQuantileRunner(CombinableRunner, UnitedRunner):
         return Answered(result.states, answers)
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         if self.ranked:
             ranks = synopses.union_value_ranks(bundles, times, windows, self.ranked)
@@ -202,7 +201,7 @@ class QuantileRunner(CombinableRunner, UnitedRunner):
         return Answered(result.states, {"quantile": figures_of(result), "quantiles": asked})
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         united = synopses.union_quantiles(bundles, times, windows, self.quantiles)
         asked = np.array(self.quantiles, np.float64)

@@ -18,10 +18,8 @@ from slidestat import synopses
 from slidestat.declare.columns import Columns
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.fields import FieldPath, field_text
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.errors import SynopsisError
-
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 
 _NO_TIMES = np.empty(0, np.int64)
 
@@ -32,9 +30,9 @@ class ItemColumn(NamedTuple):
     """
 
     texts: Sequence[str]
-    codes: Int64s
+    codes: Integers
 
-    def ids(self, seed: int = 0) -> Int64s:
+    def ids(self, seed: int = 0) -> Integers:
         """Return each event's item as a number, int64[n]: a hash of its text with a seed."""
         return synopses.item_ids(self.texts, seed)[self.codes]
 
@@ -48,18 +46,18 @@ class Work:
     queries asks for; `conditions` for which events each condition holds.
     """
 
-    starts: Int64s
-    times: Int64s
-    numbers: Mapping[FieldPath, Float64s]
+    starts: Integers
+    times: Integers
+    numbers: Mapping[FieldPath, Floats]
     items: Mapping[FieldPath, ItemColumn]
-    query_starts: Int64s
-    query_times: Int64s
-    windows: Int64s
+    query_starts: Integers
+    query_times: Integers
+    windows: Integers
     conditions: Mapping[Expression, npt.NDArray[np.bool_]] = field(default_factory=dict)
     _made: dict[str, synopses.Batch] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def question(cls, columns: Columns, times: Sequence[int], windows: Int64s) -> Work:
+    def question(cls, columns: Columns, times: Sequence[int], windows: Integers) -> Work:
         """Return the queries of one group at `times`, without events."""
         return cls(
             np.zeros(2, np.int64),
@@ -79,11 +77,11 @@ class Work:
         return self._made["all"]
 
     @property
-    def queries(self) -> tuple[Int64s, Int64s, Int64s]:
+    def queries(self) -> tuple[Integers, Integers, Integers]:
         """Return the queries as arrays."""
         return self.query_starts, self.query_times, self.windows
 
-    def values(self, field: FieldPath) -> tuple[Int64s, Int64s, Float64s]:
+    def values(self, field: FieldPath) -> tuple[Integers, Integers, Floats]:
         """Return starts, times and values of the events that have the field."""
         values = self.numbers[field]
         starts, times, rows = self._where(~np.isnan(values))
@@ -112,7 +110,7 @@ class Work:
 
     def weighed(
         self, field: FieldPath, weight: FieldPath
-    ) -> tuple[synopses.Batch, ItemColumn, Int64s]:
+    ) -> tuple[synopses.Batch, ItemColumn, Integers]:
         """Return the events that have both fields, their items, and whole weights from 1 on."""
         items, weights = self.items[field], self.numbers[weight]
         rows = np.flatnonzero((items.codes >= 0) & ~np.isnan(weights))
@@ -147,7 +145,7 @@ class Work:
             _made={"all": self.batch.taking(rows)},
         )
 
-    def _where(self, there: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s, Int64s | None]:
+    def _where(self, there: npt.NDArray[np.bool_]) -> tuple[Integers, Integers, Integers | None]:
         """Return starts and times of the events in the mask `there`, and their rows; None if all
         are.
         """
@@ -176,7 +174,7 @@ class Answered(NamedTuple):
     """
 
     states: list[bytes]
-    answers: dict[str, Float64s]
+    answers: dict[str, Floats]
     lists: Sequence[Sequence[Sequence[Listed]]] = ()
 
 
@@ -200,7 +198,7 @@ class UnitedRunner(Runner, ABC):
 
     @abstractmethod
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         """Answer for the union of each bundle's parts, at its time, over `windows`; the result has
         no states. Bundles are those of `bundles`, stream by stream. Raises SynopsisError for parts
@@ -253,16 +251,16 @@ class Bounded(Protocol):
     """Arrays of one shape: the answers of a kernel, each with its bounds."""
 
     @property
-    def estimates(self) -> Float64s: ...
+    def estimates(self) -> Floats: ...
 
     @property
-    def lowers(self) -> Float64s: ...
+    def lowers(self) -> Floats: ...
 
     @property
-    def uppers(self) -> Float64s: ...
+    def uppers(self) -> Floats: ...
 
 
-def figures_of(result: Bounded) -> Float64s:
+def figures_of(result: Bounded) -> Floats:
     """Return the estimates, lowers and uppers of a result as float64[3, ...]."""
     return np.stack((result.estimates, result.lowers, result.uppers))
 
@@ -290,7 +288,7 @@ class ChosenRunner(CombinableRunner, UnitedRunner):
         return self.runner.run(states, work.chosen(self.condition))
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         return united(self.runner).union(bundles, times, windows)
 

@@ -13,8 +13,9 @@ from slidestat import synopses
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import ListStatistic, Promise
-from slidestat.declare.statistics.runner import Answered, Int64s, Listed, Runner, Work, of_field
+from slidestat.declare.statistics.runner import Answered, Listed, Runner, Work, of_field
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.rounding import EXACT, with_rounded
 
 _LARGEST_SIZE = 1_000
@@ -66,7 +67,7 @@ class SampleRunner:
                     lists[query] = self._listed(state, int(work.query_times[query]), work.windows)
         return Answered([state or b"" for state in known], {}, lists)
 
-    def _listed(self, state: bytes | None, now: int, windows: Int64s) -> list[list[Listed]]:
+    def _listed(self, state: bytes | None, now: int, windows: Integers) -> list[list[Listed]]:
         sample = synopses.SlidingSample.from_bytes(state or b"")
         found = [sample.sample(window, now) for window in windows.tolist()]
         return [

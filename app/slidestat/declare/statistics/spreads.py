@@ -23,15 +23,8 @@ from slidestat.declare.statistics.base import (
 )
 from slidestat.declare.statistics.histograms import EDGES, ranges, rising
 from slidestat.declare.statistics.parted import PartedRunner, PartRunner
-from slidestat.declare.statistics.runner import (
-    Answered,
-    Bounded,
-    Float64s,
-    Int64s,
-    Runner,
-    figures_of,
-    of_field,
-)
+from slidestat.declare.statistics.runner import Answered, Bounded, Runner, figures_of, of_field
+from slidestat.synopses.core.arrays import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ class SpreadRunner(PartRunner):
         )
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         united = synopses.union_spreads(bundles, times, windows)
         return Answered([], _figures(united.mean, united.variance, united.deviation))
@@ -61,7 +54,7 @@ class SpreadRunner(PartRunner):
         return Answered(result.states, _figures(result.mean, result.variance, result.deviation))
 
 
-def _figures(mean: Bounded, variance: Bounded, deviation: Bounded) -> dict[str, Float64s]:
+def _figures(mean: Bounded, variance: Bounded, deviation: Bounded) -> dict[str, Floats]:
     answers = {"mean": mean, "variance": variance, "deviation": deviation}
     return {name: figures_of(answer) for name, answer in answers.items()}
 
@@ -93,7 +86,7 @@ class _Spread(ValueStatistic):
     def runner(self, span: int, field: FieldPath) -> Runner:
         return SpreadRunner(self._parameters(span), field)
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         return plain(answers[self.kind])
 
     def _parameters(self, span: int) -> synopses.SpreadParameters:
@@ -155,7 +148,7 @@ class MeanHistogram(_Means):
     def series(self) -> Sequence[Series]:
         return ranges(self.edges)
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         # A decimal that reads as the edge may lie below it, by less than the next double does.
         least = np.nextafter([-np.inf, *self.edges], -np.inf)
         return np.clip(answers["parted mean"], least, [*self.edges, np.inf])

@@ -22,14 +22,8 @@ from slidestat.declare.statistics.base import (
 )
 from slidestat.declare.statistics.histograms import EDGES, ranges, rising
 from slidestat.declare.statistics.parted import PartedRunner, PartRunner
-from slidestat.declare.statistics.runner import (
-    Answered,
-    Float64s,
-    Int64s,
-    Runner,
-    figures_of,
-    of_field,
-)
+from slidestat.declare.statistics.runner import Answered, Runner, figures_of, of_field
+from slidestat.synopses.core.arrays import Floats, Integers
 
 _ZERO = 0.0
 
@@ -51,7 +45,7 @@ class SumRunner(PartRunner):
         )
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         united = synopses.union_totals(bundles, times, windows)
         return Answered([], {"sum": figures_of(united)})
@@ -100,7 +94,7 @@ class Sum(ValueStatistic):
             absolute_error=float(10**-self.decimals),
         )
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         return plain(answers[self.kind])
 
     def _parameters(self, span: int) -> synopses.SumParameters:
@@ -143,7 +137,7 @@ class _SignedSums(ValueStatistic):
             absolute_error=2 * (1 + 2.0**-19) * 10.0**-self.decimals,
         )
 
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         figures = answers["parted sum"]
         signs = np.where(np.array([-np.inf, *self._cuts]) < _ZERO, -1.0, 1.0)
         bins = np.searchsorted(self._edges, np.array([-np.inf, *self._cuts]), "right")
@@ -204,7 +198,7 @@ class SumHistogram(_SignedSums):
         return ranges(self.edges)
 
 
-def _added(answers: Float64s, signs: Float64s) -> Float64s:
+def _added(answers: Floats, signs: Floats) -> Floats:
     """Return float64[3, Q, W], the sums of float64[3, Q, W, parts], each part with its sign.
 
     Bounds are rounded outwards where a double cannot hold them.
@@ -219,11 +213,11 @@ def _added(answers: Float64s, signs: Float64s) -> Float64s:
     return total
 
 
-def _sum(a: Float64s, b: Float64s, towards: float) -> Float64s:
+def _sum(a: Floats, b: Floats, towards: float) -> Floats:
     """Return the sum of two, rounded `towards` an infinity by what Knuth's two-sum has left out."""
     rounded = a + b
     of_a = rounded - b
     left = (a - of_a) + (b - (rounded - of_a))
     is_off = left > 0 if towards > 0 else left < 0
-    stepped: Float64s = np.where(is_off, np.nextafter(rounded, towards), rounded)
+    stepped: Floats = np.where(is_off, np.nextafter(rounded, towards), rounded)
     return stepped

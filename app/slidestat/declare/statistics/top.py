@@ -12,7 +12,6 @@ from slidestat.declare.statistics.base import ListStatistic, Promise, check_epsi
 from slidestat.declare.statistics.runner import (
     Answered,
     CombinableRunner,
-    Int64s,
     Listed,
     Runner,
     UnitedRunner,
@@ -20,6 +19,7 @@ from slidestat.declare.statistics.runner import (
     of_field,
 )
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.arrays import Integers
 
 _MOST_LISTED = 1_000
 
@@ -71,7 +71,7 @@ class TopRunner(CombinableRunner, UnitedRunner):
         return Answered(result.states, {}, lists)
 
     def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Int64s
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
         lists = synopses.union_named_items(
             bundles, times, windows, self.parameters.epsilon, self.instead

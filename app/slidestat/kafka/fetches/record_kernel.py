@@ -12,7 +12,7 @@ its batch; headers are passed over, their names and values unread.
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 Int64s = npt.NDArray[np.int64]

@@ -62,9 +62,10 @@ from slidestat.synopses.blocks.memory import (
 )
 from slidestat.synopses.blocks.one_window import known_dead, oldest_of, phase_of
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import TIME_MIN, Floats, Integers
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
-from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
+from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 # Places in a row of the list of blocks: where its facts are, and how much room its rows have, too.

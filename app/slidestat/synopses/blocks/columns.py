@@ -19,8 +19,8 @@ kernel serves both.
 
 import numpy as np
 
-from slidestat.synopses.core.batch import Floats, Integers
-from slidestat.synopses.core.wire import Bytes, get_varint, put_varint, unzigzag, zigzag
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.wire import get_varint, put_varint, unzigzag, zigzag
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 CHUNK = 256

@@ -41,8 +41,7 @@ from slidestat.synopses.blocks.parameters import (
 )
 from slidestat.synopses.blocks.run import load, open_state, save, summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Floats, Integers
-from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.kernels.compile import kernel
 
 

@@ -39,7 +39,7 @@ from slidestat.synopses.blocks.memory import (
 from slidestat.synopses.blocks.one_window import fixed_phase, known_dead, oldest_of
 from slidestat.synopses.blocks.tallies import count_sorted, leave_out, merge_items, take_off
 from slidestat.synopses.blocks.thinning import merge_values, offset_of, thin
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 

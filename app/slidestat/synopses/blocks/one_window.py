@@ -35,7 +35,7 @@ construction, which add O(1/epsilon log(epsilon N)).
 
 from slidestat.synopses.blocks.blocks import bit_length, oldest_kept, phase
 from slidestat.synopses.blocks.memory import LEVELS, SPAN, is_fixed
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 

@@ -14,7 +14,7 @@ from slidestat.synopses.blocks.memory import (
     QUANTILES,
     RANDOM_QUANTILES,
 )
-from slidestat.synopses.core.batch import Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.quantiles import random_layout

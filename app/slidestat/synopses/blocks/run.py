@@ -35,19 +35,11 @@ from slidestat.synopses.blocks.memory import (
 from slidestat.synopses.blocks.one_window import not_larger
 from slidestat.synopses.blocks.parameters import BlockParameters
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import (
-    TIME_MIN,
-    Batch,
-    Columns,
-    Floats,
-    Integers,
-    Joined,
-    follows,
-    split,
-)
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, follows, split
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.keyed import drive, open_body, with_room
-from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.frequent_answer import list_items
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.quantiles.quantile_answer import answer_quantiles

@@ -31,7 +31,8 @@ from slidestat.synopses.blocks.memory import (
 from slidestat.synopses.blocks.parameters import BlockParameters
 from slidestat.synopses.blocks.run import load, run_blocks, summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES, Integers
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import Stored, moving
 from slidestat.synopses.core.wire import VERSION

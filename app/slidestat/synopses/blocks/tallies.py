@@ -6,7 +6,7 @@ Source: Misra and Gries 1982; Arasu and Manku 2004, section 4.1 (frequent_layout
 import numpy as np
 
 from slidestat.synopses.blocks.memory import LISTED, MISSED
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 

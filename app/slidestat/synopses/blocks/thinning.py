@@ -4,7 +4,7 @@ Source: Arasu and Manku 2004, section 4.2, with blocks merged of small ones (qua
 """
 
 from slidestat.synopses.blocks.memory import KIND, RANDOM_QUANTILES, SEED
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.kernels.compile import borrowing_kernel
 

@@ -12,13 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.kernels.compile import borrowing_kernel
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 TIME_MIN = -(1 << 61)
 """The earliest event time; also the `now` of a synopsis that has seen no event."""

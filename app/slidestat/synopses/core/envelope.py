@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import ErrorOf
-from slidestat.synopses.core.wire import Bytes
 
 START = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION))
 """The first bytes of each synopsis; its kind is the next one."""

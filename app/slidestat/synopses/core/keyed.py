@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.core.batch import (
     TIME_MAX,
     TIME_MIN,
@@ -20,7 +21,6 @@ from slidestat.synopses.core.batch import (
     require_states,
 )
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 Kernel = Callable[..., tuple[Any, ...]]

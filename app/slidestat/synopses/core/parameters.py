@@ -10,7 +10,8 @@ MAX_BUCKETS_PER_LEVEL = 500_000  # what MIN_EPSILON asks for
 MAX_DECIMALS = 9
 
 
-def _check(epsilon: float, span: int) -> None:
+def check(epsilon: float, span: int) -> None:
+    """Raise SynopsisError for an error or a span that no synopsis of these parameters has."""
     if not (MIN_EPSILON <= epsilon <= 1):
         raise SynopsisError(f"epsilon must be from {MIN_EPSILON} to 1, not {epsilon!r}")
     if isinstance(span, bool) or not isinstance(span, int) or not (1 <= span <= MAX_SPAN):
@@ -38,7 +39,7 @@ class CountParameters:
     span: int
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, self.span)
+        check(self.epsilon, self.span)
 
     @property
     def buckets_per_level(self) -> int:
@@ -69,7 +70,7 @@ class SumParameters:
     decimals: int = 3
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, self.span)
+        check(self.epsilon, self.span)
         whole = isinstance(self.decimals, int) and not isinstance(self.decimals, bool)
         if not whole or not (0 <= self.decimals <= MAX_DECIMALS):
             raise SynopsisError(f"decimals must be from 0 to {MAX_DECIMALS}, not {self.decimals!r}")

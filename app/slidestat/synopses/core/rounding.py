@@ -10,9 +10,8 @@ from fractions import Fraction
 from sys import float_info
 
 import numpy as np
-import numpy.typing as npt
 
-Float64s = npt.NDArray[np.float64]
+from slidestat.synopses.core.arrays import Floats
 
 EXACT = 2.0**53
 """Whole numbers below it, of either sign, are doubles."""
@@ -30,7 +29,7 @@ def up(exact: Fraction) -> float:
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
-def with_rounded(figures: Float64s) -> Float64s:
+def with_rounded(figures: Floats) -> Floats:
     """Return float64[3, ...], estimates, lowers and uppers of values that were rounded to doubles,
     with bounds that hold for the values as they were; all below 2^53 stays as it is.
     """

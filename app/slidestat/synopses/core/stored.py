@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, Integers, integers
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, integers
 from slidestat.synopses.core.errors import SynopsisError
 
 P = TypeVar("P")

@@ -5,7 +5,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Floats
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.stored import Stored
 
 NO_VALUES: Floats = np.empty(0, np.float64)

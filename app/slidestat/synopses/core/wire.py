@@ -25,11 +25,9 @@ signed numbers into floating point.
 """
 
 import numpy as np
-import numpy.typing as npt
 
+from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.kernels.compile import borrowing_kernel
-
-Bytes = npt.NDArray[np.uint8]
 
 MAGIC_0 = 0xA7
 MAGIC_1 = 0x53

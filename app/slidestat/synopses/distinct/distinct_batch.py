@@ -9,7 +9,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch, BatchResult, Integers, integers, split
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import Batch, BatchResult, integers, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.distinct.distinct_codec import RANDOMISED_WAVE, SPAN

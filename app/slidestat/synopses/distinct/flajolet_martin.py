@@ -37,7 +37,8 @@ from math import log, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult, Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate

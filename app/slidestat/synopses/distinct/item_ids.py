@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 import xxhash
 
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 
 

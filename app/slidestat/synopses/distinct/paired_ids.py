@@ -9,7 +9,7 @@ are meant. Who does not know the seed cannot choose strings that are taken for o
 
 import numpy as np
 
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.distinct.distinct_wave import Predicate
 from slidestat.synopses.distinct.item_ids import item_ids
 

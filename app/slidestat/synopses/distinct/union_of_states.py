@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import moving
 from slidestat.synopses.distinct.distinct_batch import run_items

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import Batch, BatchResult, Columns, Floats, Integers, split
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import Batch, BatchResult, Columns, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_DECIMALS
-from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.exponential_histogram.units import ONE, bounds, to_units
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 

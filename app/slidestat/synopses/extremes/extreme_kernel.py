@@ -36,7 +36,8 @@ In memory they are queue[0, i] = time and queue[1, i] = rank, oldest to newest.
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import TIME_MIN, Columns, Integers, follows
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -47,7 +48,7 @@ from slidestat.synopses.core.keyed import (
     with_room,
 )
 from slidestat.synopses.core.parameters import MAX_SPAN
-from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
+from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 EXACT = 8

@@ -25,7 +25,7 @@ from slidestat.synopses.blocks.memory import (
     waiting_rows,
 )
 from slidestat.synopses.blocks.one_window import phase_of
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 PARTS = 1_000_000

@@ -10,7 +10,8 @@ import numpy as np
 
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import run_blocks
-from slidestat.synopses.core.batch import Batch, Integers
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.frequent.frequent_answer import PARTS
 

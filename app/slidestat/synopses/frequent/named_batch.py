@@ -12,17 +12,9 @@ from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import RunResult, run_blocks, summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import (
-    TIME_MAX,
-    Batch,
-    Integers,
-    Joined,
-    joined,
-    require_states,
-    split,
-)
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.batch import TIME_MAX, Batch, Joined, joined, require_states, split
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.frequent.frequent_batch import part_of
 from slidestat.synopses.frequent.named_codec import (

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch, Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.frequent.named_batch import ItemParameters, run_named_items_batch
 

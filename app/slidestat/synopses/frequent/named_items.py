@@ -32,7 +32,8 @@ from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import NO_QUERIES, Integers
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import Stored, asking, moving
 from slidestat.synopses.distinct.item_ids import item_ids

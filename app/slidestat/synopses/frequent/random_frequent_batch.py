@@ -21,11 +21,12 @@ from slidestat.synopses.blocks.parameters import (
 )
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Floats, Integers, follows, split
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.core.parameters import MAX_SPAN
-from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.frequent_answer import PARTS, with_columns
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, part_of
 from slidestat.synopses.frequent.sticky_codec import (

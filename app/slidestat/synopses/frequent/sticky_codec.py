@@ -17,9 +17,10 @@ import numpy as np
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, put_column
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import TIME_MIN, Floats, Integers
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
-from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
+from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.frequent.sticky_kernel import (
     COUNT,
     ITEM,

@@ -16,7 +16,7 @@ event of level r or more is a sample until it expires, r being that of min(T, N)
 
 import numpy as np
 
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 

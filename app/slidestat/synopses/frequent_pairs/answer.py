@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.frequent.frequent_answer import PARTS, with_columns
 from slidestat.synopses.frequent_pairs.layout import MARKED
 from slidestat.synopses.frequent_pairs.marks import since

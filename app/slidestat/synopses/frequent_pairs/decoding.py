@@ -5,9 +5,9 @@ import numpy as np
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT
 from slidestat.synopses.blocks.columns import doubles, get_column
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.keyed import get_now, open_body
-from slidestat.synopses.core.wire import Bytes, get_varint
+from slidestat.synopses.core.wire import get_varint
 from slidestat.synopses.frequent_pairs.encoding import FEW, count_entries
 from slidestat.synopses.frequent_pairs.layout import MARKED
 from slidestat.synopses.frequent_pairs.marks import next_mark

@@ -27,9 +27,9 @@ import numpy as np
 
 from slidestat.synopses.blocks.columns import column_limit, put_column
 from slidestat.synopses.core import wire
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.keyed import open_envelope, seal
-from slidestat.synopses.core.wire import Bytes, put_varint
+from slidestat.synopses.core.wire import put_varint
 from slidestat.synopses.frequent_pairs.feeding import tidy
 from slidestat.synopses.frequent_pairs.layout import MARKED
 from slidestat.synopses.frequent_pairs.marks import compact

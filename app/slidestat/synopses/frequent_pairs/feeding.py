@@ -1,6 +1,6 @@
 """Take events in, one by one: entries that are pushed out, wait, leave in pairs, or are dropped."""
 
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.frequent_pairs.layout import MARKED
 from slidestat.synopses.frequent_pairs.marks import mark
 from slidestat.synopses.frequent_pairs.memory import (

@@ -5,7 +5,7 @@ Items are codes, 0 to the number of different ones, which codes.py gives them fo
 
 import numpy as np
 
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.frequent_pairs.layout import MARKED
 from slidestat.synopses.frequent_pairs.marks import marks_room
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel

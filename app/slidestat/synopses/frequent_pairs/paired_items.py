@@ -27,7 +27,8 @@ import numpy as np
 
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES, Integers
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.wire import VERSION

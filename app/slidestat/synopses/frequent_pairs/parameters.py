@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slidestat.synopses.blocks.parameters import MAX_EPSILON, MIN_EPSILON, check_whole
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.frequent_pairs import layout

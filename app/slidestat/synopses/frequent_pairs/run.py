@@ -9,9 +9,10 @@ from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.columns import get_column
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Integers, Joined, follows
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, follows
 from slidestat.synopses.core.keyed import drive, open_body, with_room
-from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent_pairs.answer import count_window, list_pairs
 from slidestat.synopses.frequent_pairs.codes import code_of, make_table
 from slidestat.synopses.frequent_pairs.decoding import decode, measure, read_numbers

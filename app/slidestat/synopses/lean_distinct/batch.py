@@ -9,7 +9,8 @@ from functools import lru_cache
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Batch, BatchResult, Integers, joined, split
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import Batch, BatchResult, joined, split
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.distinct.distinct_batch import item_column
 from slidestat.synopses.distinct.distinct_parameters import DELTAS, EPSILONS

@@ -33,7 +33,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.lean_distinct.codec import MOST_LEVELS
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters, reach
 

@@ -8,10 +8,10 @@ fewer events and kept items than are answered exactly needs no bits, and hashes 
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import TIME_MIN, Columns, Floats, Integers, follows
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.philox import philox
-from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.distinct.distinct_codec import (
     COUNT,
     NOW,

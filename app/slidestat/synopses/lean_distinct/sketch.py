@@ -29,7 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES, Integers, windows
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import NO_QUERIES, windows
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate

@@ -3,8 +3,7 @@
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Integers
-from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.distinct.distinct_codec import COUNT, SPAN
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.lean_distinct.batch import head_of

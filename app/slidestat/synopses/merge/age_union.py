@@ -27,7 +27,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.waves.position_wave import PositionWave

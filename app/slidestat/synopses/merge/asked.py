@@ -7,7 +7,8 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch, Floats, Integers, integers
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import Batch, integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import time_in_range
 from slidestat.synopses.merge.bundle import Bundle

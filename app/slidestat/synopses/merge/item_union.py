@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.blocks.parameters import FrequentParameters
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.frequent.frequent_answer import PARTS
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Floats
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.frequent.named_batch import (
     ItemParameters,

@@ -35,9 +35,9 @@ from slidestat.synopses.blocks.memory import STATE_SIZE, TAIL, TOTAL
 from slidestat.synopses.blocks.parameters import QuantileParameters
 from slidestat.synopses.blocks.run import load, open_state, summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Floats, Integers, windows
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import windows
 from slidestat.synopses.core.quantile_parts import parts_of
-from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.merge.asked import ask
 from slidestat.synopses.merge.bundle import Bundle

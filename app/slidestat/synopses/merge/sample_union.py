@@ -26,7 +26,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.merge.asked import ask

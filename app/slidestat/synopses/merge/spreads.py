@@ -28,9 +28,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Batch, BatchResult, Integers, joined, split, windows
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.batch import Batch, BatchResult, joined, split, windows
 from slidestat.synopses.core.errors import WindowTooLargeError
-from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle

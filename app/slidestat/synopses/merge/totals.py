@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import wire
-from slidestat.synopses.core.batch import BatchResult, Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import BatchResult
 from slidestat.synopses.core.envelope import body_of
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
 from slidestat.synopses.core.rounding import down, up

@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Floats, Integers, windows
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import windows
 from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle

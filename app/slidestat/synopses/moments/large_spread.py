@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, HIGH, LOW
 from slidestat.synopses.moments.spread_codec import (

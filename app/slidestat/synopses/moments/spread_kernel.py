@@ -11,9 +11,9 @@ In memory a bucket is a column: rows of moments.py, then NEWEST and FIRST; oldes
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import Columns, Floats, Integers, follows
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import Columns, follows
 from slidestat.synopses.core.keyed import with_room
-from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.moments.moments import (
     COUNT,

@@ -42,7 +42,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import TIME_MIN, Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.kernels.compile import kernel
 

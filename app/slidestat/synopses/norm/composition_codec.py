@@ -16,10 +16,11 @@ The body is, in this order:
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import TIME_MIN, Integers
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
-from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
+from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.norm.composition import MAX_PER_WEIGHT, MAX_WEIGHT, Buckets
 from slidestat.synopses.value_histogram.cells_codec import read_id, write_id

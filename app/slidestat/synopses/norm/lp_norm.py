@@ -41,13 +41,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import (
     NO_QUERIES,
     Batch,
     BatchResult,
     Columns,
-    Floats,
-    Integers,
     follows,
     integers,
     require_states,

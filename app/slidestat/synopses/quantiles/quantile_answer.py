@@ -66,7 +66,7 @@ from slidestat.synopses.blocks.quantile_layout import (
     kept_weight,
     kept_width,
 )
-from slidestat.synopses.core.batch import Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.quantiles.random_layout import fresh_spread, kept_spread, likely
 from slidestat.synopses.quantiles.run_search import MAXIMUM, WEIGHT, WIDTH, search

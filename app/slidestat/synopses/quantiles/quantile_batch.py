@@ -18,7 +18,8 @@ from slidestat.synopses.blocks.parameters import (
     RandomQuantileParameters,
 )
 from slidestat.synopses.blocks.run import run_blocks
-from slidestat.synopses.core.batch import Batch, Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.quantile_parts import parts_of
 

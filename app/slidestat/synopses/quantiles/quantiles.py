@@ -32,7 +32,7 @@ from slidestat.synopses.blocks.parameters import (
     RandomQuantileParameters,
 )
 from slidestat.synopses.blocks.summary import BlockSummary
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.stored import asking
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
 from slidestat.synopses.quantiles.quantile_batch import keys_of, run_quantile_batch

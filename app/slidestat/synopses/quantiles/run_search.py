@@ -11,7 +11,7 @@ the width ends at its maximum, and that; its keys are keys[starts[r] : starts[r 
 
 import numpy as np
 
-from slidestat.synopses.core.batch import Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 WEIGHT, WIDTH, MAXIMUM = 0, 1, 2

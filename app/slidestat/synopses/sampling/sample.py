@@ -29,14 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import (
-    NO_QUERIES,
-    Batch,
-    Floats,
-    Integers,
-    require_windows,
-    split,
-)
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, require_windows, split
 from slidestat.synopses.core.envelope import refusals, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate

@@ -22,7 +22,8 @@ In memory they are columns: rows INDEX, TIME and BITS; oldest to newest.
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import TIME_MIN, Columns, Integers, follows
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -34,7 +35,7 @@ from slidestat.synopses.core.keyed import (
 )
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.philox import priority
-from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
+from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 WITH_REPLACEMENT = 11

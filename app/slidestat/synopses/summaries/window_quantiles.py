@@ -37,7 +37,7 @@ from typing import ClassVar
 import numpy as np
 
 from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, ordered, put_column
-from slidestat.synopses.core.batch import Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.envelope import damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.quantile_parts import parts_of

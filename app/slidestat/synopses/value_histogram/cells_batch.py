@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Floats, Integers, follows, split
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.keyed import drive, with_room
-from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.value_histogram.cells import (
     CAPACITY,

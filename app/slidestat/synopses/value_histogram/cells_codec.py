@@ -17,7 +17,8 @@ The body is, in this order:
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import TIME_MIN, Integers
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -26,7 +27,7 @@ from slidestat.synopses.core.keyed import (
     put_bits,
     seal,
 )
-from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
+from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import (
     LIVE_LIMIT,
     TOTAL_LIMIT,

@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import wire
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, Integers, integers
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
 from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate

@@ -11,10 +11,10 @@ from math import isfinite
 from struct import pack, unpack_from
 
 from slidestat.synopses.core import wire
+from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.core.envelope import varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_DECIMALS
-from slidestat.synopses.core.wire import Bytes
 
 MAX_EDGES = 1_000
 _MAX_MULTIPLE = 1 << 51

@@ -26,7 +26,8 @@ from typing import ClassVar
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import Batch, BatchResult, Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate

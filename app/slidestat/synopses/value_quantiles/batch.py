@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch, Floats, Integers, split
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import Batch, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.quantile_parts import parts_of

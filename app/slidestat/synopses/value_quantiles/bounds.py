@@ -36,7 +36,7 @@ is what is left of M_m, or of 1.
 
 import numpy as np
 
-from slidestat.synopses.core.batch import Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.value_quantiles.bands import END, LAST, ONE_TIME, START, TIME, WIDTH

@@ -3,9 +3,9 @@
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import TIME_MIN, Columns, Floats, Integers, follows
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.keyed import with_room
-from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.exponential_histogram.canonical import bucket_at, bucket_count, rebased
 from slidestat.synopses.exponential_histogram.codec import (
     COUNT,

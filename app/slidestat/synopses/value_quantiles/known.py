@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import TIME_MAX, Integers
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import TIME_MAX
 from slidestat.synopses.value_quantiles.bands import ID, SHIFT, WIDTH
 from slidestat.synopses.value_quantiles.batch import head_of
 from slidestat.synopses.value_quantiles.bounds import bins_at, total_at

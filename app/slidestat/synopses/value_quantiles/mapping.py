@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slidestat.synopses.core.batch import Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 LEAST = 2.0**-30

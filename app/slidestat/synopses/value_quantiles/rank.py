@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from slidestat.synopses.core.batch import Floats
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.estimate import Estimate
 
 

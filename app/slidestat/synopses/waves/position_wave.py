@@ -33,7 +33,7 @@ from typing import ClassVar
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.waves.ages import age_steps
 from slidestat.synopses.waves.stored_wave import StoredWave

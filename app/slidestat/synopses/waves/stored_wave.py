@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES, Integers
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch, BatchResult, Integers, integers, split
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import Batch, BatchResult, integers, split
 from slidestat.synopses.core.envelope import refusals
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive

@@ -27,9 +27,10 @@ item (wave_pool.TOP).
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN, Integers
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN
 from slidestat.synopses.core.parameters import MAX_SPAN
-from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
+from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT
 from slidestat.synopses.kernels.compile import borrowing_kernel
 from slidestat.synopses.waves.wave_parameters import MAX_PER_LEVEL, MAX_VALUE

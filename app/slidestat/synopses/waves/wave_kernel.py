@@ -11,8 +11,9 @@ Windows are [now - n, now): an event exactly n old is inside, one at `now` is no
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import TIME_MIN, Columns, Floats, Integers, follows
-from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
+from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT, rebased
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel

@@ -3,20 +3,13 @@
 from dataclasses import dataclass
 
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON
+from slidestat.synopses.core.parameters import MIN_EPSILON, check
 
 MAX_PER_LEVEL = 500_001
 """What `MIN_EPSILON` asks for."""
 
 MAX_VALUE = 1 << 53
 """No single value of a sum may be more."""
-
-
-def _check(epsilon: float, span: int) -> None:
-    if not (MIN_EPSILON <= epsilon <= 1):
-        raise SynopsisError(f"epsilon must be from {MIN_EPSILON} to 1, not {epsilon!r}")
-    if isinstance(span, bool) or not isinstance(span, int) or not (1 <= span <= MAX_SPAN):
-        raise SynopsisError(f"span must be a whole number from 1 to 2^53, not {span!r}")
 
 
 def _per_level(epsilon: float) -> int:
@@ -44,7 +37,7 @@ class WaveParameters:
     span: int
 
     def __post_init__(self) -> None:
-        _check(self.epsilon, self.span)
+        check(self.epsilon, self.span)
 
     @property
     def per_level(self) -> int:
@@ -74,7 +67,7 @@ class AverageParameters:
         if not (10 * MIN_EPSILON <= self.epsilon <= 1):
             least = 10 * MIN_EPSILON
             raise SynopsisError(f"epsilon must be from {least} to 1, not {self.epsilon!r}")
-        _check(self.epsilon, self.span)
+        check(self.epsilon, self.span)
 
     @property
     def waves(self) -> WaveParameters:

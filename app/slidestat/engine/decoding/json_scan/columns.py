@@ -5,7 +5,7 @@ A value that its column cannot take has its record marked: it is not plain.
 
 from slidestat.engine.decoding.json_scan.numbers import EXACT, MINUS, decimal, nearest, whole
 from slidestat.engine.decoding.json_scan.plan import NOTHING, TEXT, WHOLE, Bools, Float64s, Int64s
-from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 _CONTINUATION, _LEAD_BITS = 0x80, 0xC0

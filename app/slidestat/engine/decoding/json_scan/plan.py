@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.core.arrays import Bytes
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]

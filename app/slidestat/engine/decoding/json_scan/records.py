@@ -26,7 +26,7 @@ from slidestat.engine.decoding.json_scan.skipping import (
     after_word,
 )
 from slidestat.engine.decoding.json_scan.strings import QUOTE, SPACE, plain_end, token
-from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 _T, _F, _N = b"tfn"

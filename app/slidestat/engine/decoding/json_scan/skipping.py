@@ -6,7 +6,7 @@ from slidestat.engine.decoding.json_scan.strings import (
     after_any_string,
     token,
 )
-from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 OPEN_OBJECT, CLOSE_OBJECT = ord("{"), ord("}")

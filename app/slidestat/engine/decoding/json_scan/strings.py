@@ -1,6 +1,6 @@
 """Kernels over strings of JSON: where they end, how long they are, whether they are UTF-8."""
 
-from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 QUOTE, BACKSLASH = ord('"'), ord("\\")

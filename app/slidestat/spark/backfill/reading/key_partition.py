@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 Int32s = npt.NDArray[np.int32]
