@@ -8,9 +8,10 @@ import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from benchmarks.exact import Exact
-from benchmarks.workload import Int64s, Workload
+from benchmarks.workload import Workload
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
+from slidestat.kafka.settings import client_config
+from slidestat.synopses.core.arrays import Integers
 
 _MINUTE_MS, _STEP_MS = 60_000, 10_000
 _FETCH = 50_000
@@ -100,7 +101,7 @@ class Answers:
             return None
         return workload.key_number(key.decode()), window.start, window.value
 
-    def _due(self, workload: Workload) -> Int64s:
+    def _due(self, workload: Workload) -> Integers:
         """The windows that must have been answered, as start * key_count + key."""
         keys, times = workload.keys, workload.times
         if self.shape == "tumbling":
@@ -112,7 +113,7 @@ class Answers:
             starts = [times - self.length_ms]
         newest = np.zeros(workload.key_count, np.int64)
         np.maximum.at(newest, keys, times)
-        due: list[Int64s] = []
+        due: list[Integers] = []
         for of in starts:
             closed = np.ones(len(keys), np.bool_)
             if self.wait_ms is not None:
@@ -122,7 +123,7 @@ class Answers:
 
     def _last(
         self, workload: Workload, bootstrap: str, topic: str
-    ) -> tuple[Int64s, Int64s, Int64s]:
+    ) -> tuple[Integers, Integers, Integers]:
         """Key number, start and count of each window, as it was answered last."""
         last: dict[tuple[int, int], int] = {}
         for record in read_topic(bootstrap, topic):

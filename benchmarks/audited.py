@@ -20,9 +20,9 @@ from slidestat import TopologyDriver
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.resolved import resolved
 from slidestat.schemas.emission import Emission
-from slidestat.spark.audit.audit_key import audit_key
 from slidestat.spark.audit.declaration import declaration_of, labels_of
 from slidestat.spark.audit.exact_key import ExactKey
+from slidestat.spark.audit.key import audit_key
 from slidestat.spark.audit.verdict import Verdict
 
 RESULTS = Path(__file__).with_name("results") / "audit.json"

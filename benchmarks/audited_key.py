@@ -24,9 +24,9 @@ from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.audit.audit import judged
-from slidestat.spark.audit.audit_workers import Bounds, auditor
 from slidestat.spark.audit.declaration import declaration_of
 from slidestat.spark.audit.events.reading import Asked, reader_of, reading_columns
+from slidestat.spark.audit.workers import Bounds, auditor
 from slidestat.spark.session import spark_session
 
 STEP_MS = 10

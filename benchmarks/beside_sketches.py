@@ -39,6 +39,7 @@ from slidestat.synopses import (
     run_value_histogram_batch,
     run_value_quantile_batch,
 )
+from slidestat.synopses.core.arrays import Floats
 
 RESULTS = Path(__file__).with_name("results") / "quantiles.json"
 SHARES = (0.5, 0.9, 0.99, 0.999, 0.9999)
@@ -50,8 +51,6 @@ _START_MS = 1_700_000_000_000
 _EDGES = (10.0, 20.0, 40.0, 60.0, 80.0, 100.0, 130.0, 180.0, 300.0, 600.0, 1_200.0)
 _LONG, _SHORT = 100_000, 10_000
 _NOTHING: tuple[list[int], list[int], list[int]] = ([0, 0], [], [])  # asked of one group
-
-Floats = npt.NDArray[np.float64]
 
 
 class Run(NamedTuple):

@@ -11,10 +11,11 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.exact import Exact
 from benchmarks.figures import Figure, violation_of
-from benchmarks.workload import Int64s, Workload
+from benchmarks.workload import Workload
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
+from slidestat.kafka.settings import client_config
+from slidestat.synopses.core.arrays import Integers
 
 _FETCH = 50_000
 _TIMEOUT_S = 30.0
@@ -87,7 +88,7 @@ def _series(topology: Topology) -> list[tuple[str, int, float | None]]:
 
 
 def check_figures(
-    exact: Exact, records: int, figures: list[Figure], keys: Int64s, ends: Int64s
+    exact: Exact, records: int, figures: list[Figure], keys: Integers, ends: Integers
 ) -> Check:
     """Compare the figures of windows of keys[i] that end at ends[i].
 
@@ -134,7 +135,7 @@ def _numbers(figures: list[Figure], name: str) -> npt.NDArray[np.float64]:
     return np.array([getattr(figure, name) for figure in figures], np.float64)
 
 
-def check_complete(workload: Workload, topology: Topology, keys: Int64s, ends: Int64s) -> None:
+def check_complete(workload: Workload, topology: Topology, keys: Integers, ends: Integers) -> None:
     """Each key must have the emissions of the ticks after its events and of those by which all of
     them have left the span, as far as its partition has come, and no other.
     """
@@ -148,7 +149,7 @@ def check_complete(workload: Workload, topology: Topology, keys: Int64s, ends: I
     ticks, empty = (times // every + 1) * every, ((times + span) // every + 1) * every
     first = ticks[0]
 
-    def places(keys: Int64s, ticks: Int64s) -> Int64s:
+    def places(keys: Integers, ticks: Integers) -> Integers:
         return np.unique(keys + workload.key_count * (ticks - first))
 
     of_events, of_gaps = ticks <= passed, empty <= following

@@ -16,7 +16,6 @@ import numpy as np
 
 from benchmarks.kernel_subjects import (
     SPAN_MS,
-    Float64s,
     Insert,
     States,
     bitmaps,
@@ -36,6 +35,7 @@ from benchmarks.kernel_subjects import (
     value_quantiles,
     wave,
 )
+from slidestat.synopses.core.arrays import Floats
 
 SUBJECTS: dict[str, Insert] = {
     "count, 0.1": count(0.1),
@@ -77,7 +77,7 @@ _START_MS = 1_700_000_000_000
 _GAP_MS, _BATCH, _BATCHES = 4, 10_000, 150
 
 
-def _values(rng: np.random.Generator, size: int) -> Float64s:
+def _values(rng: np.random.Generator, size: int) -> Floats:
     return rng.lognormal(4.6, 0.2, size).round(2)
 
 

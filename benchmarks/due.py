@@ -9,7 +9,8 @@ import numpy as np
 
 from benchmarks.answers import Answers
 from benchmarks.systems import OURS
-from benchmarks.workload import Int64s, Workload
+from benchmarks.workload import Workload
+from slidestat.synopses.core.arrays import Integers
 
 _SECOND_MS = 1_000
 _CLOSING = "tumbling_second"
@@ -103,7 +104,7 @@ class Answer(NamedTuple):
 
 def latencies(
     subject: Subject, workload: Workload, found: Sequence[Answer], since_ms: int
-) -> Int64s:
+) -> Integers:
     """Of each answer that was due by a record sent at `since_ms` or later, in milliseconds.
 
     Those that no record closed, but a clock after the last one, are left out.

@@ -29,7 +29,7 @@ import numpy as np
 
 from benchmarks.exact import Exact, variance
 from benchmarks.inside import batches
-from benchmarks.workload import Int64s, KeyDistribution, Workload, draw
+from benchmarks.workload import KeyDistribution, Workload, draw
 from slidestat.declare.statistics import (
     Above,
     AgeOfLast,
@@ -60,7 +60,8 @@ from slidestat.declare.statistics import (
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Emission, Figure
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.synopses.core.arrays import Integers
+from slidestat.testing.records import MemoryStore
 
 RESULTS = Path(__file__).with_name("results") / "plots.json"
 EVENTS = 200_000
@@ -120,15 +121,15 @@ class Window:
     before its end its events were, ascending too.
     """
 
-    def __init__(self, values: Int64s, ages: Int64s) -> None:
+    def __init__(self, values: Integers, ages: Integers) -> None:
         self.values = values
         self.ages = ages
         self._variances: dict[tuple[float | None, float | None], Fraction] = {}
 
     @cached_property
-    def counts(self) -> Int64s:
+    def counts(self) -> Integers:
         """How often each different value comes."""
-        counts: Int64s = np.unique(self.values, return_counts=True)[1]
+        counts: Integers = np.unique(self.values, return_counts=True)[1]
         return counts
 
     def variance(self, least: float | None = None, below: float | None = None) -> Fraction:

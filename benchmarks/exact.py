@@ -4,7 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.workload import Int64s, Workload
+from benchmarks.workload import Workload
+from slidestat.synopses.core.arrays import Integers
 
 
 class Exact:
@@ -19,23 +20,23 @@ class Exact:
         self._cents = workload.cents[order]
         self._sums = np.concatenate(([0], np.cumsum(self._cents)))
 
-    def of(self, keys: Int64s, starts: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
+    def of(self, keys: Integers, starts: Integers, ends: Integers) -> tuple[Integers, Integers]:
         """Counts and sums (in cents) of the events of keys[i] in [starts[i], ends[i])."""
         below = self._position(keys, starts)
         above = self._position(keys, ends)
         return above - below, self._sums[above] - self._sums[below]
 
-    def cents(self, key: int, start: int, end: int) -> Int64s:
+    def cents(self, key: int, start: int, end: int) -> Integers:
         """The values of one window in cents, ascending."""
         below, above = self._position(np.array([key, key]), np.array([start, end])).tolist()
         return np.sort(self._cents[below:above])
 
-    def _position(self, keys: Int64s, times: Int64s) -> Int64s:
+    def _position(self, keys: Integers, times: Integers) -> Integers:
         since_start = np.clip(times - self._start, 0, self._stride - 1)
         return np.searchsorted(self._codes, keys * self._stride + since_start)
 
 
-def variance(cents: Int64s) -> Fraction:
+def variance(cents: Integers) -> Fraction:
     """The population variance of values, given in cents."""
     # Squares of large values, added up, need not fit in 64 bits: those of their halves do.
     high, low = cents >> 20, cents & ((1 << 20) - 1)

@@ -32,7 +32,7 @@ from benchmarks.measure import SubjectProcess, cpu_seconds
 from benchmarks.questions import PARTITIONS, send
 from benchmarks.throughput import broker, run_command
 from slidestat.admin.topics import create_topic
-from slidestat.kafka.clients import client_config
+from slidestat.kafka.settings import client_config
 
 _WARM_UP_S = 8.0
 _AFTER_KILL_S = 40.0

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.exact import variance
-from benchmarks.workload import Int64s
+from slidestat.synopses.core.arrays import Integers
 
 
 class Figure(msgspec.Struct, gc=False):
@@ -25,7 +25,7 @@ class Figure(msgspec.Struct, gc=False):
     deviation_error: float = 0.0
 
 
-def violation_of(figure: Figure, cents: Int64s) -> str:
+def violation_of(figure: Figure, cents: Integers) -> str:
     """What is wrong with a deviation, an extreme or a quantile of these values (in cents,
     ascending); empty if bounds and promises hold. Exact but for the promise, compared in doubles.
     """
@@ -59,7 +59,7 @@ def _violation_of_quantile(
     answer: tuple[float, float, float],
     quantile: float,
     errors: tuple[float, float, float],
-    cents: Int64s,
+    cents: Integers,
 ) -> str:
     estimate, lower, upper = answer
     values = cents / 100  # As the events have them: the nearest doubles.

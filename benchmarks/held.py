@@ -35,12 +35,13 @@ from benchmarks.progress import Progress
 from benchmarks.real_rate import WORKLOADS, Held
 from benchmarks.systems import OURS, SYSTEMS
 from benchmarks.throughput import PARTITIONS, broker, run_command
-from benchmarks.workload import Int64s, Workload
+from benchmarks.workload import Workload
 from slidestat.admin.topics import create_topic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import admin_client
+from slidestat.kafka.settings import client_config
+from slidestat.synopses.core.arrays import Integers
 
 _LEAD_IN_S = 30
 _PATIENCE_S = 600.0
@@ -82,7 +83,7 @@ class _Stream:
     def __init__(self, held: Held, bootstrap: str, topic: str) -> None:
         self._held, self._topic = held, topic
         self._random = np.random.default_rng(1)
-        self._sent: list[tuple[Int64s, Int64s]] = []
+        self._sent: list[tuple[Integers, Integers]] = []
         settings = {"linger.ms": 5, "compression.type": "lz4", "enable.idempotence": True}
         self._producer = Producer(
             {**client_config(bootstrap), **settings, "queue.buffering.max.messages": 1_000_000}
@@ -119,7 +120,7 @@ class _Stream:
         keys, times = map(np.concatenate, zip(*self._sent, strict=True))
         return Workload(self._held.keys, PARTITIONS, keys, times, np.zeros(len(keys), np.int64))
 
-    def _send(self, times: Int64s) -> None:
+    def _send(self, times: Integers) -> None:
         keys = self._random.integers(0, self._held.keys, len(times))
         values = self._random.lognormal(4.0, 1.0, len(times))
         self._sent.append((keys, times))

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses import (
     Batch,
@@ -45,11 +44,10 @@ from slidestat.synopses import (
     run_value_quantile_batch,
     run_wave_batch,
 )
+from slidestat.synopses.core.arrays import Floats, Integers
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 States = Sequence[bytes | None]
-Insert = Callable[[States, Int64s, Int64s, Float64s], Sequence[bytes]]
+Insert = Callable[[States, Integers, Integers, Floats], Sequence[bytes]]
 
 SPAN_MS = 3_600_000
 KLL_K = 200
@@ -60,11 +58,11 @@ CAPACITY = 100_000
 _none = np.empty(0, np.int64)
 
 
-def _no_queries(states: States) -> Int64s:
+def _no_queries(states: States) -> Integers:
     return np.zeros(len(states) + 1, np.int64)
 
 
-def _hundredths(values: Float64s) -> Int64s:
+def _hundredths(values: Floats) -> Integers:
     return np.rint(values * 100).astype(np.int64)
 
 
@@ -72,7 +70,7 @@ def count(epsilon: float) -> Insert:
     """Exponential histogram of counts."""
     chosen = CountParameters(epsilon, SPAN_MS)
 
-    def insert(states: States, starts: Int64s, times: Int64s, _: Float64s) -> Sequence[bytes]:
+    def insert(states: States, starts: Integers, times: Integers, _: Floats) -> Sequence[bytes]:
         asked = _no_queries(states)
         return run_batch(chosen, states, Batch(starts, times, None, asked, _none, _none)).states
 
@@ -83,7 +81,9 @@ def total(epsilon: float) -> Insert:
     """Exponential histogram of sums."""
     chosen = SumParameters(epsilon, SPAN_MS, decimals=2)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         asked = _no_queries(states)
         return run_batch(chosen, states, Batch(starts, times, values, asked, _none, _none)).states
 
@@ -94,7 +94,9 @@ def wave(kind: str, epsilon: float) -> Insert:
     """Wave of counts, of sums (of whole numbers) or of positions."""
     chosen = WaveParameters(epsilon, SPAN_MS)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         whole = _hundredths(values) if kind == "sum" else None
         asked = _no_queries(states)
         return run_wave_batch(
@@ -108,7 +110,9 @@ def extreme(side: str, epsilon: float = 0.0) -> Insert:
     """Minimum or maximum."""
     chosen = ExtremeParameters(side, SPAN_MS, epsilon)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         asked = _no_queries(states)
         return run_extreme_batch(
             chosen, states, Batch(starts, times, values, asked, _none, _none)
@@ -121,7 +125,9 @@ def spread(epsilon: float) -> Insert:
     """Mean, variance and standard deviation."""
     chosen = SpreadParameters(epsilon, SPAN_MS, decimals=2)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         asked = _no_queries(states)
         return run_spread_batch(
             chosen, states, Batch(starts, times, values, asked, _none, _none)
@@ -134,7 +140,9 @@ def sample(size: int) -> Insert:
     """Random sample without replacement."""
     chosen = SampleParameters(size, SPAN_MS, seed=1)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         return run_sample_batch(chosen, states, Batch(starts, times, values))
 
     return insert
@@ -144,7 +152,9 @@ def value_quantiles(relative_error: float, epsilon: float) -> Insert:
     """Quantiles by value."""
     chosen = ValueQuantileParameters(relative_error, epsilon, SPAN_MS)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         asked = _no_queries(states)
         return run_value_quantile_batch(
             chosen, states, Batch(starts, times, values, asked, _none, _none)
@@ -157,7 +167,9 @@ def quantiles(epsilon: float) -> Insert:
     """Quantiles by rank."""
     chosen = QuantileParameters(epsilon, SPAN_MS)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         asked = _no_queries(states)
         return run_quantile_batch(
             chosen, states, Batch(starts, times, values, asked, _none, _none), []
@@ -170,7 +182,9 @@ def frequent(epsilon: float) -> Insert:
     """Frequent items in pairs; the item of an event is its value, rounded."""
     chosen = PairedParameters(epsilon, SPAN_MS)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         items, asked = values.astype(np.int64), _no_queries(states)
         return run_paired_items_batch(
             chosen, states, Batch(starts, times, items, asked, _none, _none), 0
@@ -183,7 +197,9 @@ def frequent_in_blocks(epsilon: float) -> Insert:
     """Frequent items in blocks; items as of `frequent`."""
     chosen = FrequentParameters(epsilon, SPAN_MS)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         items, asked = values.astype(np.int64), _no_queries(states)
         return run_frequent_batch(
             chosen, states, Batch(starts, times, items, asked, _none, _none), 0
@@ -196,7 +212,9 @@ def value_histogram(epsilon: float) -> Insert:
     """Counts of events in twelve bins of values."""
     chosen = ValueHistogramParameters(epsilon, SPAN_MS, EDGES)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         asked = _no_queries(states)
         return run_value_histogram_batch(
             chosen, states, Batch(starts, times, values, asked, _none, _none)
@@ -209,7 +227,9 @@ def counter_table(epsilon: float) -> Insert:
     """A count for each item; the item of an event is its value, rounded."""
     chosen = CounterTableParameters(epsilon, SPAN_MS, CAPACITY)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         items, asked = values.astype(np.int64), _no_queries(states)
         return run_counter_table_batch(
             chosen, states, Batch(starts, times, items, asked, _none, _none)
@@ -222,7 +242,9 @@ def distinct(epsilon: float) -> Insert:
     """Distinct items, with a confidence of 99 %; the item of an event is its value, times 100."""
     chosen = DistinctParameters(epsilon, DELTA, SPAN_MS, seed=1)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         items, asked = _hundredths(values), _no_queries(states)
         return run_distinct_batch(
             chosen, states, Batch(starts, times, items, asked, _none, _none)
@@ -235,7 +257,9 @@ def lean_distinct(epsilon: float) -> Insert:
     """Distinct items in little room, with a confidence of 99 %; items as of `distinct`."""
     chosen = LeanDistinctParameters(epsilon, DELTA, SPAN_MS, seed=1)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         items, asked = _hundredths(values), _no_queries(states)
         return run_lean_distinct_batch(
             chosen, states, Batch(starts, times, items, asked, _none, _none)
@@ -248,7 +272,9 @@ def bitmaps(number: int) -> Insert:
     """Distinct items, roughly, by bitmaps; items as of `distinct`."""
     chosen = BitmapsParameters(number, DELTA, SPAN_MS, seed=1)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         items, asked = _hundredths(values), _no_queries(states)
         return run_bitmaps_batch(
             chosen, states, Batch(starts, times, items, asked, _none, _none)
@@ -261,7 +287,9 @@ def norm(p: float, epsilon: float) -> Insert:
     """L_p norm of how often each item came; items as of `counter_table`."""
     chosen = LpNormParameters(p, epsilon, DELTA, SPAN_MS, seed=1)
 
-    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+    def insert(
+        states: States, starts: Integers, times: Integers, values: Floats
+    ) -> Sequence[bytes]:
         items, asked = values.astype(np.int64), _no_queries(states)
         return run_lp_norm_batch(
             chosen, states, Batch(starts, times, items, asked, _none, _none)
@@ -303,7 +331,7 @@ OF_MANY_KEYS: dict[str, Insert] = {
 }
 
 
-def kll(batches: Sequence[Float64s]) -> int:
+def kll(batches: Sequence[Floats]) -> int:
     """Feed DataSketches' KLL of doubles, which has no window; return its stored bytes."""
     datasketches: Any = import_module("datasketches")  # neither peer has types
     sketch = datasketches.kll_doubles_sketch(KLL_K)

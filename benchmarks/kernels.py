@@ -26,9 +26,7 @@ from benchmarks.kernel_subjects import (
     OF_ITEMS,
     OF_MANY_KEYS,
     WHOLE_SET,
-    Float64s,
     Insert,
-    Int64s,
     States,
     adwin,
     count,
@@ -40,6 +38,7 @@ from slidestat.declare.statistics import Count, Maximum, Mean
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.synopses.core.arrays import Floats, Integers
 
 RESULTS = Path(__file__).with_name("results") / "kernels.json"
 _GAP_MS = 2
@@ -105,7 +104,7 @@ def many_keys(insert: Insert, events: int, known: int) -> Run:
     """
     rng = np.random.default_rng(_SEED)
 
-    def batch(first_ms: int, each: int) -> tuple[Int64s, Int64s, Float64s]:
+    def batch(first_ms: int, each: int) -> tuple[Integers, Integers, Floats]:
         times = np.sort(rng.integers(first_ms, first_ms + 60_000, (_KEYS, each)), axis=1)
         starts = np.arange(_KEYS + 1, dtype=np.int64) * each
         return starts, times.ravel(), _values[: _KEYS * each]
@@ -121,7 +120,7 @@ def many_keys(insert: Insert, events: int, known: int) -> Run:
     return run
 
 
-def _events() -> Float64s:
+def _events() -> Floats:
     return _values[: _BATCH * _BATCHES]
 
 

@@ -6,9 +6,10 @@ import numpy as np
 from confluent_kafka import Producer
 
 from benchmarks.answers import read_messages
-from benchmarks.workload import Int64s, Workload
+from benchmarks.workload import Workload
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
+from slidestat.kafka.settings import client_config
+from slidestat.synopses.core.arrays import Integers
 
 KEYS = 1_000
 _CENTS = 125
@@ -57,6 +58,6 @@ class LiveEvents:
         for message in read_messages(self.bootstrap, self.topic):
             key = (message.key() or b"").removeprefix(b"key-")
             found.append((int(key), message.timestamp()[1]))
-        columns: Int64s = np.array(found, np.int64).reshape(-1, 2)
+        columns: Integers = np.array(found, np.int64).reshape(-1, 2)
         keys, times = columns[np.argsort(columns[:, 1], kind="stable")].T
         return Workload(KEYS, self._partitions, keys, times, np.full(len(keys), _CENTS, np.int64))

@@ -40,9 +40,10 @@ from benchmarks.progress import Progress
 from benchmarks.results import machine
 from benchmarks.stored import changelog_end, folder_bytes, read_changelog, read_table
 from benchmarks.systems import OURS, SYSTEMS
-from benchmarks.workload import Int64s, Workload, send
+from benchmarks.workload import Workload, send
 from slidestat.admin.topics import create_topology_topics
 from slidestat.local.broker import LocalBroker
+from slidestat.synopses.core.arrays import Integers
 
 _CASE = CaseName.MILLION_KEYS
 _PARTITIONS = 2
@@ -60,7 +61,7 @@ def _draw(keys: int, events: int, silence_ms: int) -> Workload:
     """All keys once, then the load, then as many events long after as move the clock."""
     case = CASES[_CASE]
     drawn = case.draw(keys + events, keys, _PARTITIONS)
-    everyone: Int64s = np.random.default_rng(1).permutation(keys)
+    everyone: Integers = np.random.default_rng(1).permutation(keys)
     last = np.arange(_LAST_EVENTS)
     return replace(
         drawn,

@@ -23,7 +23,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.faust.pipeline import Pipeline
-from slidestat.faust.worker.memory import limit_arenas
+from slidestat.faust.worker.resources import limit_arenas
 from slidestat.faust.worker.run import run_worker
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.options import CHECKPOINT_INTERVAL_S, LOOPBACK

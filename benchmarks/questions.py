@@ -38,7 +38,7 @@ from benchmarks.measured_speed import QUESTIONS
 from benchmarks.throughput import broker, run_command
 from slidestat.admin.topics import create_topic
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
+from slidestat.kafka.settings import client_config
 
 KEYS = 1_000
 PARTITIONS = 4

@@ -25,9 +25,9 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
-from slidestat.faust.checkpoint_turns import CheckpointTurns
+from slidestat.faust.partitions.durable_states import CheckpointTurns
 from slidestat.options import CHECKPOINT_INTERVAL_S
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.testing.records import MemoryStore
 
 _START_MS = 1_700_000_000_000
 _HISTORY_BATCH, _LIVE_BATCH = 25_000, 50

@@ -35,7 +35,7 @@ from benchmarks.systems import kafka_streams
 from benchmarks.throughput import PARTITIONS, broker, run_command
 from benchmarks.workload import Workload, send
 from slidestat.admin.topics import create_topic
-from slidestat.kafka.clients import client_config
+from slidestat.kafka.settings import client_config
 from slidestat.repartition.moved_from import mover_id
 
 _CASE = CaseName.SUMS

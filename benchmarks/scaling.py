@@ -21,7 +21,6 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import typer
 from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -42,8 +41,7 @@ from benchmarks.throughput import broker, run_command
 from benchmarks.workload import KeyDistribution, Workload, draw, send
 from slidestat.admin.topics import create_topic, create_topology_topics
 from slidestat.kafka.connection import admin_client
-
-Float64s = npt.NDArray[np.float64]
+from slidestat.synopses.core.arrays import Floats
 
 _CASE = CaseName.SUMS
 _KEYS = 1_000
@@ -129,7 +127,7 @@ def scaling(
     console.print(f"written: {json}", highlight=False)
 
 
-def _row(workers: int, rates: Float64s, rates_of_one: Float64s) -> dict[str, float]:
+def _row(workers: int, rates: Floats, rates_of_one: Floats) -> dict[str, float]:
     ratios = rates / rates_of_one
     return {
         "workers": workers,

@@ -19,12 +19,13 @@ import numpy as np
 
 from benchmarks.inside import batches
 from benchmarks.results import machine
-from benchmarks.workload import Int64s, KeyDistribution, Workload, draw
+from benchmarks.workload import KeyDistribution, Workload, draw
 from slidestat.declare.statistics import DEFAULT, Count, Mean, Statistic, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.synopses.core.arrays import Integers
+from slidestat.testing.records import MemoryStore
 
 SETS: dict[str, Sequence[Statistic]] = {
     "count": (Count(),),
@@ -69,7 +70,7 @@ class Subject:
 
 def _events(count: int) -> Workload:
     drawn = draw(count, 1, KeyDistribution.UNIFORM, 1)
-    times: Int64s = drawn.times[0] + np.arange(count, dtype=np.int64)
+    times: Integers = drawn.times[0] + np.arange(count, dtype=np.int64)
     return Workload(1, 1, drawn.keys, times, drawn.cents)
 
 

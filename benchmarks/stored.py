@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.faust.table import TablePartition
-from slidestat.kafka.clients import client_config
+from slidestat.kafka.settings import client_config
 
 _FETCH = 50_000
 _TIMEOUT_S = 30.0

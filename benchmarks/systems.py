@@ -17,8 +17,7 @@ from benchmarks.answers import Answers
 from benchmarks.cases import CaseName
 from benchmarks.peers.environments import UnavailableError, environment_python
 from slidestat.errors import SlidestatError
-from slidestat.local.folders import cache_folder
-from slidestat.local.jars import fetched_jars, kafka_classpath
+from slidestat.local.jars import cache_folder, fetched_jars, kafka_classpath
 from slidestat.local.java import find_java
 from slidestat.spark.session import require_spark
 

@@ -29,7 +29,7 @@ from benchmarks.workload import KeyDistribution, draw
 from slidestat.declare.statistics import DEFAULT, Count, Mean, Statistic, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.testing.records import MemoryStore
 
 EXPECTED = Path(__file__).with_name("results") / "work.json"
 

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
-
-Int64s = npt.NDArray[np.int64]
+from slidestat.kafka.settings import client_config
+from slidestat.synopses.core.arrays import Integers
 
 _KEY = "key-"
 _SEED = 20020106
@@ -62,9 +60,9 @@ class Workload:
 
     key_count: int
     partitions: int
-    keys: Int64s
-    times: Int64s
-    cents: Int64s
+    keys: Integers
+    times: Integers
+    cents: Integers
     names: tuple[str, ...] = ()
     note_bytes: int = 0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from slidestat.admin.topics import create_topology_topics
 from slidestat.declare.forms.files import load_topology
-from slidestat.demo.workers import Workers
+from slidestat.demo.run import Workers
 from slidestat.local.broker import LocalBroker
 from slidestat.produce.events import Columns
 from slidestat.produce.produce import produce_file

@@ -43,8 +43,7 @@ def write_report(file: Path, folder: Path) -> None:
         from slidestat.spark.backfill.backfill import fill_lake
         from slidestat.spark.backfill.history import read_topic
         from slidestat.spark.lake.lake import Lake
-        from slidestat.spark.report.report_data import report_data
-        from slidestat.spark.report.report_page import write_page
+        from slidestat.spark.report.page import report_data, write_page
 
         address = broker.bootstrap_servers
         create_topology_topics(address, topology, PARTITIONS)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS
+from slidestat.declare.forms.flags import TOPOLOGY_FLAGS
 from slidestat.declare.topology import Topology
 from slidestat.options import CHECKPOINT_INTERVAL_S
 
@@ -20,7 +20,7 @@ APART = {
     ("form", "cli/main.py"),
     ("tombstones", "spark/audit/declaration.py"),
     ("group", "synopses/core/envelope.py"),
-    ("limit", "declare/statistics/items.py"),
+    ("limit", "declare/statistics/top.py"),
     *(
         ("partitions", path)
         for path in (

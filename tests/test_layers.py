@@ -24,8 +24,10 @@ LAYERS = (
     {"declare"},
     {"synopses"},
     {"addresses", "log", "local"},
-    {"errors", "faces", "options", "schemas", "shipped"},
-    {"missing", "redaction"},
+    {"faces"},
+    {"extras", "options", "schemas"},
+    {"errors"},
+    {"redaction"},
 )
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 # Public faces name what they load at its first use.
@@ -34,8 +36,7 @@ FACES = {"slidestat", "slidestat.spark", "slidestat.synopses"}
 PURE = ("engine", "declare", "synopses", "schemas")
 # They are loaded where Avro or Protobuf is asked for alone: the schemas go to a registry.
 WITH_A_REGISTRY = {
-    f"slidestat.engine.emissions.{name}"
-    for name in ("avro_codec", "output_registry", "protobuf_rows")
+    f"slidestat.engine.emissions.{name}" for name in ("avro_codec", "protobuf_rows")
 } | {"slidestat.engine.schema_registry"}
 BROKERS = {"faust", "mode", "aiokafka", "confluent_kafka", "rocksdict", "aiohttp", "pyspark"}
 

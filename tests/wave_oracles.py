@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from slidestat.synopses.core.arrays import Integers
 
 
 class Bracket(NamedTuple):

@@ -4,7 +4,7 @@ import atexit
 import gc
 import sys
 
-from slidestat.missing import advice_on
+from slidestat.extras import advice_on
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import importlib
 import sys
 from collections.abc import Callable
 
-from slidestat.missing import advice_on
+from slidestat.extras import advice_on
 
 
 def attach(face: str) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:

@@ -31,9 +31,14 @@ from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.audit import exact_key
-from slidestat.spark.audit.audit_charges import ALWAYS, Charge, Turn, charges_of
-from slidestat.spark.audit.audit_key import Finding, audit_key, newest
-from slidestat.spark.audit.declaration import Declaration, declaration_of
+from slidestat.spark.audit.declaration import (
+    ALWAYS,
+    Charge,
+    Declaration,
+    Turn,
+    charges_of,
+    declaration_of,
+)
 from slidestat.spark.audit.events.raw_events import (
     RawRecord,
     UnreadableError,
@@ -41,6 +46,7 @@ from slidestat.spark.audit.events.raw_events import (
     read_event,
 )
 from slidestat.spark.audit.exact_key import ExactKey
+from slidestat.spark.audit.key import Finding, audit_key, newest
 from tests.engine.cases import CLOCKS, Case, cases, laws, topology
 from tests.engine.checks import emissions_of, offsets_of
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of, outputs_of, rows_of

@@ -10,8 +10,7 @@ from slidestat.declare.forms.resolved import resolved
 from slidestat.declare.statistics import KINDS, Distinct, Items, LeanDistinct, Norm, Statistic
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Figure
-from slidestat.spark.audit.declaration import DeclaredStatistic, declaration_of
-from slidestat.spark.audit.declared_promise import promises_less
+from slidestat.spark.audit.declaration import DeclaredStatistic, declaration_of, promises_less
 from tests.engine.cases import topology
 
 TERMS = ("relative_error", "share_error", "deviation_error", "magnitude_error", "absolute_error")

@@ -13,7 +13,6 @@ from hypothesis import given, strategies as st
 from slidestat.declare.statistics import Count, Distinct, Sum
 from slidestat.declare.topology import Topology
 from slidestat.spark.audit.declaration import Declaration
-from slidestat.spark.audit.events.event_reader import EventReader, ReadRecords
 from slidestat.spark.audit.events.plain_reader import PlainReader, Records
 from slidestat.spark.audit.events.raw_events import (
     RawRecord,
@@ -22,6 +21,7 @@ from slidestat.spark.audit.events.raw_events import (
     read_event,
     time_of,
 )
+from slidestat.spark.audit.events.reading import EventReader, ReadRecords
 from tests.audit.test_raw_events import AUDITED, PLACES, RECORDS, STAMP_MS, declared
 from tests.engine.cases import laws
 from tests.engine.json_records import NUMBERS, STRINGS, TIMES, records

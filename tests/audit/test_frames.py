@@ -7,7 +7,8 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat.errors import SlidestatError
 from slidestat.spark.sql import aggregates
-from slidestat.spark.sql.frames import Column, FrameSynopsis, Int64s
+from slidestat.spark.sql.frames import Column, FrameSynopsis
+from slidestat.synopses.core.arrays import Integers
 
 MINUTE = 60
 
@@ -53,7 +54,7 @@ def test_frames_that_follow_each_other_are_fed_once(rows: int | None) -> None:
     """
     values, times = np.ones(20_000), np.arange(20_000)
 
-    def run(_s: bytes | None, _r: Int64s, _v: Column, _now: int, n: int) -> tuple[bytes, int]:
+    def run(_s: bytes | None, _r: Integers, _v: Column, _now: int, n: int) -> tuple[bytes, int]:
         return b"state", n
 
     synopsis = FrameSynopsis(run)

@@ -15,11 +15,9 @@ from hypothesis import assume, given, strategies as st
 
 from slidestat.declare.statistics import AgeOfLast, Count, LandmarkCount, LandmarkSum
 from slidestat.schemas.emission import Emission
-from slidestat.spark.audit import running_audit
-from slidestat.spark.audit.audit_key import Finding, KeyJudge
-from slidestat.spark.audit.columns.column import Column
-from slidestat.spark.audit.columns.exact_numbers import ExactNumbers
-from slidestat.spark.audit.running_audit import Emitted, KeyEvents, RunningAudit
+from slidestat.spark.audit import key
+from slidestat.spark.audit.columns import Column, ExactNumbers
+from slidestat.spark.audit.key import Emitted, Finding, KeyEvents, KeyJudge, RunningAudit
 from tests.audit.test_audit_key import NEVER_MS, Partition
 from tests.engine.cases import Case, cases, laws, topology
 from tests.engine.model import Record
@@ -69,7 +67,7 @@ def as_text(findings: Sequence[Finding]) -> Counter[str]:
 
 @pytest.fixture
 def drops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_audit, "_WORTH_DROPPING", 1)
+    monkeypatch.setattr(key, "_WORTH_DROPPING", 1)
 
 
 @laws

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from slidestat.spark.audit.events.runs import Run, pack, run_columns, unpack
-from slidestat.spark.audit.events.waiting_events import WaitingEvents
+from slidestat.spark.audit.workers import WaitingEvents
 from tests.engine.cases import laws
 
 Event = tuple[int, int, str | None, str | None]

@@ -10,7 +10,7 @@ from benchmarks.workload import KeyDistribution, draw
 from slidestat.declare.statistics import Count, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.testing.records import MemoryStore
 
 # Other releases of Python and NumPy count and allocate a little otherwise.
 TOLERANCE = 0.1

@@ -9,8 +9,7 @@ from secrets import token_urlsafe
 from slidestat.local.broker import LocalBroker
 from slidestat.local.jars import kafka_classpath
 from slidestat.local.java import find_java
-from slidestat.local.ports import HOST, pick_free_ports
-from slidestat.local.settings import java_command
+from slidestat.local.settings import HOST, java_command, pick_free_ports
 from slidestat.local.supervised import SupervisedProcess
 
 CONTROLLERS = (1, 2, 3)

@@ -8,7 +8,7 @@ import sys
 import msgspec
 import pytest
 
-from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.schemas.emission import Emission
 from tests.broker.conftest import BODY, MakeStage

@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from slidestat.declare.forms.files import load_topology
-from slidestat.engine.decoding.formats.framing import framed
+from slidestat.engine.decoding.formats.source_schemas import framed
 from slidestat.schemas.emission import Emission
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import DRAIN_S, events, produce, wait_until

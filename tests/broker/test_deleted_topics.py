@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.producer import BulkProducer
-from slidestat.local.ports import pick_free_ports
+from slidestat.local.settings import pick_free_ports
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.test_worker_errors import complaint
 from tests.broker.workers import Stage, Worker, events, produce, wait_until

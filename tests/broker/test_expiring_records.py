@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from slidestat.kafka.expiring_producer import ExpiringProducer
+from slidestat.kafka.producer import ExpiringProducer
 from slidestat.local.broker import LocalBroker
-from slidestat.local.ports import pick_free_ports
+from slidestat.local.settings import pick_free_ports
 from tests.broker.workers import read_topic
 from tests.chaos.network import Network
 
@@ -26,7 +26,7 @@ SCAN_S = 3.0
 # Queues a record of the topic and port that it is given, when it is told that it may.
 QUEUES = """
 import asyncio, sys
-from slidestat.kafka.expiring_producer import ExpiringProducer
+from slidestat.kafka.producer import ExpiringProducer
 
 producer = ExpiringProducer(sys.argv[1], float(sys.argv[3]))
 producer.produce(sys.argv[2], 0, b"k", b"before")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from slidestat.faust.worker.graceful_shutdown import LEAVE_S
+from slidestat.faust.worker.run import LEAVE_S
 from slidestat.local.broker import LocalBroker
 from tests.broker.conftest import BODY
 from tests.broker.workers import Stage, events, produce, wait_until

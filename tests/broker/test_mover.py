@@ -13,8 +13,8 @@ from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
+from slidestat.repartition.moved_from import Move
 from slidestat.repartition.mover import Mover
-from slidestat.repartition.starts import Move
 from tests.broker.workers import Record, read_topic, wait_until
 from tests.conftest import MakeTopic
 

@@ -13,12 +13,11 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from slidestat.errors import SlidestatError
-from slidestat.kafka.carried_security import CarriedSecurity
 from slidestat.kafka.fetches import partition_range
 from slidestat.kafka.fetches.partition_range import PartitionRange, read_range
 from slidestat.kafka.read.scan import open_scanner, scan_ranges
-from slidestat.kafka.settings import BrokerSecurity
-from slidestat.spark.kafka.kafka_topic import topic_state
+from slidestat.kafka.settings import BrokerSecurity, CarriedSecurity
+from slidestat.spark.kafka import topic_state
 from tests.conftest import MakeTopic
 
 PLAINTEXT = CarriedSecurity(BrokerSecurity())

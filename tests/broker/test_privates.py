@@ -23,7 +23,7 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
 from faust.web.drivers.aiohttp import Web
 
 ROOM = Path(__file__).parents[2] / "app" / "slidestat"
-WEB = [ROOM / "web" / "connections.py", ROOM / "web" / "server.py"]
+WEB = [ROOM / "web" / "server.py", ROOM / "web" / "server.py"]
 FILES = [*sorted((ROOM / "faust").rglob("*.py")), *WEB]
 
 PRIVATES: dict[type, set[str]] = {

@@ -8,8 +8,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from slidestat.engine.decoding.formats.framing import framed
 from slidestat.engine.decoding.formats.proto_files import registered_files
+from slidestat.engine.decoding.formats.source_schemas import framed
 from slidestat.schemas.emission import Emission
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import DRAIN_S, events, produce, wait_until

@@ -16,7 +16,7 @@ import pytest
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.query import KeyAnswer
-from slidestat.web.announcement import Announced
+from slidestat.web.address import Announced
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import DRAIN_S, Stage, Worker, as_batch, events, produce, wait_until
 from tests.engine.memory import MemoryStore

@@ -21,8 +21,8 @@ from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.query import KeyAnswer
 from slidestat.schemas.synopsis import SynopsisKey, decode_key
-from slidestat.testing.memory_store import MemoryStore
-from slidestat.text.figure_numbers import numbers_text
+from slidestat.testing.records import MemoryStore
+from slidestat.text import numbers_text
 from tests.broker.conftest import MakeStage
 from tests.broker.test_queries import get
 from tests.broker.workers import (

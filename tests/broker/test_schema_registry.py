@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.formats.framing import UnusableSchemaError, framed
-from slidestat.engine.decoding.formats.source_schemas import NamedText, SchemaText
+from slidestat.engine.decoding.formats.source_schemas import (
+    NamedText,
+    SchemaText,
+    UnusableSchemaError,
+    framed,
+)
 from slidestat.engine.decoding.formats.translations import parsed_schema
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from slidestat.declare.referee import Referee
-from slidestat.kafka.read.emission_reader import EmissionReader
+from slidestat.kafka.read.topic_reader import EmissionReader
 from slidestat.schemas.sequence import SequenceEmission, SequenceKeyAnswer
 from tests.broker.conftest import MakeStage
 from tests.broker.test_queries import get

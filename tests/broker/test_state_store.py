@@ -7,7 +7,7 @@ import faust
 import pytest
 import rocksdict
 
-from slidestat.faust.state_store import StateStore, shared_memory
+from slidestat.faust.restore import StateStore, shared_memory
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from slidestat.local.ports import pick_free_ports
+from slidestat.local.settings import pick_free_ports
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import Stage, Worker, events, produce, wait_until, write_topology
 

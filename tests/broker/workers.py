@@ -25,9 +25,9 @@ from slidestat.declare.forms.files import load_topology
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, Counters, decode_checkpoint
 from slidestat.engine.effects import Effects
+from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
-from slidestat.engine.states.key_state import decode_key_state
 from slidestat.schemas.dead_letter import dead_letter_key
 from tests.broker.forked import ForkedProcess
 

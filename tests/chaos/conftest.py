@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from slidestat.local.broker import LocalBroker
-from slidestat.local.ports import pick_free_ports
+from slidestat.local.settings import pick_free_ports
 from tests.chaos.network import Network
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from benchmarks.stored import stopped_table
 from slidestat.faust.fencing import FENCE_KEY, NO_EPOCH, Restored
-from slidestat.faust.state_store import EPOCH_KEY, StateStore
+from slidestat.faust.restore import EPOCH_KEY, StateStore
 from tests.broker.workers import Record, Stage, Worker
 
 

@@ -18,10 +18,9 @@ import pytest
 from confluent_kafka import Producer
 from hypothesis import given, strategies as st
 
-from slidestat.admin.alertmanager import AlertRelay
-from slidestat.admin.relayed_alerts import AGAIN_MS, LASTS_MS, RelayedAlerts
+from slidestat.admin.alertmanager import AGAIN_MS, LASTS_MS, AlertRelay, RelayedAlerts
 from slidestat.errors import SlidestatError
-from slidestat.kafka.read.alert_reader import AlertReader, ChangeRecord
+from slidestat.kafka.read.topic_reader import AlertReader, ChangeRecord
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty
 from slidestat.schemas.emission import Figure
 from tests.client.alertmanager import Alerts, Labels, alertmanager, labels

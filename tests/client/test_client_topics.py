@@ -13,7 +13,7 @@ from slidestat.admin.topics import (
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_broker, require_topic
-from slidestat.text.durations import human_duration
+from slidestat.text import human_duration
 from tests.conftest import MakeTopic
 
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat import Count, Distinct, Sum, Topology
-from slidestat.doctor.environment import unread_variables
-from slidestat.doctor.lengths import unlikely_lengths
+from slidestat.doctor.examination import unlikely_lengths, unread_variables
 from slidestat.errors import near_name
 from slidestat.infer.judgement import FEWEST, FEWEST_OF_OPTIONAL, Judgement, judge
 from slidestat.infer.sampling import SampledRecord

@@ -7,8 +7,7 @@ from hypothesis import given, strategies as st
 
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.event import EARLIEST_TIME_MS
-from slidestat.text.figure_numbers import numbers_text
-from slidestat.text.figure_text import Row, cells, iso_time, qualified, window_text
+from slidestat.text import Row, cells, iso_time, numbers_text, qualified, window_text
 
 END_MS = 978_328_800_000
 

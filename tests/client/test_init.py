@@ -22,14 +22,13 @@ from slidestat import TopologyDriver
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.avro_schema import AvroSchema
-from slidestat.engine.decoding.formats.framing import framed
-from slidestat.engine.decoding.formats.protobuf_schema import ProtobufSchema
+from slidestat.engine.decoding.formats.protobuf import ProtobufSchema
+from slidestat.engine.decoding.formats.source_schemas import framed
 from slidestat.errors import SlidestatError
 from slidestat.infer.proposal import propose
 from slidestat.infer.proposal_toml import toml_text
 from slidestat.infer.proposed_lengths import propose_windows
-from slidestat.infer.sampled_format import readable
-from slidestat.infer.sampling import Sample, SampledRecord, sample_topic
+from slidestat.infer.sampling import Sample, SampledRecord, readable, sample_topic
 from slidestat.infer.survey import survey
 from tests.client.conftest import RunCli
 from tests.conftest import MakeTopic

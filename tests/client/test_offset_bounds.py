@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from slidestat.kafka.read import offset_bounds as module
-from slidestat.kafka.read.offset_bounds import offset_bounds
+from slidestat.kafka.read import scan as module
+from slidestat.kafka.read.scan import offset_bounds
 
 
 class ForgetfulConsumer:

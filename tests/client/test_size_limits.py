@@ -2,9 +2,8 @@
 
 import pytest
 
-from slidestat.admin.size_limits import check_sizes
 from slidestat.admin.topics import create_topic
-from slidestat.admin.worker_topics import prepare_topics
+from slidestat.admin.worker_topics import check_sizes, prepare_topics
 from slidestat.declare.statistics import Count, RankQuantiles, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import largest_state, measure

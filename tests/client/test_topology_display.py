@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.examples import example
-from slidestat.cli.display.topology import promise_text, show_topology
-from slidestat.cli.display.topology_json import topology_object
+from slidestat.cli.display.topology import promise_text, show_topology, topology_object
 from slidestat.declare.statistics import (
     KINDS,
     Count,
@@ -20,8 +19,7 @@ from slidestat.declare.statistics import (
 )
 from slidestat.declare.statistics.base import Promise
 from slidestat.declare.topology import Topology
-from slidestat.engine.footprint import measure
-from slidestat.text.footprint_text import bytes_text, footprint_line
+from slidestat.engine.footprint import bytes_text, footprint_line, measure
 from tests.client.conftest import RunCli
 
 

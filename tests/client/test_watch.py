@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.text import Text
 
 from slidestat.cli.display.watch import Latest, show_rows, watch
-from slidestat.kafka.read.emission_reader import EmissionReader
+from slidestat.kafka.read.topic_reader import EmissionReader
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 from slidestat.schemas.emission import Emission, Figure
-from slidestat.text.figure_text import Row
+from slidestat.text import Row
 from tests.client.conftest import RunCli
 from tests.conftest import MakeTopic
 

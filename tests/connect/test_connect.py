@@ -9,8 +9,7 @@ from pathlib import Path
 
 from slidestat.local.jars import fetched_jars, kafka_classpath
 from slidestat.local.java import find_java
-from slidestat.local.ports import HOST, pick_free_ports
-from slidestat.local.settings import java_command
+from slidestat.local.settings import HOST, java_command, pick_free_ports
 from tests.broker.conftest import BODY, MakeStage, make_stage  # noqa: F401  pytest takes it here
 from tests.broker.workers import DRAIN_S, events, produce, wait_until
 from tests.docs.markdown import ROOT, blocks

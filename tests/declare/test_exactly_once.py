@@ -2,7 +2,7 @@
 
 import pytest
 
-from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 

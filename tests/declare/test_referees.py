@@ -70,7 +70,7 @@ def test_a_referee_in_python_may_load_its_topology(tmp_path: Path) -> None:
         "class Patience:\n"
         "    text: str\n"
         "topology = Referee(of=parties, patience=Patience('1m').text)\n",
-        "judge.py",
+        "shares.py",
     )
     assert isinstance(load_declaration(file), Referee)
 

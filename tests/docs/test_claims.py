@@ -8,9 +8,9 @@ import pytest
 
 from slidestat import Count, SlidestatError, Topology
 from slidestat.declare.statistics import KINDS
-from slidestat.engine.limits import Limits
-from slidestat.engine.waiting import event_store
-from slidestat.faust import state_store
+from slidestat.engine import waiting
+from slidestat.engine.ticks.ticker import Limits
+from slidestat.faust import restore
 from slidestat.faust.partitions import durable_states
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.schemas.event import MAX_KEY_LENGTH
@@ -111,11 +111,11 @@ def test_limits_are_those_of_the_code() -> None:
         f"{MAX_MESSAGE_BYTES // MIB} MiB minus 8 KiB",
         f"the {limits.cached_keys:,} states that were touched last",
         f"up to {limits.waiting_events:,} events, or {limits.waiting_bytes // MIB} MiB",
-        f"up to {event_store._MEMORY_BYTES // MIB} MiB more",
+        f"up to {waiting._MEMORY_BYTES // MIB} MiB more",
         f"up to {limits.kept_emissions:,} emissions",
         f"at most {durable_states._UNWRITTEN_BYTES // MIB} MiB",
-        f"{state_store._CACHE_BYTES // MIB} MiB for all partitions",
-        f"of which {state_store._UNWRITTEN_BYTES // MIB} MiB are not in files yet",
+        f"{restore._CACHE_BYTES // MIB} MiB for all partitions",
+        f"of which {restore._UNWRITTEN_BYTES // MIB} MiB are not in files yet",
     ):
         assert claim in page
 

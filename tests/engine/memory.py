@@ -15,20 +15,19 @@ import numpy as np
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint
-from slidestat.engine.checkpoints.snapshot import Snapshot
-from slidestat.engine.clock import event_time
+from slidestat.engine import clock
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, Snapshot, decode_checkpoint
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.effects import Effects
-from slidestat.engine.limits import Limits, SliceSizes
+from slidestat.engine.keys.key_state import decode_key_state
+from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
-from slidestat.engine.states.key_state import decode_key_state
-from slidestat.engine.states.unwritten import SLOTS
+from slidestat.engine.ticks.ticker import Limits, SliceSizes
 from slidestat.referee.referee_partition import RefereeProcessor
-from slidestat.testing import memory_store
-from slidestat.testing.memory_store import Row
+from slidestat.testing import records
+from slidestat.testing.records import Row
 from tests.engine.model import Record
 
 SOURCE, PARTITION = "events", 3
@@ -37,7 +36,7 @@ SOURCE, PARTITION = "events", 3
 Output = tuple[str, bytes | int, tuple[object, ...]]
 
 
-class MemoryStore(memory_store.MemoryStore):
+class MemoryStore(records.MemoryStore):
     """What can be asked of a store beside what a processor asks."""
 
     def newest_checkpoint(self, topology: Topology) -> Checkpoint:
@@ -54,7 +53,7 @@ class MemoryStore(memory_store.MemoryStore):
         return {
             key: (state.number, state.synopses, state.alerts)
             for key, state in states.items()
-            if forget is None or event_time.closing_tick(state.last_time, forget, every) > watermark
+            if forget is None or clock.closing_tick(state.last_time, forget, every) > watermark
         }
 
     def keys(self) -> set[str]:

@@ -13,7 +13,7 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.testing.records import MemoryStore
 from tests.engine.cases import AGES, EVERY_STATISTIC, PARTS, topology
 from tests.engine.memory import SOURCE, batch_of
 from tests.engine.model import Event, Model, Record, inside, of_all

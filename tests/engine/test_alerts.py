@@ -14,7 +14,7 @@ from slidestat.declare.lengths import duration_ms
 from slidestat.declare.statistics import Count, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine import quota
-from slidestat.engine.alerts.standing import alert_id, decode_standings
+from slidestat.engine.alerts.alerting import alert_id, decode_standings
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.alert import AlertChange, alert_key
 from slidestat.schemas.emission import Emission, Figure

@@ -16,7 +16,7 @@ from faust.assignor.client_assignment import (
 )
 from hypothesis import given, settings, strategies as st
 
-from slidestat.faust.assignment import BalancedAssignor, shared_out
+from slidestat.faust.worker.app import BalancedAssignor, shared_out
 
 SOURCE, CHANGELOG = "events", "t-state-changelog"
 NAMES = st.text("abcdefgh0123-", min_size=1, max_size=6)

@@ -23,13 +23,14 @@ from slidestat.declare.statistics import Count, Distinct, Maximum, Statistic, Su
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.formats.avro_schema import AvroSchema
-from slidestat.engine.decoding.formats.framing import (
+from slidestat.engine.decoding.formats.source_schemas import (
     NotReadableError,
+    SchemaText,
+    SourceSchemas,
     UnusableSchemaError,
     framed,
     schemas_of,
 )
-from slidestat.engine.decoding.formats.source_schemas import SchemaText, SourceSchemas
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import Reason
 

@@ -28,18 +28,17 @@ from slidestat.declare.statistics import (
 )
 from slidestat.declare.statistics.base import ListStatistic
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import stored_slots
-from slidestat.engine.checkpoints.slots import Slot, changed, split_meanings
+from slidestat.engine.checkpoints.checkpoint import Slot, changed, split_meanings, stored_slots
 from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.engine.decoding.formats.framing import HEADER
-from slidestat.engine.decoding.formats.protobuf_schema import ProtobufSchema
+from slidestat.engine.decoding.formats.protobuf import ProtobufSchema
+from slidestat.engine.decoding.formats.source_schemas import HEADER
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.emission import Emission, Figure
-from slidestat.web.answers.figure_gauges import registry_of
+from slidestat.web.answers.keys import registry_of
 from tests.engine.cases import AGES, EVERY_STATISTIC, Case, cases, laws, topology
 from tests.engine.checks import check_figures, emissions_of
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Partition, batch_of, rows_of

@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from slidestat.engine.states.unwritten import NOTHING_NEEDED, SLOTS, Unwritten, slot_of
-from slidestat.faust.checkpoint_turns import CheckpointTurns
+from slidestat.engine.keys.unwritten import NOTHING_NEEDED, SLOTS, Unwritten, slot_of
+from slidestat.faust.partitions.durable_states import CheckpointTurns
 
 
 @pytest.mark.parametrize("interval_s", [1.0, 2.5, 30.0, 600.0])

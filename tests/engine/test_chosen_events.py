@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slidestat import TopologyDriver
-from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles, Statistic, Sum, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint

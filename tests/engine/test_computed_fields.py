@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slidestat import TopologyDriver
-from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.statistics import Count, Distinct, Maximum, Mean, Sum, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder

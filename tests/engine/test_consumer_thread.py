@@ -6,8 +6,7 @@ from typing import cast
 
 import pytest
 
-from slidestat.faust.delivery import BatchApp, BatchConsumer
-from slidestat.faust.trickle import TricklePace, trickle_pace
+from slidestat.faust.delivery import BatchApp, BatchConsumer, TricklePace, trickle_pace
 
 
 class _Waiting:

@@ -24,7 +24,7 @@ from slidestat.synopses import Bundle
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.distinct.paired_ids import paired_ids, second_is
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.testing.records import MemoryStore
 from tests.engine.cases import laws
 from tests.engine.memory import PARTITION, SOURCE, batch_of
 from tests.engine.model import Record

@@ -6,25 +6,24 @@ from random import Random
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, strategies as st
 
 from slidestat.declare.statistics import Count
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint, decode_checkpoint
-from slidestat.engine.clock.event_clock import LEAST_STEP, EventClock
+from slidestat.engine.clock import LEAST_STEP, EventClock
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.schemas.dead_letter import Reason
+from slidestat.synopses.core.arrays import Integers
 from tests.engine.cases import laws
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore
 from tests.engine.model import Clock
 from tests.engine.streams import START_MS
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
-Int64s = npt.NDArray[np.int64]
 
 
 def clocked(lateness: str, every: str = "1m") -> Topology:
@@ -47,7 +46,7 @@ class Outcome:
     dead: dict[int, Letter]
 
 
-def taken(topology: Topology, times: Int64s, keys: Callable[[int], str], size: int) -> Outcome:
+def taken(topology: Topology, times: Integers, keys: Callable[[int], str], size: int) -> Outcome:
     """The outcome of a stream that comes in batches of `size`."""
     processor = PartitionProcessor(topology, SOURCE, PARTITION, MemoryStore())
     late, dead = [], []
@@ -104,37 +103,37 @@ def test_one_wrong_clock_in_ten_thousand(lateness: str, disorder_ms: int, per_se
         assert offset in outcome.dead or offset > count - 16
 
 
-def _steady(count: int) -> Int64s:
+def _steady(count: int) -> Integers:
     return START_MS + np.arange(count) * 100
 
 
-def _several_together() -> tuple[Int64s, set[int]]:
+def _several_together() -> tuple[Integers, set[int]]:
     times, wrong = _steady(3_000), {1_000, 1_001, 1_003, 1_004, 1_005, 1_009, 1_010, 1_013}
     for place in wrong:
         times[place] += HOUR + 60 * place
     return times, wrong
 
 
-def _first() -> tuple[Int64s, set[int]]:
+def _first() -> tuple[Integers, set[int]]:
     times = _steady(3_000)
     times[0] += 59 * MINUTE
     return times, {0}
 
 
-def _second() -> tuple[Int64s, set[int]]:
+def _second() -> tuple[Integers, set[int]]:
     times = _steady(3_000)
     times[1] += 59 * MINUTE
     return times, {1}
 
 
-def _steady_device() -> tuple[Int64s, set[int]]:
+def _steady_device() -> tuple[Integers, set[int]]:
     times, wrong = _steady(20_000), set(range(50, 19_900, 100))
     for place in wrong:
         times[place] += 30 * MINUTE
     return times, wrong
 
 
-def _clock_that_runs_away() -> tuple[Int64s, set[int]]:
+def _clock_that_runs_away() -> tuple[Integers, set[int]]:
     """A device whose clock runs twice as fast: refused once it is too far off, it moves nothing."""
     times, wrong = _steady(20_000), set(range(5_000, 19_900, 100))
     for place in wrong:
@@ -142,14 +141,14 @@ def _clock_that_runs_away() -> tuple[Int64s, set[int]]:
     return times, wrong
 
 
-def _quiet() -> tuple[Int64s, set[int]]:
+def _quiet() -> tuple[Integers, set[int]]:
     times, wrong = START_MS + np.arange(2_000) * MINUTE, {700, 1_500}
     for place in wrong:
         times[place] += 6 * HOUR
     return times, wrong
 
 
-def _after_a_night() -> tuple[Int64s, set[int]]:
+def _after_a_night() -> tuple[Integers, set[int]]:
     times = _steady(3_000)
     times[1_500:] += 9 * HOUR
     times[1_504] += HOUR

@@ -17,9 +17,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
 from slidestat.engine.records import Headers
-from slidestat.kafka.fetches.columns import FetchedColumns
-from slidestat.kafka.fetches.fetched_bytes import FetchedBytes
-from slidestat.kafka.fetches.fetches import Fetches
+from slidestat.kafka.fetches.columns import FetchedBytes, FetchedColumns, Fetches
 from tests.engine.fetched import (
     APPEND_TIME,
     BATCH_HEADER,

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from slidestat.engine.keys.first_keys import first_keys
+from slidestat.engine.keys.key_states import first_keys
 from tests.engine.cases import laws
 
 

@@ -13,7 +13,7 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
-from slidestat.faust.partitions.first_records import (
+from slidestat.faust.partitions.batch_steps import (
     MOST_PASSED_OVER,
     MOST_REFUSED,
     MOST_REFUSED_BYTES,

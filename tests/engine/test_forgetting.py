@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.statistics import Count, LandmarkCount
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor

@@ -23,7 +23,7 @@ from slidestat.schemas.synopsis import (
     decode_key,
     encode_key,
 )
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.testing.records import MemoryStore
 from tests.engine.cases import EVERY_STATISTIC, laws
 from tests.engine.checks import check_figures
 from tests.engine.memory import batch_of

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from slidestat.engine.emissions.in_order import LAST, in_order
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_answers import PlacedAnswers
 from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.ticks.ticker import LAST, in_order
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.progress import Progress

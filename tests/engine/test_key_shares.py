@@ -9,14 +9,13 @@ import pytest
 from hypothesis import assume, given
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.clock.event_time import closing_tick
+from slidestat.engine import shares as judging
+from slidestat.engine.clock import closing_tick
 from slidestat.engine.events import Events, joined
+from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import TickPublisher
-from slidestat.engine.shares import judge as judging
-from slidestat.engine.shares.judge import Judge, Judged
-from slidestat.engine.shares.key_share import KeyShare, SharedRecords
-from slidestat.engine.states.key_state import decode_key_state
+from slidestat.engine.shares import Judge, Judged, KeyShare, SharedRecords
 from slidestat.spark.backfill.interval_synopses import IntervalSynopses
 from tests.engine.cases import Case, cases, laws, topology
 from tests.engine.memory import (

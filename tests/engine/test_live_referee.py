@@ -13,7 +13,7 @@ from slidestat.referee.live_referee import RefereeQuery
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.query import KeyAnswer
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.testing.records import MemoryStore
 from tests.engine.cases import laws, topology
 from tests.engine.checks import check_figures, sent
 from tests.engine.memory import SOURCE, batch_of, rows_of

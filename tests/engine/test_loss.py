@@ -14,7 +14,7 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.emission import Emission
-from slidestat.text.figure_text import Row
+from slidestat.text import Row
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore
 
 START = 1_600_000_000_000

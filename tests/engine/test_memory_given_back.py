@@ -6,7 +6,7 @@ import sys
 import psutil
 import pytest
 
-from slidestat.faust.worker.memory import give_back_memory
+from slidestat.faust.worker.resources import give_back_memory
 from tests.arenas import count_arenas
 
 
@@ -27,7 +27,7 @@ def test_what_lies_between_things_in_use_is_given_back() -> None:
 # Eight threads hold small blocks at once; told is how many arenas the C library made for them.
 _EIGHT_THREADS = """
 import threading
-from slidestat.faust.worker.memory import limit_arenas
+from slidestat.faust.worker.resources import limit_arenas
 
 {first}
 together = threading.Barrier(9)

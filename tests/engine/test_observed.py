@@ -2,9 +2,9 @@
 
 from hypothesis import given
 
-from slidestat.engine.clock.event_clock import RECORDS
+from slidestat.engine.clock import RECORDS
+from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.states.unwritten import SLOTS
 from slidestat.engine.view import PartitionView
 from slidestat.live.observed import Observed
 from tests.engine.cases import Case, cases, laws

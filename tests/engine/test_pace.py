@@ -1,6 +1,6 @@
 """How much is done in one go: what takes its time comes in small slices, and grows and shrinks."""
 
-from slidestat.engine.pace import Pace
+from slidestat.engine.ticks.ticker import Pace
 
 MOST = 5_000
 

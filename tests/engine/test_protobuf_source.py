@@ -22,18 +22,16 @@ from slidestat.declare.forms.resolved import require_audited
 from slidestat.declare.statistics import Count, Distinct, Maximum, Statistic, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.engine.decoding.formats.framing import (
-    NotReadableError,
-    UnusableSchemaError,
-    framed,
-)
 from slidestat.engine.decoding.formats.proto_files import declared_files, registered_files
-from slidestat.engine.decoding.formats.protobuf_schema import ProtobufSchema
+from slidestat.engine.decoding.formats.protobuf import ProtobufSchema
 from slidestat.engine.decoding.formats.source_schemas import (
     PROTOBUF,
     NamedText,
+    NotReadableError,
     SchemaText,
     SourceSchemas,
+    UnusableSchemaError,
+    framed,
 )
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import Reason

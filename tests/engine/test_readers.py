@@ -16,10 +16,8 @@ from slidestat.declare.statistics import Count, Distinct, Maximum, Mean, Sum, To
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.engine.decoding.event_columns import EventColumns
-from slidestat.engine.decoding.field_columns import FieldColumns
-from slidestat.engine.decoding.scan_plan import ScanPlan
-from slidestat.engine.decoding.scan_reader import ScanReader
+from slidestat.engine.decoding.event_columns import EventColumns, FieldColumns
+from slidestat.engine.decoding.scan_reader import ScanPlan, ScanReader
 from slidestat.engine.decoding.struct_reader import StructReader
 from slidestat.schemas.dead_letter import Reason
 from tests.engine.json_records import records

@@ -12,8 +12,8 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 
 from slidestat import Count, Maximum, SlidestatError, TopologyDriver
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.formats.framing import HEADER, framed
-from slidestat.engine.decoding.formats.protobuf_schema import ProtobufSchema
+from slidestat.engine.decoding.formats.protobuf import ProtobufSchema
+from slidestat.engine.decoding.formats.source_schemas import HEADER, framed
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.emissions.protobuf_rows import row_proto
 from slidestat.engine.partition import PartitionProcessor

@@ -19,7 +19,7 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import EARLIEST_TIME_MS
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.testing.records import MemoryStore
 from tests.engine.cases import EVERY_STATISTIC, laws
 from tests.engine.checks import check_figures
 from tests.engine.memory import batch_of

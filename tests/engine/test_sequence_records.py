@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 
 from slidestat import Alert, RefereeDriver, TopItems
 from slidestat.cli.display.schema_text import schema_lines
-from slidestat.cli.display.topology_json import topology_object
+from slidestat.cli.display.topology import topology_object
 from slidestat.cli.display.watch import Latest
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Quantiles
@@ -43,8 +43,8 @@ from slidestat.schemas.sequence import (
     decode_key_answer,
 )
 from slidestat.schemas.synopsis import PartyClock
-from slidestat.testing.memory_store import MemoryStore
-from slidestat.web.answers.figure_gauges import registry_of
+from slidestat.testing.records import MemoryStore
+from slidestat.web.answers.keys import registry_of
 from tests.engine.cases import EVERY_STATISTIC
 from tests.engine.memory import batch_of
 from tests.engine.model import Record

@@ -9,10 +9,9 @@ import pytest
 from slidestat import TopologyDriver
 from slidestat.declare.statistics import Count
 from slidestat.declare.topology import Topology
-from slidestat.engine.keys.key_sample import SAMPLED_KEYS, KeySample, identity
-from slidestat.engine.keys.shared_keys import SharedKeys
+from slidestat.engine.keys.shared_keys import SAMPLED_KEYS, KeySample, SharedKeys, identity
 from slidestat.errors import SlidestatError
-from slidestat.faust.source.commit_notes import NOTED_KEYS, encode_note, read_note
+from slidestat.faust.source.key_watch import NOTED_KEYS, encode_note, read_note
 
 NOON = 1_700_000_000_000
 TOPOLOGY = Topology(name="t", source="s", span="1m", every="10s", statistics=(Count(),))

@@ -12,8 +12,7 @@ from slidestat.engine.records import RecordBatch
 from slidestat.faust.pipeline import Pipeline
 from slidestat.faust.progress import Progress
 from slidestat.faust.table import StateTable
-from slidestat.kafka.expiring_producer import ExpiringProducer
-from slidestat.kafka.producer import BulkProducer
+from slidestat.kafka.producer import BulkProducer, ExpiringProducer
 from tests.engine.memory import MemoryStore, SmallMemoryProcessor
 
 KEYS = 9

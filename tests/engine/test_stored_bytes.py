@@ -11,20 +11,20 @@ from slidestat.declare.statistics import Statistic
 from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
     Counters,
+    Loss,
     Recent,
     decode_checkpoint,
     encode_checkpoint,
 )
-from slidestat.engine.checkpoints.loss import Loss
-from slidestat.engine.partition_work import PartitionWork
-from slidestat.engine.states.key_state import (
+from slidestat.engine.keys.key_state import (
     KeyState,
     decode_key_state,
     encode_key_state,
     read_clock,
     read_clocks,
 )
-from slidestat.engine.states.states import States
+from slidestat.engine.keys.states import States
+from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.errors import SlidestatError
 from tests.engine.cases import laws

@@ -10,7 +10,7 @@ from slidestat import TopologyDriver
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Mean, Sum
 from slidestat.declare.topology import Topology
-from slidestat.engine.alerts.standing import (
+from slidestat.engine.alerts.alerting import (
     decode_standings,
     encode_standings,
 )
@@ -23,7 +23,7 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.referee.referee_partition import RefereeProcessor
-from slidestat.testing.memory_store import MemoryStore, Row
+from slidestat.testing.records import MemoryStore, Row
 from tests.golden.cases.stored import STANDING, STANDINGS, TABLES
 from tests.golden.golden import FROZEN, NOON
 

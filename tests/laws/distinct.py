@@ -5,8 +5,8 @@ from functools import partial
 from math import exp, lgamma, log, log1p
 
 import numpy as np
-import numpy.typing as npt
 
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
@@ -20,8 +20,6 @@ from slidestat.synopses.distinct.flajolet_martin import (
 from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 from slidestat.synopses.lean_distinct.sketch import LeanDistinct, merge_lean_distinct
-
-Integers = npt.NDArray[np.int64]
 
 SPAN = 500
 PARAMETERS = {

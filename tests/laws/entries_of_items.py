@@ -30,6 +30,7 @@ from slidestat.synopses import (
     run_lp_norm_batch,
     run_value_histogram_batch,
 )
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 from slidestat.synopses.lean_distinct.sketch import LeanDistinct
@@ -39,7 +40,6 @@ from tests.laws.entry import (
     Entry,
     Exact,
     Figures,
-    Integers,
     Question,
     Window,
     buckets,

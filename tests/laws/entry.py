@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from slidestat.synopses.core.arrays import Integers
+
 Columns = tuple[npt.NDArray[Any], ...]
 Figures = tuple[float, float, float]
 Exact = int | float | Fraction

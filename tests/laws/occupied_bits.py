@@ -9,11 +9,9 @@ radius n; what is beyond 7 standard deviations of either number folds onto the r
 from math import ceil, lgamma, log, log2, pi, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.lean_distinct.figures import moments
-
-Floats = npt.NDArray[np.float64]
 
 _REACH = 7.0
 _FEW = 4e-3  # hits of a bit: below, a power series of four terms is exact to a double

@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
 from slidestat.synopses.distinct.item_ids import item_ids
-from tests.laws.distinct import Integers, exact, not_beyond
+from tests.laws.distinct import exact, not_beyond
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 FLIGHTS = DATA / "flights-2001-h1.parquet"

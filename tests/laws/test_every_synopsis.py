@@ -17,9 +17,10 @@ from hypothesis import given, settings, strategies as st
 
 import slidestat.synopses
 from slidestat.synopses import SynopsisError
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.stored import Stored
-from tests.laws.entry import UNITS, Entry, Integers
+from tests.laws.entry import UNITS, Entry
 from tests.laws.every import EVERY
 from tests.laws.hostile import DAMAGES, damaged, sealed
 from tests.laws.plain_python import as_plain_python

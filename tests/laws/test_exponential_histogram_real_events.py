@@ -6,11 +6,11 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.parquet
 import pytest
 
 from slidestat.synopses import Batch, CountParameters, SumParameters, run_batch
+from slidestat.synopses.core.arrays import Integers
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 FLIGHTS = DATA / "flights-2001-h1.parquet"
@@ -19,8 +19,6 @@ WEB = DATA / "nasa_http_19950801.tsv.gz"
 pytestmark = pytest.mark.skipif(
     not (FLIGHTS.exists() and WEB.exists()), reason="the folder of real events is not there"
 )
-
-Integers = npt.NDArray[np.int64]
 
 
 def check(times: Integers, units: Integers, scale: int, queries: Integers, spans: Integers) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.parquet
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
 from slidestat.synopses.frequent.frequent_items import FrequentItems, FrequentParameters
@@ -20,7 +20,6 @@ from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batc
 from slidestat.synopses.frequent_pairs.paired_items import PairedItems, PairedParameters
 from tests.laws.streams import TIMES
 
-Integers = npt.NDArray[np.int64]
 Parameters = FrequentParameters | PairedParameters
 KINDS: dict[str, type[Parameters]] = {"in blocks": FrequentParameters, "in pairs": PairedParameters}
 EACH = pytest.mark.parametrize("made_with", KINDS.values(), ids=KINDS)

@@ -18,6 +18,7 @@ from slidestat.synopses import (
     run_random_frequent_batch,
 )
 from slidestat.synopses.blocks.blocks import LIVE_LIMIT
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.frequent.sticky_codec import encode, encoded_limit
 from slidestat.synopses.frequent.sticky_kernel import (
@@ -33,7 +34,7 @@ from slidestat.synopses.frequent.sticky_kernel import (
 )
 from tests.laws.chances import trials
 from tests.laws.streams import TIMES
-from tests.laws.test_frequent_items_error import STREAMS, Integers
+from tests.laws.test_frequent_items_error import STREAMS
 from tests.laws.test_sample_chance import SIGNIFICANCE, chance
 
 

@@ -6,18 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.parquet
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.quantiles.quantile_batch import QuantileBatch, run_quantile_batch
 from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles
 from tests.laws.streams import TIMES, VALUES
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 QUANTILES = [0.0, 0.001, 0.07, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0]
 

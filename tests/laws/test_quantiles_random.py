@@ -15,11 +15,12 @@ from slidestat.synopses import (
     SynopsisError,
     run_quantile_batch,
 )
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.quantiles.quantile_batch import QuantileBatch
 from slidestat.synopses.quantiles.random_layout import choose
 from tests.laws.chances import trials
 from tests.laws.streams import TIMES
-from tests.laws.test_quantiles_error import QUANTILES, STREAMS, Floats, Integers, off
+from tests.laws.test_quantiles_error import QUANTILES, STREAMS, off
 from tests.laws.test_sample_chance import SIGNIFICANCE, chance
 
 

@@ -4,7 +4,6 @@ from fractions import Fraction
 from math import ceil, floor
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from slidestat.synopses import (
@@ -20,12 +19,10 @@ from slidestat.synopses import (
     union_value_quantiles,
     union_value_ranks,
 )
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.value_quantiles.rank import rank_of
 from tests.laws.streams import TIMES
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 QUANTILES = (0.0, 0.0001, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99, 0.999, 1.0)
 HOUR = 3_600_000

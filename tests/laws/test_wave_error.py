@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.waves.wave_batch import run_wave_batch
 from slidestat.synopses.waves.wave_parameters import WaveParameters
 from tests.laws.streams import TIMES
 from tests.wave_oracles import exact_sums, moments
-
-Integers = npt.NDArray[np.int64]
 
 EPSILONS = [1.0, 0.4, 1 / 3, 0.1, 0.05, 0.01]
 SIZE = 1_500

@@ -3,10 +3,10 @@
 from math import ceil, log2
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.waves.count_wave import CountWave
 from slidestat.synopses.waves.position_wave import PositionWave
@@ -15,7 +15,6 @@ from slidestat.synopses.waves.sum_wave import SumWave
 from slidestat.synopses.waves.wave_batch import run_wave_batch
 from slidestat.synopses.waves.wave_parameters import WaveParameters
 
-Integers = npt.NDArray[np.int64]
 SPAN = 500
 WAVES: list[type[StoredWave]] = [CountWave, SumWave, PositionWave]
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from slidestat.errors import SlidestatError
 from slidestat.local import broker as broker_module
 from slidestat.local.broker import LocalBroker
-from slidestat.local.ports import HOST, pick_free_ports
+from slidestat.local.settings import HOST, pick_free_ports
 
 FakeJava = Callable[..., Path]
 AwaitGone = Callable[[int | None], None]

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from slidestat.local.ports import HOST
+from slidestat.local.settings import HOST
 from slidestat.options import BROKER_PORT
 
 AwaitGone = Callable[[int | None], None]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from slidestat.repartition.behind import Behind
 from slidestat.repartition.merge_order import MergeOrder
+from slidestat.repartition.moved_from import Behind
 
 
 def test_seconds_are_since_the_oldest_record_that_waits() -> None:

@@ -5,21 +5,20 @@ record later than it was.
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint
-from slidestat.engine.clock.event_clock import RECORDS, EventClock
+from slidestat.engine.clock import RECORDS, EventClock
 from slidestat.repartition.merge_order import MergeOrder
+from slidestat.synopses.core.arrays import Integers
 
-Int64s = npt.NDArray[np.int64]
 Place = tuple[int, int]
 NOON = 1_700_000_000_000
 LATENESS = 2_000
 FAR = 10**9
 
 
-def streams(seed: int) -> list[Int64s]:
+def streams(seed: int) -> list[Integers]:
     """Event times of partitions that differ in how dense they are, where they begin, how far out of
     order their times come; with nights without records, jumps of single records, and unreadable
     ones.
@@ -39,7 +38,7 @@ def streams(seed: int) -> list[Int64s]:
 
 
 def merged(
-    times: Sequence[Int64s], seed: int, *, ends: bool = True, largest: int = 60
+    times: Sequence[Integers], seed: int, *, ends: bool = True, largest: int = 60
 ) -> Iterator[Place]:
     """(partition, offset) as they are moved, fetched in pieces at random; no end is reached before
     all is fetched.
@@ -64,7 +63,7 @@ def merged(
         assert not any(order.waiting(p)[0] for p in range(len(times)))
 
 
-def keys_of(times: Int64s) -> list[int]:
+def keys_of(times: Integers) -> list[int]:
     """What each record of a whole partition goes by, one after the other."""
     clock = EventClock(Checkpoint(0), LATENESS)
     clocks = [int(clock.read(np.array([o]), times[o : o + 1]).clocks[0]) for o in range(len(times))]

@@ -20,7 +20,7 @@ from slidestat.engine.checkpoints.checkpoint import (
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission_codec import NotAnEmissionError
 from slidestat.engine.emissions.output_codec import AnyFormat
-from slidestat.engine.states.key_state import decode_key_state, encode_key_state
+from slidestat.engine.keys.key_state import decode_key_state, encode_key_state
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.web.answers.parameters import key_of, key_query, page_query

@@ -20,7 +20,7 @@ from hypothesis import given, strategies as st
 
 from slidestat import redaction
 from slidestat.addresses import checked_address
-from slidestat.engine.decoding.formats.framing import framed
+from slidestat.engine.decoding.formats.source_schemas import framed
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client
 from slidestat.kafka.schema_registry import SchemaRegistry

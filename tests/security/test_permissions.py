@@ -28,8 +28,7 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.doctor.permissions import cluster_permission, creation_permission, worker_permissions
-from slidestat.kafka.read.reading import reading
-from slidestat.kafka.read.scan import scan
+from slidestat.kafka.read.scan import reading, scan
 from slidestat.local.broker import LocalBroker
 from slidestat.schemas.emission import Emission, Figure
 from tests.broker.workers import wait_until

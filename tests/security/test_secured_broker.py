@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 from confluent_kafka import Producer
 
-from slidestat.local.folders import log_folder
+from slidestat.local.jars import log_folder
 from slidestat.schemas.emission import Emission, Figure
 from tests.broker.workers import wait_until
 from tests.security.conftest import PASSWORD, RunSecured, Secured, secured_worker

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import java_settings
-from slidestat.kafka.settings import BrokerSecurity, broker_security, tls_context
+from slidestat.kafka.settings import BrokerSecurity, broker_security, java_settings, tls_context
 from tests.security.conftest import PASSWORD, USER, Secured
 
 SASL = {

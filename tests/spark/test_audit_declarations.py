@@ -10,7 +10,7 @@ import typer
 from slidestat import TopologyDriver
 from slidestat.cli.spark.app import audit, ingest
 from slidestat.declare.forms.files import load_topology
-from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Emission
 from tests.spark.lake_topics import NOON_MS, Topics, make_topics

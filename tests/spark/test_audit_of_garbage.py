@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from slidestat import TopologyDriver
 from slidestat.cli.spark.app import audit, ingest, report
 from slidestat.declare.forms.files import load_topology
-from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 from slidestat.schemas.emission import Emission, Figure, emission_key
 from slidestat.spark.lake.lake import Lake
-from slidestat.spark.lake.lake_lock import locked
+from slidestat.spark.lake.locks import locked
 from tests.spark.lake_topics import NOON_MS, Topics, make_topics
 
 pytestmark = pytest.mark.usefixtures("jobs_in_one_session")

@@ -13,10 +13,10 @@ from confluent_kafka.admin import AdminClient
 from slidestat import TopologyDriver
 from slidestat.cli.spark.app import audit, ingest, report
 from slidestat.declare.forms.files import load_topology
-from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import Reason
-from slidestat.spark.audit.audit_report import audit_of
+from slidestat.spark.audit.report import audit_of
 from slidestat.spark.lake.lake import Lake
 from tests.spark.lake_topics import NOON_MS, Topics, make_topics
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from slidestat.schemas.emission import Emission
-    from slidestat.spark.audit.audit_progress import Progress
+    from slidestat.spark.audit.progress import Progress
 
 pytestmark = pytest.mark.usefixtures("jobs_in_one_session")
 STEP_MS = 6_000

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from slidestat import Referee, RefereeDriver
 from slidestat.cli.spark.app import audit, ingest
 from slidestat.declare.forms.files import load_declaration
-from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason, dead_letter_key
 from slidestat.schemas.emission import Emission, emission_key

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from slidestat import TopologyDriver
 from slidestat.cli.spark.app import audit, ingest
 from slidestat.declare.forms.files import load_topology
-from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.spark.figures import read_statistics
 from tests.spark.lake_topics import NOON_MS, make_topics
 

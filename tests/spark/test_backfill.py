@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import Row, SparkSession, functions as f
 
 from slidestat import TopologyDriver
-from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.statistics import Count, Distinct, Mean, Statistic, Sum, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
@@ -33,7 +33,7 @@ from slidestat.spark.backfill.backfill import backfill, fill_lake
 from slidestat.spark.backfill.history import Files, read_files, read_topic
 from slidestat.spark.backfill.reading import spark_rows
 from slidestat.spark.lake.lake import Lake
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.testing.records import MemoryStore
 from tests.broker.workers import wait_until
 from tests.spark.requests_history import NOON, TOPOLOGY, Record, history_of, requests
 

@@ -14,12 +14,11 @@ from pyspark.sql import SparkSession
 from slidestat.declare.statistics import Count, Sum
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.spark.backfill.backfill import fill_lake
+from slidestat.spark.backfill.backfill import by_partition, fill_lake
 from slidestat.spark.backfill.by_key import spread_by_key, spreads_keys
 from slidestat.spark.backfill.history import Files, read_files
 from slidestat.spark.backfill.reading.partition_history import History
-from slidestat.spark.backfill.spread import spread
-from slidestat.spark.backfill.whole_partitions import by_partition
+from slidestat.spark.backfill.stretches import spread
 from slidestat.spark.lake.lake import Lake
 from tests.spark.requests_history import NOON, TOPOLOGY, history_of, requests
 

@@ -10,14 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.lake import folder_swap
-from slidestat.spark.lake.compaction import Compacted, Compaction, settle
-from slidestat.spark.lake.folder_swap import swap
+from slidestat.spark.lake import compaction
+from slidestat.spark.lake.compaction import Compacted, Compaction, settle, swap
+from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.ingest import Ingest
-from slidestat.spark.lake.lake import Dataset, Lake
-from slidestat.spark.lake.lake_files import LakeFiles
-from slidestat.spark.lake.lake_lock import locked
-from slidestat.spark.lake.tables import Tables
+from slidestat.spark.lake.lake import Dataset, Lake, Tables
+from slidestat.spark.lake.locks import locked
 from tests.spark.lake_topics import DAY_MS, NOON_MS, Topics, emission, make_topics
 
 STATISTICS = Dataset.STATISTICS
@@ -128,7 +126,7 @@ def test_a_date_is_there_once_at_each_step(
         (folder / "batch=1").mkdir(parents=True)
         (folder / "batch=1" / name).touch()
     if not in_one_step:
-        monkeypatch.setattr(folder_swap, "exchange", lambda *_: False)
+        monkeypatch.setattr(compaction, "exchange", lambda *_: False)
     left = step
 
     def killing(call: Callable[..., object]) -> Callable[..., object]:
@@ -144,7 +142,7 @@ def test_a_date_is_there_once_at_each_step(
     with monkeypatch.context() as patch:
         for name in ("rename", "make_parent", "remove"):
             patch.setattr(LakeFiles, name, killing(getattr(LakeFiles, name)))
-        patch.setattr(folder_swap, "exchange", killing(folder_swap.exchange))
+        patch.setattr(compaction, "exchange", killing(compaction.exchange))
         try:
             aside = f"{lake.compaction}/old/{STATISTICS}/{date.name}"
             swap(files, str(date), str(new), aside)

@@ -24,11 +24,10 @@ from slidestat.spark.backfill.backfill import fill_lake
 from slidestat.spark.delta import delta_jars
 from slidestat.spark.lake.compaction import Compacted, Compaction
 from slidestat.spark.lake.delta_table import DeltaTable
+from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.ingest import Ingest
-from slidestat.spark.lake.lake import Dataset, Lake
-from slidestat.spark.lake.lake_files import LakeFiles
-from slidestat.spark.lake.lake_lock import locked
-from slidestat.spark.lake.tables import Tables
+from slidestat.spark.lake.lake import Dataset, Lake, Tables
+from slidestat.spark.lake.locks import locked
 from slidestat.spark.session import CONNECTOR_LOCK
 from slidestat.spark.spark_java import find_spark_java
 from tests.spark.lake_topics import DAY_MS, NOON_MS, Topics, emission, killed_ingest, make_topics
@@ -254,7 +253,7 @@ def _declared(topics: Topics, folder: Path) -> Path:
 OF_A_LAKE_ELSEWHERE = """
 import sys
 from slidestat.errors import SlidestatError
-from slidestat.spark.lake.lake_session import session_of_lake
+from slidestat.spark.lake.session import session_of_lake
 from slidestat.spark.session import spark_session
 with spark_session("one", "local[1]") as spark:
     from slidestat.spark.lake.lake import Lake

@@ -26,10 +26,9 @@ from slidestat.declare.statistics import (
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Emission
-from slidestat.spark.backfill.backfill import fill_lake
+from slidestat.spark.backfill.backfill import by_partition, fill_lake
 from slidestat.spark.backfill.by_key import spread_by_key
 from slidestat.spark.backfill.engine_outputs import KEYS, READ
-from slidestat.spark.backfill.whole_partitions import by_partition
 from slidestat.spark.lake.lake import Lake
 from slidestat.synopses import ExponentialHistogram
 from tests.audit.test_audit_key import Partition

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from slidestat.engine.emissions.avro_codec import AvroCodec
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import Reason
+from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.ingest import Ingest, Ingested
 from slidestat.spark.lake.lake import Dataset, Lake
-from slidestat.spark.lake.lake_files import LakeFiles
 from tests.registry.stand_in import stand_in
 from tests.spark.lake_topics import DAY_MS, NOON_MS, Topics, emission, killed_ingest, make_topics
 

@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.lake import lake_lock, lock_file
+from slidestat.spark.lake import locks
+from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.ingest import Ingest
 from slidestat.spark.lake.lake import Dataset, Lake
-from slidestat.spark.lake.lake_files import LakeFiles
-from slidestat.spark.lake.lake_lock import locked
+from slidestat.spark.lake.locks import locked
 from tests.spark.lake_topics import NOON_MS, Topics, emission, make_topics
 
 
@@ -46,7 +46,7 @@ def test_a_second_ingest_is_told_who_has_the_lake_and_tidies_nothing_away(
         half.mkdir(parents=True)
         with pytest.raises(SlidestatError, match="is writing to this lake") as told:
             _ingest(spark, topics, lake, [])
-        assert f"The ingest of {lake_lock.getpass.getuser()} on {socket.gethostname()}" in str(
+        assert f"The ingest of {locks.getpass.getuser()} on {socket.gethostname()}" in str(
             told.value
         )
         assert f"process {os.getpid()} since 2" in str(told.value)
@@ -73,7 +73,7 @@ def test_the_lock_of_a_killed_job_is_taken(
     assert (_ingest(spark, topics, lake, said), said) == (1, [])
     killed.communicate()
 
-    monkeypatch.setattr(lock_file, "STILL_S", 0.5)
+    monkeypatch.setattr(locks, "STILL_S", 0.5)
     owner |= {"host": "elsewhere", "user": "ann"}
     Path(lake.lock).write_text(json.dumps(owner))
     assert _ingest(spark, topics, lake, said) == 0
@@ -95,7 +95,7 @@ def test_who_has_lost_its_lock_ends(
     """A job that stood still for so long that another took its lake writes no further batch, and
     leaves the other's lock alone.
     """
-    monkeypatch.setattr(lake_lock, "BEAT_S", 0.05)
+    monkeypatch.setattr(locks, "BEAT_S", 0.05)
     other = {"job": "backfill", "user": "ann", "token": "other"}
     with locked(spark, lake, "ingest") as lock:
         lock.require()

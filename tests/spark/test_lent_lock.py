@@ -14,12 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.lake import lake_lock, lock_file
+from slidestat.spark.lake import locks
 from slidestat.spark.lake.compaction import Compaction
 from slidestat.spark.lake.ingest import Ingest
-from slidestat.spark.lake.lake import Dataset, Lake
-from slidestat.spark.lake.lake_lock import LakeLock, locked
-from slidestat.spark.lake.tables import Tables
+from slidestat.spark.lake.lake import Dataset, Lake, Tables
+from slidestat.spark.lake.locks import LakeLock, locked
 from tests.spark.lake_topics import NOON_MS, emission, make_topics
 
 _PATIENCE_S = 120
@@ -27,8 +26,8 @@ _PATIENCE_S = 120
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lake_lock, "BEAT_S", 0.2)
-    monkeypatch.setattr(lake_lock, "_LOOKS_S", 0.05)
+    monkeypatch.setattr(locks, "BEAT_S", 0.2)
+    monkeypatch.setattr(locks, "_LOOKS_S", 0.05)
 
 
 @pytest.fixture
@@ -143,7 +142,7 @@ def test_who_borrows_and_is_killed_keeps_it_from_nobody(
         wanted.unlink()
     borrower.kill()
     borrower.communicate()
-    monkeypatch.setattr(lock_file, "STILL_S", 1.0)
+    monkeypatch.setattr(locks, "STILL_S", 1.0)
     if not has_it:
         wanted.write_text(json.dumps(owner))
     awaited(lambda: came_back)

@@ -10,8 +10,7 @@ import pytest
 
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Figure
-from slidestat.spark.band_plot import plot_figures
-from slidestat.spark.figures import read_statistics
+from slidestat.spark.figures import plot_figures, read_statistics
 from tests.docs.markdown import ROOT
 
 if TYPE_CHECKING:

@@ -11,8 +11,12 @@ import pytest
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.spark.backfill.reading import ordered_pieces
-from slidestat.spark.backfill.reading.key_partition import partitions_of
-from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER, in_order, in_pieces
+from slidestat.spark.backfill.reading.ordered_pieces import (
+    PIECE_ORDER,
+    in_order,
+    in_pieces,
+    partitions_of,
+)
 
 SCHEMA = pa.schema([("timestamp", pa.int64()), ("key", pa.binary()), ("number", pa.int64())])
 PARTITIONS = 3

@@ -8,16 +8,16 @@ import pytest
 from msgspec.structs import replace
 from selenium.webdriver.common.action_chains import ActionChains
 
-from slidestat.spark.audit.audit_report import AuditReport, Judged, Records, StatisticSummary
-from slidestat.spark.report.report_data import (
+from slidestat.spark.audit.report import AuditReport, Judged, Records, StatisticSummary
+from slidestat.spark.report.page import (
     ErrorHistogram,
     KeyData,
     ReportData,
     Series,
     TopItem,
     TopList,
+    write_page,
 )
-from slidestat.spark.report.report_page import write_page
 from tests.spark.report_reader import ReportReader
 from tests.web.browser import Browser
 

@@ -11,7 +11,7 @@ from slidestat.declare.alerts import Alert
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Distinct, Quantiles, Sum, TopItems
 from slidestat.declare.topology import Topology
-from slidestat.engine.clock.event_clock import RECORDS
+from slidestat.engine.clock import RECORDS
 from tests.engine.cases import laws
 
 START = 1_764_000_000_000

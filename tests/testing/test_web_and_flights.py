@@ -21,10 +21,10 @@ from slidestat.declare.forms.resolved import resolved
 from slidestat.declare.statistics import TopItems
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission
-from slidestat.spark.audit.audit_key import Finding, audit_key
 from slidestat.spark.audit.declaration import declaration_of
 from slidestat.spark.audit.events.raw_events import RawRecord, read_event
 from slidestat.spark.audit.exact_key import ExactKey
+from slidestat.spark.audit.key import Finding, audit_key
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 REQUESTS = "nasa_http_19950801.tsv.gz"

@@ -25,15 +25,14 @@ from slidestat.live.looks import Looks
 from slidestat.live.observed import Observed
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_partition import RefereeProcessor
-from slidestat.repartition.behind import Behind
+from slidestat.repartition.moved_from import Behind
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.query import KeyHistory, PartitionStatus
 from slidestat.schemas.sequence import kinds
 from slidestat.web.address import WebAddress, listen
 from slidestat.web.answers.history import History
-from slidestat.web.connections import LimitedSite
 from slidestat.web.peers import Peers
-from slidestat.web.server import application, runner
+from slidestat.web.server import LimitedSite, application, runner
 from tests.engine.memory import MemoryStore, batch_of, rows_of
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode

@@ -7,8 +7,7 @@ import pytest
 
 from slidestat.errors import SlidestatError
 from slidestat.options import FIRST_PORT, LOOPBACK
-from slidestat.web.address import listen
-from slidestat.web.announcement import announced, announcements
+from slidestat.web.address import announced, announcements, listen
 
 TOKEN, FILE = "SLIDESTAT_WEB_TOKEN", "SLIDESTAT_WEB_TOKEN_FILE"
 

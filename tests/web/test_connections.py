@@ -16,10 +16,9 @@ from yarl import URL
 
 from slidestat.engine.garbage_collector import calm_garbage_collector, collect_garbage
 from slidestat.errors import SlidestatError
-from slidestat.faust.worker.errors import raise_for_the_user
-from slidestat.faust.worker.open_files import open_files, raise_open_files
-from slidestat.web.connections import MOST_CONNECTIONS, most_connections
-from slidestat.web.server import IDLE_S
+from slidestat.faust.worker.resources import open_files, raise_open_files
+from slidestat.faust.worker.run import raise_for_the_user
+from slidestat.web.server import IDLE_S, MOST_CONNECTIONS, most_connections
 from tests.web.serving import Served, get, serving
 
 HALF_A_HEADER = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "

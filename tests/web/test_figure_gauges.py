@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import KeyAnswer
-from slidestat.web.answers.figure_gauges import registry_of
+from slidestat.web.answers.keys import registry_of
 from tests.web.serving import get, serving
 
 Labels = frozenset[tuple[str, str]]

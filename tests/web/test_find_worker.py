@@ -7,7 +7,7 @@ import pytest
 
 from slidestat.admin.query import ask, find_worker
 from slidestat.errors import SlidestatError
-from slidestat.web.announcement import announced
+from slidestat.web.address import announced
 from tests.web.serving import TOPOLOGY, serving
 
 

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import JsonCodec
-from slidestat.kafka.read.newest_first import Clock
+from slidestat.kafka.read.scan import Clock
 from slidestat.live.live_topology import LiveTopology
 from slidestat.options import LOOPBACK
 from slidestat.schemas.emission import Emission, Figure

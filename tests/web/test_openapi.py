@@ -9,7 +9,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from slidestat.web.openapi import openapi_document
-from slidestat.web.page import is_page
+from slidestat.web.server import is_page
 from tests.web.serving import Served, get, serving
 
 KEYS = "/topologies/orders/keys"

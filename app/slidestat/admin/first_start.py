@@ -31,9 +31,7 @@ from slidestat.infer.judgement import Judgement, judge
 from slidestat.infer.sampling import sample_ends
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.groups import count_workers
-from slidestat.kafka.read.offset_bounds import offset_bounds
-from slidestat.kafka.read.reading import reading
-from slidestat.kafka.read.scan import scan
+from slidestat.kafka.read.scan import offset_bounds, reading, scan
 from slidestat.log import log_event
 
 SAMPLED = 200

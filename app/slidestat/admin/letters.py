@@ -17,10 +17,9 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import require_topic
-from slidestat.kafka.read.reading import reading
-from slidestat.kafka.read.scan import scan
+from slidestat.kafka.read.scan import reading, scan
+from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION
 from slidestat.schemas.dead_letter import (
     HEADER_COUNT,

@@ -15,9 +15,7 @@ from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import FENCE_KEY
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.groups import count_workers
-from slidestat.kafka.read.offset_bounds import offset_bounds
-from slidestat.kafka.read.reading import reading
-from slidestat.kafka.read.scan import scan
+from slidestat.kafka.read.scan import offset_bounds, reading, scan
 
 # Each begins with a fence, which may be after the last checkpoint.
 _OWNERS = 50

@@ -17,8 +17,7 @@ from slidestat.faust.data_folder import user_folders
 from slidestat.options import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from slidestat.schemas.query import Fault, KeyAnswer
 from slidestat.schemas.sequence import decode_key_answer
-from slidestat.web.address import read_token
-from slidestat.web.announcement import announcements
+from slidestat.web.address import announcements, read_token
 from slidestat.web.peers import WORKER_HEADER
 
 # A worker on the way through a large batch answers after it.

@@ -20,9 +20,7 @@ from slidestat.admin.worker_topics import require_events
 from slidestat.declare.topology import Topology, require_times
 from slidestat.engine.extent import Extent
 from slidestat.errors import SlidestatError
-from slidestat.kafka.read.offset_bounds import offset_bounds
-from slidestat.kafka.read.reading import reading
-from slidestat.kafka.read.scan import scan
+from slidestat.kafka.read.scan import offset_bounds, reading, scan
 from slidestat.options import EARLIEST, LATEST
 
 _TIMEOUT_S = 30.0

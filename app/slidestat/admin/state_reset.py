@@ -24,11 +24,10 @@ from slidestat.engine.checkpoints.checkpoint import (
 )
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import FENCE_KEY, NO_EPOCH, epoch_header, epoch_of, next_epoch
-from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import admin_client
 from slidestat.kafka.groups import count_workers
-from slidestat.kafka.read.reading import reading
-from slidestat.kafka.read.scan import scan
+from slidestat.kafka.read.scan import reading, scan
+from slidestat.kafka.settings import client_config
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import COMPRESSION
 

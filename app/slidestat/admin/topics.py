@@ -22,7 +22,7 @@ from slidestat.engine.publishing import synopsis_partitions
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client, require_broker
 from slidestat.options import FOREVER
-from slidestat.text.durations import human_duration
+from slidestat.text import human_duration
 
 # A refused record is kept whole, with the reason in headers. As large a limit as the source's would
 # refuse the largest of them; 8 MiB is eight times what a broker takes by default.

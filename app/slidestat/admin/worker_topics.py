@@ -1,9 +1,10 @@
 """The topics of a worker: those that exist are checked before it starts, the others are made."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from confluent_kafka import KafkaException
 
 from slidestat.admin.other_groups import check_no_other_group, last_meanings
-from slidestat.admin.repartition_topic import make_repartition_topic
 from slidestat.admin.topics import (
     create_synopsis_topic,
     create_topic,
@@ -12,10 +13,77 @@ from slidestat.admin.topics import (
 )
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
+from slidestat.engine.footprint import FORESEEN_EVENTS, Footprint, bytes_text, largest_state
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client, require_broker, require_topic
+from slidestat.kafka.letter_record import AROUND_BYTES, LETTER_BYTES
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.log import log_event
+from slidestat.repartition.moved_from import (
+    Move,
+    check_note,
+    committed_offsets,
+    is_unwritten,
+    topics_now,
+)
+
+# The topic that a topology's records are moved to by their key: made like the source, and checked
+# to be the topology's own.
+
+# How long records stay, and which timestamps they may have: as they were taken by the source.
+_LIKE_THE_SOURCE = (
+    "retention.ms",
+    "retention.bytes",
+    "segment.ms",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.difference.max.ms",
+)
+_TIMESTAMPS, _OF_THE_SOURCE = "message.timestamp.type", "CreateTime"
+
+
+def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) -> None:
+    """Make the repartition topic, with as many partitions as the source has, if it is missing;
+    raise SlidestatError for one of another program, or with records of another source or by another
+    key.
+    """
+    topic = topology.events_topic
+    admin = admin_client(bootstrap)
+    if topic not in require_broker(bootstrap).topics:
+        create_topic(bootstrap, topic, partitions, repartition_config(bootstrap, topology))
+    elif topic_configs(admin, [topic])[topic][_TIMESTAMPS] != _OF_THE_SOURCE:
+        raise SlidestatError(
+            f"The topic {topic!r} has timestamps of its own: those of the source would be lost.",
+            f"Set {_TIMESTAMPS}={_OF_THE_SOURCE} for it with Kafka's kafka-configs.sh, before"
+            " anything is moved to it.",
+        )
+    try:
+        now = topics_now(admin, topology)
+        # Before notes are read: who moves notes it before there is a record.
+        is_empty = is_unwritten(admin, topic, now.note.partitions)
+        # The notes are what counts: a mover that was killed may have left a transaction open.
+        committed = committed_offsets(Move(bootstrap, topology), now, waits=False)
+    except KafkaException as error:
+        raise SlidestatError(
+            f"The brokers do not tell how far {topology.source!r} was moved to {topic!r}:"
+            f" {error.args[0].str().rstrip('.')}.",
+            "Check that they are up and what this user may do, and try again.",
+        ) from error
+    check_note(topology, now.note, committed, is_empty=is_empty)
+
+
+def repartition_config(bootstrap: str, topology: Topology) -> dict[str, str]:
+    """Return the settings of the topic: records stay as long as in the source, and may be as large
+    as letters, or as in the source.
+    """
+    source = topic_configs(admin_client(bootstrap), [topology.source])[topology.source]
+    return {
+        **{name: source[name] for name in _LIKE_THE_SOURCE if name in source},
+        "cleanup.policy": "delete",
+        _TIMESTAMPS: _OF_THE_SOURCE,
+        "max.message.bytes": str(max(MAX_MESSAGE_BYTES, int(source["max.message.bytes"]))),
+    }
+
 
 _COMPACT = "compact"
 
@@ -148,4 +216,69 @@ def _alter_policy(bootstrap: str, topic: str, policy: str) -> str:
     return (
         f"`kafka-configs --bootstrap-server {bootstrap} --alter --entity-type topics"
         f" --entity-name {topic} --add-config cleanup.policy={policy}`"
+    )
+
+
+# Whether what a topology writes fits its topics: found out before anything is read.
+#
+# A record that a broker refuses stops a worker, and every worker after it: its states could not be
+# kept, or a letter about a record could not be sent.
+
+_LIMIT = "max.message.bytes"
+
+
+def check_sizes(bootstrap: str, topology: Topology, measured: Sequence[Footprint]) -> int:
+    """Return how many bytes of a record a letter may have; `measured` are the topology's
+    footprints.
+
+    Raises SlidestatError if a state that is foreseen does not fit the changelog, or a letter topic
+    takes less than the source. All topics must exist.
+    """
+    letters = (topology.dead_letter_topic, topology.late_topic)
+    names = (topology.events_topic, topology.changelog_topic, *letters)
+    limits = {
+        name: int(config[_LIMIT])
+        for name, config in topic_configs(admin_client(bootstrap), names).items()
+    }
+    # Of what is larger, letters have the beginning.
+    source_bytes = min(limits[topology.events_topic], LETTER_BYTES)
+    for name in letters:
+        if limits[name] < source_bytes:
+            raise SlidestatError(
+                f"The topic {name!r} takes records of {bytes_text(limits[name])}, and the source"
+                f" {topology.events_topic!r} of {bytes_text(source_bytes)}: a letter might not"
+                " fit.",
+                _set_limit(bootstrap, name, source_bytes + AROUND_BYTES),
+            )
+    needed = largest_state(topology, measured) + AROUND_BYTES
+    _check_state(bootstrap, topology, needed, limits[topology.changelog_topic])
+    least = min(limits[name] for name in letters)
+    return min(LETTER_BYTES, max(least - AROUND_BYTES, least // 2))
+
+
+def _check_state(bootstrap: str, topology: Topology, needed: int, limit: int) -> None:
+    if needed <= min(limit, MAX_MESSAGE_BYTES):
+        return
+    foreseen = (
+        f"The state of a key with {FORESEEN_EVENTS:,} events in the span is foreseen to have"
+        f" {bytes_text(needed)}"
+    )
+    if needed > MAX_MESSAGE_BYTES:
+        raise SlidestatError(
+            f"{foreseen}, and a record at most {bytes_text(MAX_MESSAGE_BYTES)}.",
+            "Give the statistics larger errors (`slidestat topology show` tells what each takes),"
+            " or divide them among several topologies.",
+        )
+    raise SlidestatError(
+        f"{foreseen}, and the changelog {topology.changelog_topic!r} takes records of"
+        f" {bytes_text(limit)}.",
+        _set_limit(bootstrap, topology.changelog_topic, MAX_MESSAGE_BYTES)
+        + " Or give the statistics larger errors.",
+    )
+
+
+def _set_limit(bootstrap: str, topic: str, limit: int) -> str:
+    return (
+        f"Set it: `kafka-configs --bootstrap-server {bootstrap} --alter --entity-type topics"
+        f" --entity-name {topic} --add-config {_LIMIT}={limit}`."
     )

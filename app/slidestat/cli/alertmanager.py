@@ -25,7 +25,7 @@ def alertmanager(
     from slidestat.declare.forms.files import load_declaration
     from slidestat.declare.referee import Referee
     from slidestat.kafka.connection import require_topic
-    from slidestat.kafka.read.alert_reader import AlertReader
+    from slidestat.kafka.read.topic_reader import AlertReader
 
     declared = load_declaration(topology)
     topic = declared.alert_topic

@@ -53,8 +53,7 @@ def init(
     from slidestat.declare.forms.files import load_topology
     from slidestat.infer.proposal import propose
     from slidestat.infer.proposal_toml import toml_text
-    from slidestat.infer.sampled_format import readable
-    from slidestat.infer.sampling import sample_topic
+    from slidestat.infer.sampling import readable, sample_topic
     from slidestat.infer.survey import survey
 
     name = name or re.sub(r"^[^A-Za-z0-9]+", "", topic)[:100] or "events"

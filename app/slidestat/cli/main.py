@@ -93,8 +93,7 @@ def topology_show(topology: TopologyArgument, as_json: OneObject = False) -> Non
     """
     import msgspec
 
-    from slidestat.cli.display.topology import show_topology
-    from slidestat.cli.display.topology_json import topology_object
+    from slidestat.cli.display.topology import show_topology, topology_object
     from slidestat.declare.forms.files import load_topology
 
     declared = load_topology(topology)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.other_groups import OtherGroups
-from slidestat.admin.size_limits import check_sizes
-from slidestat.admin.worker_topics import prepare_topics
+from slidestat.admin.worker_topics import check_sizes, prepare_topics
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
@@ -20,10 +19,10 @@ from slidestat.engine.decoding.formats.translations import (
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.extent import WHOLE, Extent
-from slidestat.engine.footprint import measure
+from slidestat.engine.footprint import footprint_line, measure
 from slidestat.faust.data_folder import data_folder
 from slidestat.faust.source.key_watch import KeyWatch
-from slidestat.faust.worker.memory import limit_arenas
+from slidestat.faust.worker.resources import limit_arenas
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.kafka.read.source_sample import check_source, unread_source
@@ -31,10 +30,8 @@ from slidestat.log import LOG_FORM, LogForm, log_event
 from slidestat.options import BOOTSTRAP_VARIABLE, CHECKPOINT_INTERVAL_S, DEFAULT_BOOTSTRAP, LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.repartition.elected_mover import ElectedMover
-from slidestat.repartition.starts import Move
-from slidestat.text.footprint_text import footprint_line
-from slidestat.web.address import listen
-from slidestat.web.announcement import announced
+from slidestat.repartition.moved_from import Move
+from slidestat.web.address import announced, listen
 
 
 def start_worker(

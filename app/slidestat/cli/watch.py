@@ -45,7 +45,7 @@ def watch(
     """
     from slidestat.cli.display.watch import watch as show
     from slidestat.kafka.connection import require_topic
-    from slidestat.kafka.read.emission_reader import EmissionReader
+    from slidestat.kafka.read.topic_reader import EmissionReader
 
     if (topic is None) == (topology is None):
         raise SlidestatError(
@@ -71,7 +71,7 @@ def watch(
     partitions = require_topic(bootstrap, topic, create_command)
     if alerts:
         from slidestat.cli.display.alerts import watch_alerts
-        from slidestat.kafka.read.alert_reader import AlertReader
+        from slidestat.kafka.read.topic_reader import AlertReader
 
         if statistic is not None:
             raise SlidestatError(

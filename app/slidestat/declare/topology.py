@@ -4,21 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slidestat.declare.alerts import Alert
-from slidestat.declare.checks.expressions import check_computed, check_conditions
-from slidestat.declare.checks.fields import check_fields
-from slidestat.declare.checks.forgetting import check_forgetting
-from slidestat.declare.checks.output import (
+from slidestat.declare.checks import (
     check_alerts_of,
+    check_computed,
+    check_conditions,
     check_exactly_once,
+    check_fields,
+    check_forgetting,
     check_publish,
     check_repartition,
     check_rows_of,
+    check_statistics,
+    check_times,
+    check_topics,
 )
-from slidestat.declare.checks.statistics import check_statistics
-from slidestat.declare.checks.times import check_times
-from slidestat.declare.checks.topics import check_topics
-from slidestat.declare.derived.figures import KeptFigures
-from slidestat.declare.derived.topics import PARTITION
+from slidestat.declare.derived import PARTITION, KeptFigures
 from slidestat.declare.fields import Field
 from slidestat.declare.naming import check_digits
 from slidestat.declare.statistics import DEFAULT, Statistic

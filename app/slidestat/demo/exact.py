@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from importlib import resources
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Emission, Figure
-
-Int64s = npt.NDArray[np.int64]
+from slidestat.synopses.core.arrays import Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +47,8 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    times: Int64s
-    totals: Int64s  # totals[i]: sum of the first i values
+    times: Integers
+    totals: Integers  # totals[i]: sum of the first i values
 
 
 class ExactFlights:

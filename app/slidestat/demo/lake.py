@@ -26,13 +26,12 @@ def show_lake(topology: Topology, bootstrap: str, folder: Path, console: Console
     console.print("Spark: the topics as Parquet files, every figure audited once more …")
     with spark_session("demo") as spark:
         from slidestat.spark.audit.audit import Audit
-        from slidestat.spark.audit.audit_display import show
+        from slidestat.spark.audit.report import show
         from slidestat.spark.lake.declarations import keep_declaration
         from slidestat.spark.lake.ingest import Ingest
         from slidestat.spark.lake.lake import Lake
-        from slidestat.spark.lake.lake_topics import lake_topics
-        from slidestat.spark.report.report_data import report_data
-        from slidestat.spark.report.report_page import write_page
+        from slidestat.spark.lake.session import lake_topics
+        from slidestat.spark.report.page import report_data, write_page
 
         lake = Lake(str(folder / "lake"), topology.name)
         keep_declaration(spark, lake, topology)

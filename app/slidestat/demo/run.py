@@ -1,5 +1,8 @@
 """`slidestat demo`: real events in, figures out, each one compared with the exact figure."""
 
+import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -9,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from rich.console import Console
@@ -21,16 +26,73 @@ from slidestat.declare.statistics import Count, Sum
 from slidestat.declare.topology import Topology
 from slidestat.demo.exact import Checked, ExactFlights, check
 from slidestat.demo.lake import show_lake
-from slidestat.demo.workers import Workers
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import admin_client, require_broker
-from slidestat.kafka.read.emission_reader import EmissionReader, Record
+from slidestat.kafka.read.topic_reader import EmissionReader, Record
+from slidestat.kafka.settings import client_config
 from slidestat.local.broker import LocalBroker
 from slidestat.produce.events import Columns
 from slidestat.produce.produce import ProduceReport, produce_file
 from slidestat.produce.readers import Reader
-from slidestat.text.figure_text import qualified, window_text
+from slidestat.text import qualified, window_text
+
+# The demo's workers: processes of the real command, in one consumer group.
+
+_STOP_S = 30.0
+
+
+class Workers:
+    """A group of `count` workers of a topology file; they are ended, by their process ids, when the
+    context is left.
+    """
+
+    def __init__(self, topology_file: Path, bootstrap: str, folder: Path, count: int) -> None:
+        self._commands = {
+            folder / f"worker-{number}": [
+                *(sys.executable, "-m", "slidestat", "run", str(topology_file)),
+                # What is waited for is that everything is committed.
+                *("--checkpoint-interval", "1s"),
+                *("--bootstrap", bootstrap),
+                *("--data-dir", str(folder / f"worker-{number}")),
+            ]
+            for number in range(1, count + 1)
+        }
+        self._processes: dict[Path, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        for folder, command in self._commands.items():
+            with folder.with_suffix(".log").open("wb") as log:
+                self._processes[folder] = subprocess.Popen(  # noqa: S603  our own command
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self._processes.values():
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def check(self) -> None:
+        """Raise SlidestatError with its last words if a worker has ended by itself."""
+        for folder, process in self._processes.items():
+            if process.poll() is not None:
+                words = folder.with_suffix(".log").read_text(errors="replace").strip()[-2000:]
+                raise SlidestatError(
+                    f"A worker of the demo ended with exit code {process.returncode}:\n{words}",
+                    "Run `make demo` again; if it ends so again, this is a bug in slidestat.",
+                )
+
 
 _PARTITIONS = 4
 _WORKERS = 2

@@ -1,14 +1,117 @@
 """All checks, in the order in which a person would look."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.doctor import machine
-from slidestat.doctor.broker import brokers
-from slidestat.doctor.environment import unread_variables
 from slidestat.doctor.finding import Finding, Verdict
-from slidestat.doctor.lengths import unlikely_lengths
+from slidestat.doctor.permissions import cluster_permission, creation_permission, worker_permissions
+from slidestat.doctor.source_records import declared_names, unread_records
+from slidestat.errors import SlidestatError
+from slidestat.kafka import settings
+from slidestat.kafka.connection import require_broker
+from slidestat.kafka.settings import broker_security
+from slidestat.local.jars import CACHE_ENV
+from slidestat.options import (
+    BOOTSTRAP_VARIABLE,
+    REGISTRY_VARIABLE,
+    TOKEN_FILE_VARIABLE,
+    TOKEN_VARIABLE,
+)
+from slidestat.text import human_duration
+
+# The brokers: whether they answer, let this user in, and do what workers ask of them.
+
+
+def brokers(
+    bootstrap: str, topology: Topology | Referee | None, registry: str
+) -> Iterator[Finding]:
+    """Yield the findings about the connection, then about the permissions, those of a worker of
+    `topology` if there is one.
+    """
+    try:
+        security = broker_security()
+        found = security.protocol
+        if security.username:
+            found += f", user {security.username}, {security.mechanism}"
+        yield Finding("security", Verdict.GOOD, found)
+        cluster = require_broker(bootstrap)
+    except SlidestatError as error:
+        yield Finding("broker", Verdict.BAD, error.message, error.advice)
+        return
+    count = len(cluster.brokers)
+    yield Finding(
+        "broker",
+        Verdict.GOOD,
+        f"{bootstrap}: cluster {cluster.cluster_id}, {count} broker{'s' if count != 1 else ''},"
+        f" {len(cluster.topics)} topics",
+    )
+    yield cluster_permission(bootstrap)
+    if topology is None:
+        yield creation_permission(bootstrap)
+    else:
+        yield from worker_permissions(bootstrap, topology)
+        yield from unread_records(bootstrap, topology, cluster)
+        if isinstance(topology, Topology):
+            yield from declared_names(bootstrap, topology, cluster, registry)
+
+
+# Variables of the environment that nothing reads, and that are spelled nearly as one that is read.
+#
+# Programs of others have variables that begin with KAFKA_, too: one of those is reported only where
+# it is a letter or two away.
+
+_READ = (
+    BOOTSTRAP_VARIABLE,
+    REGISTRY_VARIABLE,
+    TOKEN_VARIABLE,
+    TOKEN_FILE_VARIABLE,
+    CACHE_ENV,
+    settings.PROTOCOL,
+    settings.MECHANISM,
+    settings.USERNAME,
+    settings.PASSWORD,
+    f"{settings.PASSWORD}_FILE",
+    settings.CA_FILE,
+    settings.CERTIFICATE_FILE,
+    settings.KEY_FILE,
+    settings.KEY_PASSWORD,
+    f"{settings.KEY_PASSWORD}_FILE",
+)
+# Of the letters of two names, those that are in both, in their order: all but one of 18, or so.
+_ALIKE = 0.92
+
+
+def unread_variables(environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+    """Yield a finding for each variable that seems to be one with a slip, without its value."""
+    for name in environment:
+        near = get_close_matches(name.upper(), _READ, n=1, cutoff=_ALIKE)
+        if near and name not in _READ:
+            found, advice = f"{name} is set, and nothing reads it", f"Did you mean {near[0]}?"
+            yield Finding("environment", Verdict.MISSING, found, advice)
+
+
+# Lengths that can be declared together, and are seldom meant so.
+
+
+def unlikely_lengths(topology: Topology) -> Iterator[Finding]:
+    """Yield a finding where windows do not reach each other: events between them are in no
+    figure.
+    """
+    if topology.windows_of_events or topology.is_sequence:
+        return
+    shortest, every = min(topology.window_lengths), topology.every_ms
+    if every > shortest:
+        yield Finding(
+            "lengths",
+            Verdict.MISSING,
+            f"every is {human_duration(every)}, and a window {human_duration(shortest)}: events"
+            " between two of its windows are in none",
+            "If all events should be in it, emit more often, or lengthen the window.",
+        )
 
 
 def examine(

@@ -12,7 +12,7 @@ from aiokafka.codec import has_lz4, has_snappy, has_zstd
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.errors import SlidestatError
 from slidestat.faust.data_folder import user_folders
-from slidestat.local.folders import cache_folder
+from slidestat.local.jars import cache_folder
 from slidestat.local.java import find_java
 
 _PACKAGES = ("faust-streaming", "aiokafka", "confluent-kafka", "rocksdict", "numba", "pyarrow")

@@ -20,7 +20,7 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.kafka.connection import admin_client, missing_topic_advice
-from slidestat.kafka.coordinator import ask_coordinator
+from slidestat.kafka.groups import ask_coordinator
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.kafka.settings import broker_security
 from slidestat.repartition.moved_from import mover_id

@@ -15,11 +15,11 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint
-from slidestat.engine.extras import module_of_extra
 from slidestat.errors import SlidestatError
-from slidestat.faust.source.lost_records import LostRange, refusal
+from slidestat.extras import module_of_extra
+from slidestat.faust.partitions.read_order import LostRange, refusal
 from slidestat.faust.source.topic_watch import require_same_source
-from slidestat.kafka.read.reading import reading
+from slidestat.kafka.read.scan import reading
 from slidestat.kafka.topic_identity import topic_id
 
 _CHECK = "source records"

@@ -4,14 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.declare.columns import Columns
-
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from slidestat.synopses.core.arrays import Bools, Floats, Integers
 
 
 def texts(values: Sequence[str | None] | pa.Array) -> pa.Array:
@@ -21,12 +17,12 @@ def texts(values: Sequence[str | None] | pa.Array) -> pa.Array:
     return pa.array(values, pa.large_string())
 
 
-def numbered_texts(places: Int64s, names: pa.Array) -> pa.Array:
+def numbered_texts(places: Integers, names: pa.Array) -> pa.Array:
     """Return a column of the texts at these places of `names`, each of which is held once."""
     return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), names)
 
 
-def distinct_texts(column: pa.Array) -> tuple[list[str], Int64s]:
+def distinct_texts(column: pa.Array) -> tuple[list[str], Integers]:
     """Return the different texts of a column, and int64[n] for its rows: the place of each row's
     text among them, -1 for null.
     """
@@ -52,10 +48,10 @@ class Events:
     `conditions` bool[n]. Texts are plain or numbered, each different one held once.
     """
 
-    offsets: Int64s
-    times: Int64s
+    offsets: Integers
+    times: Integers
     keys: pa.Array
-    numbers: tuple[Float64s, ...]
+    numbers: tuple[Floats, ...]
     items: tuple[pa.Array, ...]
     conditions: tuple[Bools, ...] = ()
 
@@ -80,7 +76,7 @@ class Events:
         arrays = (self.offsets, self.times, self.keys, *self.numbers, *self.items, *self.conditions)
         return sum(array.nbytes for array in arrays)
 
-    def take(self, rows: Int64s) -> "Events":
+    def take(self, rows: Integers) -> "Events":
         """Return the events of these rows, in their order."""
         places = pa.array(rows)
         return Events(

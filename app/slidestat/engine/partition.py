@@ -6,7 +6,7 @@ function of the records' order alone, whatever the batches, the workers or the r
 1. records before the next expected offset are passed over (they were seen);
 2. unreadable ones are refused, late ones (behind the watermark) set aside, and what would outgrow
    its key's windows is refused, all as letters; so is, once that is decided, what lies far ahead of
-   the records around it (`event_clock.py`);
+   the records around it (`clock.py`);
 3. the others wait, and are absorbed in order of (time, offset) when the watermark has reached them
    and there is a reason: all of them at once when a tick has passed, those of some keys when it is
    their turn to be written, and all once they have become many;
@@ -27,11 +27,10 @@ from pathlib import Path
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import Alerting
-from slidestat.engine.checkpoints.checkpoint import Checkpoint
-from slidestat.engine.checkpoints.durability import Durability, needed_offset
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, Snapshot
 from slidestat.engine.checkpoints.kept_statistics import kept_statistics
-from slidestat.engine.checkpoints.snapshot import Snapshot
-from slidestat.engine.clock.event_clock import EventClock
+from slidestat.engine.checkpoints.ledger import Durability, needed_offset
+from slidestat.engine.clock import Advance, EventClock
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.effects import Effects
@@ -43,27 +42,22 @@ from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.intake.earlier_records import EarlierRecords, Part
 from slidestat.engine.intake.intake import Intake
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_sample import KeySample
-from slidestat.engine.limits import Limits
+from slidestat.engine.keys.key_state import StateLayout, starts_by_label
+from slidestat.engine.keys.shared_keys import KeySample
+from slidestat.engine.keys.stored_keys import PartitionStore
+from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.publishing import Clock, Publication, Publisher, TickPublisher
 from slidestat.engine.records import RecordBatch
-from slidestat.engine.states.state_layout import StateLayout, starts_by_label
-from slidestat.engine.states.stored_keys import PartitionStore
-from slidestat.engine.states.unwritten import SLOTS
 from slidestat.engine.ticks.absorber import Absorber
-from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.early import EarlyAbsorption
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
-from slidestat.engine.ticks.kept_ticks import KeptTicks
 from slidestat.engine.ticks.kernel_calls import KernelCalls
-from slidestat.engine.ticks.look_ahead import LookAhead
-from slidestat.engine.ticks.published_ticks import absorb_and_publish
+from slidestat.engine.ticks.look_ahead import LookAhead, absorb_and_publish
 from slidestat.engine.ticks.silent_keys import SilentKeys
-from slidestat.engine.ticks.ticker import Ticker
-from slidestat.engine.ticks.unabsorbed import Unabsorbed
-from slidestat.engine.view import PartitionView
-from slidestat.engine.waiting.event_store import EventStore
+from slidestat.engine.ticks.ticker import KeptTicks, Limits, Ticker
+from slidestat.engine.view import PartitionView, Unabsorbed
+from slidestat.engine.waiting import EventStore
 from slidestat.schemas.query import AddedStatistic
 
 

@@ -17,14 +17,13 @@ from zlib import crc32
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.clock.event_time import tick_after
+from slidestat.engine.clock import tick_after
 from slidestat.engine.events import Events, texts
-from slidestat.engine.states.key_state import KeyState
-from slidestat.engine.states.key_states import KeyStates
+from slidestat.engine.keys.key_state import KeyState
+from slidestat.engine.keys.key_states import KeyStates
 from slidestat.schemas.sequence import kinds
 from slidestat.schemas.synopsis import (
     ClockKey,
@@ -34,8 +33,7 @@ from slidestat.schemas.synopsis import (
     encode_key,
     party_name,
 )
-
-Int64s = npt.NDArray[np.int64]
+from slidestat.synopses.core.arrays import Integers
 
 
 class Publication(NamedTuple):
@@ -90,7 +88,7 @@ class TickPublisher(Protocol):
     def at(self, tick: int, states: KeyStates, source_offset: int) -> Iterator[Publication]:
         """Yield the publications of a tick."""
 
-    def clocks(self, before: int, offsets: Int64s, watermarks: Int64s) -> Iterator[Clock]:
+    def clocks(self, before: int, offsets: Integers, watermarks: Integers) -> Iterator[Clock]:
         """Yield the clocks of the partition."""
 
 
@@ -143,7 +141,7 @@ class Publisher:
                         tick, source_offset, self._stream_of[key], statistic, meaning, synopsis
                     )
 
-    def clocks(self, before: int, offsets: Int64s, watermarks: Int64s) -> Iterator[Clock]:
+    def clocks(self, before: int, offsets: Integers, watermarks: Integers) -> Iterator[Clock]:
         """Yield a clock for each record that moved the watermark, `before` at first, past a tick.
         Before the earliest time that an event may have, where the lateness can lead, there is none.
         """

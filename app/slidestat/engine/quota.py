@@ -23,16 +23,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
 from slidestat.engine.events import Events, distinct_texts
-from slidestat.engine.states.key_state import KeyState
-
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
+from slidestat.engine.keys.key_state import KeyState
+from slidestat.synopses.core.arrays import Floats, Integers
 
 STEPS = 1 << 16
 """Of the largest value."""
@@ -53,7 +50,7 @@ class Judgement(NamedTuple):
     their quotas, as it is stored; keys that are not there have used what is in their states.
     """
 
-    refused: Int64s
+    refused: Integers
     used: dict[str, bytes]
 
 
@@ -138,7 +135,7 @@ class Quota:
             " and as large as its windows can hold"
         )
 
-    def _charges(self, numbers: tuple[Float64s, ...], count: int) -> Int64s:
+    def _charges(self, numbers: tuple[Floats, ...], count: int) -> Integers:
         """Return int64[count]: the steps of each event, the maximum over its values."""
         charges = np.full(count, self._of_each, np.int64)
         for place, largest in self._largest.items():

@@ -1,13 +1,51 @@
 """The keys of a partition, for queries."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
 from typing import Protocol
 
-from slidestat.engine.checkpoints.loss import Loss
-from slidestat.engine.states.key_state import KeyState
+from slidestat.engine.checkpoints.checkpoint import Loss
+from slidestat.engine.clock import Advance
+from slidestat.engine.keys.held_keys import HeldKeys
+from slidestat.engine.keys.key_state import KeyState
+from slidestat.engine.keys.keyed_events import KeyedEvents
+from slidestat.engine.ticks.absorber import Absorber
+from slidestat.engine.waiting import EventStore
+
+# The events of a partition that wait, for questions.
+
+
+class Unabsorbed:
+    """A view of keys with their waiting events, which it absorbs into a copy of a key's state."""
+
+    def __init__(
+        self,
+        keys: HeldKeys,
+        waiting: EventStore,
+        absorber: Absorber,
+        now: Callable[[], Advance],
+    ) -> None:
+        """Create the view; `now` returns the current advance."""
+        self._keys = keys
+        self._waiting = waiting
+        self._absorber = absorber
+        self._now = now
+
+    def keys(self) -> set[str]:
+        """Return the keys of waiting events up to the watermark."""
+        return self._waiting.keys(self._now().watermark)
+
+    def state(self, key: str) -> KeyState | None:
+        """Return a key's state with the waiting events up to the watermark absorbed."""
+        now = self._now()
+        events = self._waiting.of_key(key, now.watermark)
+        if not len(events):
+            return self._keys.states.peek(key)
+        trial = self._keys.trial_of_nothing()
+        self._absorber.trial(trial).absorb(KeyedEvents.of(events), now)
+        return trial.states.peek(key)
 
 
 class Keys(Protocol):
@@ -27,16 +65,6 @@ class Keys(Protocol):
         """Return the first `limit` keys after `after` that begin with `prefix`, in order of their
         characters.
         """
-
-
-class Unabsorbed(Protocol):
-    """Events up to the watermark that are not in their keys' states yet."""
-
-    def keys(self) -> set[str]:
-        """Return the keys of these events."""
-
-    def state(self, key: str) -> KeyState | None:
-        """Return the key's state with its events in it, None if it has neither."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,15 @@ from faust.types import TP
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
-from slidestat.engine.checkpoints.snapshot import Snapshot
+from slidestat.engine.checkpoints.checkpoint import NO_TIME, Snapshot
 from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
-from slidestat.engine.keys.key_sample import Identity
+from slidestat.engine.keys.shared_keys import Identity
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.faust.flushes import to_its_end
-from slidestat.faust.partitions.batch_steps import BatchSteps
+from slidestat.faust.partitions.batch_steps import BatchSteps, FirstRecords
 from slidestat.faust.partitions.durable_states import DurableStates
-from slidestat.faust.partitions.first_records import FirstRecords
 from slidestat.faust.partitions.held_partitions import HeldPartitions
 from slidestat.faust.partitions.look_ahead import AheadTopics, look_ahead
 from slidestat.faust.partitions.output_topics import OutputTopics
@@ -34,14 +32,13 @@ from slidestat.faust.partitions.read_order import ReadOrder
 from slidestat.faust.progress import Progress
 from slidestat.faust.source.source_offsets import SourceOffsets
 from slidestat.faust.table import StateTable, TablePartition
-from slidestat.kafka.expiring_producer import ExpiringProducer
 from slidestat.kafka.letter_record import LETTER_BYTES
-from slidestat.kafka.producer import BulkProducer
+from slidestat.kafka.producer import BulkProducer, ExpiringProducer
 from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
 from slidestat.referee.referee_partition import RefereeProcessor
-from slidestat.repartition.behind import Behind
 from slidestat.repartition.elected_mover import ElectedMover
+from slidestat.repartition.moved_from import Behind
 from slidestat.schemas.query import AddedStatistic, PartitionStatus
 
 

@@ -12,7 +12,7 @@ from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
 from slidestat.log import log_event
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import EARLIEST_TIME_MS
-from slidestat.text.refusal_text import reasons_text
+from slidestat.text import reasons_text
 
 _EVERY_S = 5.0
 # One in so many is more than what comes late by chance.

@@ -18,12 +18,10 @@ import rocksdict
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY
-from slidestat.engine.checkpoints.snapshot import Snapshot
+from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Snapshot
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.faust.fencing import FENCE_KEY, SupersededError, epoch_header, epoch_of, next_epoch
-from slidestat.faust.restore import read_rows
-from slidestat.faust.state_store import Row, StateStore
+from slidestat.faust.restore import Row, StateStore, read_rows
 from slidestat.kafka.producer import BulkProducer
 
 _KEY = b"k"

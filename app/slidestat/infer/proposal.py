@@ -5,12 +5,13 @@ Guesses are marked as such, in a file that a person reads before it runs.
 
 from dataclasses import dataclass
 
-from slidestat.declare.fields import RECORD_KEY
+from slidestat.declare.fields import RECORD_KEY, FieldPath
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.infer.disorder import disorder
-from slidestat.infer.guesses import Ask, Doubts, Guess
 from slidestat.infer.proposed_fields import (
+    Ask,
+    Doubts,
+    Guess,
     common_fields,
     is_measure,
     path_of,
@@ -21,10 +22,57 @@ from slidestat.infer.proposed_fields import (
     some_are_not,
     written,
 )
-from slidestat.infer.proposed_lengths import Windows, propose_lateness, propose_windows
-from slidestat.infer.sampling import Sample
-from slidestat.infer.spread_keys import spread_lateness, spread_warning
-from slidestat.infer.survey import Survey
+from slidestat.infer.proposed_lengths import Windows, disorder, propose_lateness, propose_windows
+from slidestat.infer.sampling import Sample, SampledRecord
+from slidestat.infer.survey import Survey, as_object, key_text
+
+# Whether the records of a key lie in several partitions, as far as a sample shows.
+
+# How much later than the others a partition may get its records, where nothing is known.
+_LEAST_LATENESS = "10s"
+
+
+def spread_warning(sample: Sample, path: FieldPath | None) -> str | None:
+    """Return a warning that the records of a key lie in several partitions, or may; None without
+    evidence. The key is in the field at `path`, or the record's own.
+    """
+    spread = _spread_key(sample, path)
+    if spread is not None:
+        found = f"The records are not partitioned by the key: those of {spread!r} lie in several."
+    elif sample.partitions > 1 and any(record.key is None for record in sample.records):
+        found = "There are records that have no Kafka key: those of one key may lie anywhere."
+    else:
+        return None
+    return (
+        f"{found} With `repartition = true` the workers move them by the key first; a producer that"
+        " sends them under it saves this."
+    )
+
+
+def _spread_key(sample: Sample, path: FieldPath | None) -> str | None:
+    first: dict[str, int] = {}
+    for record in sample.records:
+        key = _key(record, path)
+        if key is not None and first.setdefault(key, record.partition) != record.partition:
+            return key
+    return None
+
+
+def spread_lateness(lateness: Guess) -> Guess:
+    """Return the lateness of a topology whose records are repartitioned, which needs one."""
+    if lateness.value != "0s":
+        return lateness
+    return Guess(_LEAST_LATENESS, "what partitions may differ in, of which the sample says nothing")
+
+
+def _key(record: SampledRecord, path: FieldPath | None) -> str | None:
+    if path is None:
+        return key_text(record)
+    value: object = as_object(record)
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    is_key = isinstance(value, str | int) and not isinstance(value, bool)
+    return str(value) if is_key else None
 
 
 @dataclass(frozen=True)

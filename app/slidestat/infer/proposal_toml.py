@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from slidestat.declare.expressions.nodes import FieldValue, text_of
-from slidestat.infer.guesses import Guess
 from slidestat.infer.proposal import Proposal
-from slidestat.infer.proposed_fields import path_of
+from slidestat.infer.proposed_fields import Guess, path_of
 from slidestat.options import QUANTILES
 
 

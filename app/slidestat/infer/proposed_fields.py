@@ -5,14 +5,55 @@ partitioned by would be counted in several places.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text, is_plain
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.errors import SlidestatError
-from slidestat.infer.guesses import Doubts, Guess
 from slidestat.infer.sampling import Sample
 from slidestat.infer.survey import FieldSurvey, Survey, as_object, key_text, leaves
+
+# Guesses of what the events leave open: a person is asked, or is shown what was taken.
+
+_MOST_CHOICES = 9
+
+# Given what is asked for, and fields with a value of each: the place of the right one.
+Ask = Callable[[str, Sequence[tuple[str, str]]], int]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A field of the topology, and why it was taken."""
+
+    value: str | tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """The choices among fields that would do equally well: `ask` makes them; without it the first
+    field is taken, with a warning in `warnings`.
+    """
+
+    ask: Ask | None
+    warnings: list[str]
+
+    def settle(self, what: str, fields: Sequence[FieldSurvey]) -> FieldSurvey:
+        """Return the field to take, of at least one, the likeliest first."""
+        fields = fields[:_MOST_CHOICES]
+        if len(fields) == 1:
+            return fields[0]
+        if self.ask is not None:
+            asked = [(field_text(f.path), next(iter(f.values), "")) for f in fields]
+            return fields[self.ask(what, asked)]
+        first, *others = (repr(field_text(field.path)) for field in fields)
+        self.warnings.append(
+            f"The {what} is a guess: {first}, and not {', '.join(others)}. Change it in the file,"
+            " or run `slidestat init` on a terminal, which asks."
+        )
+        return fields[0]
+
 
 _ALMOST_ALL = 0.95
 _TIME_NAMES = re.compile(

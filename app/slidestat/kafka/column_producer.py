@@ -1,17 +1,339 @@
 """A producer for bulk writes that takes records by the column."""
 
-from collections.abc import Sequence
+import ctypes
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, files
+from typing import Any
 
+import numba
+import numba.experimental.function_type  # has kernels know functions as arguments
 import numpy as np
 import numpy.typing as npt
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
+from numba import types
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.kafka.clients import client_config
-from slidestat.kafka.librdkafka import NativeProducer, library
 from slidestat.kafka.producer import SETTINGS, BulkProducer, not_sent
+from slidestat.kafka.settings import client_config
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.kernels.compile import (
+    address_of,
+    ahead,
+    borrowing_kernel,
+    callback_kernel,
+    config,
+)
 
-Int64s = npt.NDArray[np.int64]
+# librdkafka by its own interface (rdkafka.h), for records that lie in columns.
+#
+# Its Python client, which brings the library, takes records one by one as Python objects: 2
+# microseconds each, where librdkafka itself takes half of one. Here kernels call it, and are called
+# by it. All else is the client's: settings have the same names, errors are its errors.
+
+carray: Any = numba.carray  # type: ignore[attr-defined]
+typeof: Any = numba.typeof
+
+
+_PACKAGE, _LIBRARY = "confluent-kafka", "librdkafka"
+_PRODUCER, _COPY = 0, 2
+_ERROR_BYTES = 512
+# Fields of rd_kafka_vu_t: which of them it is, then up to 64 bytes.
+_FIELD_WORDS, _HEADER_WORDS = 9, 4
+_TOPIC, _PARTITION, _VALUE, _KEY, _OPAQUE = 2, 3, 4, 5, 6
+_FLAGS, _TIMESTAMP, _HEADER = 7, 8, 9
+# The first fields, which the kernel fills in: flags, key, value and timestamp.
+_OF_RECORD = 4
+# What rd_kafka_message_t is, in words: its error, its offset and what was given along with it.
+_MESSAGE_WORDS, _ERROR, _OFFSET, _GIVEN = 9, 0, 7, 8
+# Of each partition that is written to: the offset behind its last record, and why one was refused.
+_REPORT_WORDS, _END, _REFUSAL = 2, 0, 1
+_MOST_PLACES = 65_536
+
+_Address = ctypes.c_void_p
+_OnDelivery = ctypes.CFUNCTYPE(None, _Address, _Address, _Address)
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "rd_kafka_conf_new": (_Address, []),
+    "rd_kafka_conf_set": (
+        ctypes.c_int,
+        [_Address, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t],
+    ),
+    "rd_kafka_conf_set_dr_msg_cb": (None, [_Address, _OnDelivery]),
+    "rd_kafka_conf_set_opaque": (None, [_Address, _Address]),
+    "rd_kafka_new": (_Address, [ctypes.c_int, _Address, ctypes.c_char_p, ctypes.c_size_t]),
+    "rd_kafka_destroy": (None, [_Address]),
+    "rd_kafka_topic_new": (_Address, [_Address, ctypes.c_char_p, _Address]),
+    "rd_kafka_topic_destroy": (None, [_Address]),
+    "rd_kafka_outq_len": (ctypes.c_int, [_Address]),
+    "rd_kafka_poll": (ctypes.c_int, [_Address, ctypes.c_int]),
+    "rd_kafka_flush": (ctypes.c_int, [_Address, ctypes.c_int]),
+    "rd_kafka_error_code": (ctypes.c_int, [_Address]),
+    "rd_kafka_error_destroy": (None, [_Address]),
+    "rd_kafka_produceva": (_Address, [_Address, _Address, ctypes.c_size_t]),
+}
+
+
+class _ProduceVa(types.WrapperAddressProtocol):
+    """The function rd_kafka_produceva, for kernels, which call it at its address, and for
+    Python.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __wrapper_address__(self) -> int:
+        return ctypes.cast(self._function, _Address).value or 0
+
+    def signature(self) -> Any:
+        return types.int64(types.int64, types.int64, types.int64)
+
+    def __call__(self, client: int, fields: int, count: int) -> int:
+        return self._function(client, fields, count) or 0
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """Return the library that comes with the Python client; None where the client was built
+    otherwise.
+    """
+    try:
+        found = [it for it in files(_PACKAGE) or () if it.name.startswith(_LIBRARY)]
+        loaded = ctypes.CDLL(str(found[0].locate()))
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(loaded, name)
+            function.restype, function.argtypes = result, arguments
+    except (PackageNotFoundError, IndexError, OSError, AttributeError):
+        return None
+    return loaded
+
+
+class NativeProducer:
+    """A producer for columns of records."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        """Create the producer; `settings` are librdkafka's; raises KafkaException for others.
+
+        `library()` must be there.
+        """
+        found = library()
+        if found is None:
+            raise RuntimeError("librdkafka did not come with its Python client")
+        self._library = found
+        self._topics: dict[str, int] = {}
+        self._places: dict[tuple[str, int], int] = {}
+        self._reports = np.zeros((_MOST_PLACES, _REPORT_WORDS), np.int64)
+        self._on_delivery = _on_delivery()
+        self._produce_va = _ProduceVa(found.rd_kafka_produceva)
+        self._client = self._made(settings)
+        # What compiles later would hold up heartbeats.
+        nothing = BinaryColumn.of(())
+        self._call([], nothing, nothing, np.empty(0, np.int64))
+        # What is queued and not acknowledged by then is lost, unless it was flushed. Until then
+        # librdkafka calls and writes to these.
+        weakref.finalize(
+            self, _end, found, self._client, self._topics, (self._on_delivery, self._reports)
+        )
+
+    def _made(self, settings: Mapping[str, object]) -> int:
+        found, why = self._library, ctypes.create_string_buffer(_ERROR_BYTES)
+        given = found.rd_kafka_conf_new()
+        for name, value in settings.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            if found.rd_kafka_conf_set(given, name.encode(), text.encode(), why, _ERROR_BYTES):
+                raise KafkaException(KafkaError(KafkaError._INVALID_ARG, why.value.decode()))
+        found.rd_kafka_conf_set_dr_msg_cb(given, self._on_delivery)
+        found.rd_kafka_conf_set_opaque(given, self._reports.ctypes.data)
+        client: int | None = found.rd_kafka_new(_PRODUCER, given, why, _ERROR_BYTES)
+        if client is None:
+            raise KafkaException(KafkaError(KafkaError._FAIL, why.value.decode()))
+        return client
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        keys: BinaryColumn,
+        values: BinaryColumn,
+        timestamps: Integers,
+        headers: Sequence[tuple[str, bytes]],
+    ) -> int:
+        """Queue records with the same headers until one is not taken; how many were taken.
+
+        Raises BufferError if the queue is full before the first, KafkaException for all else. Half
+        a microsecond a record.
+        """
+        held = [(name.encode() + b"\0", value) for name, value in headers]
+        fields = [
+            (_TOPIC, self._topic(topic), 0, 0),
+            (_PARTITION, partition, 0, 0),
+            (_OPAQUE, self._place(topic, partition), 0, 0),
+            *((_HEADER, _address_of(name), _address_of(it), len(it)) for name, it in held),
+        ]
+        taken, error = self._call(fields, keys, values, timestamps)
+        if error and not taken:
+            code = self._library.rd_kafka_error_code(error)
+            self._library.rd_kafka_error_destroy(error)
+            if code == KafkaError._QUEUE_FULL:
+                raise BufferError
+            raise KafkaException(KafkaError(code))
+        if error:
+            self._library.rd_kafka_error_destroy(error)
+        return taken
+
+    def _call(
+        self,
+        more: Sequence[tuple[int, ...]],
+        keys: BinaryColumn,
+        values: BinaryColumn,
+        timestamps: Integers,
+    ) -> tuple[int, int]:
+        fields = np.zeros((_OF_RECORD + len(more), _FIELD_WORDS), np.int64)
+        fields[_OF_RECORD:, :_HEADER_WORDS] = np.array(more, np.int64).reshape(-1, _HEADER_WORDS)
+        taken, error = _produce(
+            self._produce_va,
+            self._client,
+            fields,
+            fields.ctypes.data,
+            *(_start_of(keys.buffer), keys.starts, keys.ends),
+            *(_start_of(values.buffer), values.starts, values.ends),
+            timestamps,
+        )
+        return int(taken), int(error)
+
+    def poll(self, seconds: float) -> None:
+        """Process the delivery reports that have come, waiting so long for the first at most."""
+        self._library.rd_kafka_poll(self._client, round(seconds * 1000))
+
+    def queued(self) -> int:
+        """Return how many records are not acknowledged."""
+        count: int = self._library.rd_kafka_outq_len(self._client)
+        return count
+
+    def flush(self, seconds: float) -> int:
+        """Wait so long at most until all are acknowledged; how many are not."""
+        self._library.rd_kafka_flush(self._client, round(seconds * 1000))
+        return self.queued()
+
+    def refusals(self) -> Iterator[tuple[str, int, KafkaError]]:
+        """Yield topic and partition of where a record was not taken, and why the first was not."""
+        codes = self._reports[: len(self._places), _REFUSAL]
+        if codes.any():
+            for place, code in zip(self._places, codes.tolist(), strict=True):
+                if code:
+                    yield *place, KafkaError(code)
+
+    def last_offset(self, topic: str, partition: int) -> int:
+        """Return the largest acknowledged offset of a partition, -1 for none; the producer must get
+        reports of all deliveries.
+        """
+        return int(self._reports[self._place(topic, partition), _END]) - 1
+
+    def _topic(self, name: str) -> int:
+        if name not in self._topics:
+            self._topics[name] = self._library.rd_kafka_topic_new(self._client, name.encode(), None)
+        return self._topics[name]
+
+    def _place(self, topic: str, partition: int) -> int:
+        place = self._places.setdefault((topic, partition), len(self._places))
+        if place >= _MOST_PLACES:
+            raise RuntimeError(f"a producer writes to {_MOST_PLACES} partitions at the most")
+        return place
+
+
+def _end(found: ctypes.CDLL, client: int, topics: Mapping[str, int], _used: object) -> None:
+    for topic in topics.values():
+        found.rd_kafka_topic_destroy(topic)
+    found.rd_kafka_destroy(client)
+
+
+def _address_of(data: bytes) -> int:
+    return ctypes.cast(ctypes.c_char_p(data), _Address).value or 0
+
+
+def _start_of(buffer: npt.NDArray[np.uint8]) -> int:
+    return int(buffer.ctypes.data or 0)
+
+
+@borrowing_kernel
+def _note(message: Integers, reports: Integers) -> None:
+    """Take in the report of a record."""
+    report = reports[message[_GIVEN]]
+    error = np.int32(message[_ERROR])
+    if error == 0:
+        report[_END] = max(report[_END], message[_OFFSET] + 1)
+    elif report[_REFUSAL] == 0:
+        report[_REFUSAL] = error
+
+
+_REPORTS = _MOST_PLACES, _REPORT_WORDS
+
+
+@callback_kernel(types.voidptr, types.voidptr, types.voidptr)
+def _take_report(_client: Any, message: Any, reports: Any) -> None:
+    """Take in the report of a record, as librdkafka gives it."""
+    words = carray(message, (_MESSAGE_WORDS,), np.int64)
+    _note(words, carray(reports, _REPORTS, np.int64))
+
+
+@cache
+def _on_delivery() -> Any:
+    """Return the function that librdkafka calls for the report of a record: with its client, the
+    record, and where reports are kept.
+    """
+    if config.DISABLE_JIT:
+
+        def noted(_client: int, message: int, reports: int) -> None:
+            words = (ctypes.c_int64 * _MESSAGE_WORDS).from_address(message)
+            kept = (ctypes.c_int64 * (_MOST_PLACES * _REPORT_WORDS)).from_address(reports)
+            _note(np.ctypeslib.as_array(words), np.ctypeslib.as_array(kept).reshape(_REPORTS))
+
+        return _OnDelivery(noted)
+    return _OnDelivery(address_of(_take_report))
+
+
+_PLACES = types.Array(types.int64, 1, "C", readonly=True)
+
+
+@ahead(
+    typeof(_ProduceVa(None)),
+    types.int64,
+    types.Array(types.int64, 2, "C"),
+    types.int64,
+    *(types.int64, _PLACES, _PLACES),
+    *(types.int64, _PLACES, _PLACES),
+    types.Array(types.int64, 1, "C"),
+)
+@borrowing_kernel
+def _produce(
+    produce_va: Callable[[int, int, int], int],
+    client: int,
+    fields: Integers,
+    fields_at: int,
+    keys_at: int,
+    key_starts: Integers,
+    key_ends: Integers,
+    values_at: int,
+    value_starts: Integers,
+    value_ends: Integers,
+    timestamps: Integers,
+) -> tuple[int, int]:
+    """Return how many records were taken, and where the error of the next one lies, 0 for none."""
+    fields[0, 0], fields[0, 1] = _FLAGS, _COPY
+    fields[1, 0], fields[2, 0], fields[3, 0] = _KEY, _VALUE, _TIMESTAMP
+    for row in range(len(timestamps)):
+        fields[1, 1] = keys_at + key_starts[row]
+        fields[1, 2] = key_ends[row] - key_starts[row]
+        size = value_ends[row] - value_starts[row]
+        # What begins at nothing is nothing.
+        fields[2, 1] = values_at + value_starts[row] if size >= 0 else 0
+        fields[2, 2] = max(size, 0)
+        fields[3, 1] = timestamps[row]
+        error = produce_va(client, fields_at, len(fields))
+        if error != 0:
+            return row, error
+    return len(timestamps), 0
+
 
 _FULL_S = 0.1
 
@@ -40,7 +362,7 @@ class ColumnProducer(BulkProducer):
         partition: int,
         keys: BinaryColumn,
         values: BinaryColumn,
-        timestamps: Int64s,
+        timestamps: Integers,
         headers: Sequence[tuple[str, bytes]],
     ) -> None:
         """Queue records, as `produce` does, in a quarter of its time."""

@@ -12,7 +12,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 )
 
 from slidestat.errors import SlidestatError, near_name
-from slidestat.kafka.clients import client_config
 from slidestat.kafka.settings import (
     CA_FILE,
     CERTIFICATE_FILE,
@@ -21,6 +20,7 @@ from slidestat.kafka.settings import (
     PROTOCOL,
     USERNAME,
     broker_security,
+    client_config,
 )
 from slidestat.options import BOOTSTRAP_VARIABLE
 from slidestat.redaction import without_user

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
+from slidestat.kafka.settings import client_config
 
 # What a broker answers that keeps no ids, as those before Kafka 2.8.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"

@@ -6,39 +6,114 @@ state has absorbed it yet or not. Events that wait for the watermark are not in 
 takes no events in and leaves no trace.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from slidestat.declare.alerts import Alert
 from slidestat.declare.figure_names import asked_quantile
 from slidestat.declare.questions.asked_topology import asked_topology
 from slidestat.declare.questions.item_counts import asked_items
-from slidestat.declare.questions.ranks import asked_ranks
+from slidestat.declare.questions.ranks import Ranks, asked_ranks
 from slidestat.declare.questions.where import asked_where
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.quantiles import QuantileStatistic
-from slidestat.declare.statistics.runner import Work
+from slidestat.declare.statistics.runner import Answered, Runner, Work
 from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.alerting import alert_id, decode_standings
 from slidestat.engine.checkpoints.checkpoint import decode_checkpoint, stored_slots
-from slidestat.engine.clock.event_time import closing_tick
+from slidestat.engine.clock import closing_tick
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.emission import FigureTable
-from slidestat.engine.states.state_layout import StateLayout, starts_by_label
-from slidestat.engine.states.stored_keys import PartitionStore, StoredKeys
+from slidestat.engine.keys.key_state import StateLayout, starts_by_label
+from slidestat.engine.keys.stored_keys import PartitionStore, StoredKeys
 from slidestat.engine.ticks.kernel_calls import unusable_state
 from slidestat.engine.view import KeyView, PartitionView
 from slidestat.errors import SlidestatError, near_name
-from slidestat.live.key_alerts import key_alerts
-from slidestat.live.rank_table import RankTable
+from slidestat.schemas.alert import Certainty
 from slidestat.schemas.emission import LostRecords
-from slidestat.schemas.query import KeyAnswer
+from slidestat.schemas.query import Bounds, KeyAlert, KeyAnswer, ValueRank
 from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.errors import SynopsisError
 
-Float64s = npt.NDArray[np.float64]
+# The alerts of a key, for answers to queries.
+
+
+def key_alerts(
+    alerts: Iterable[Alert], standings: bytes, key_alert: type[KeyAlert]
+) -> list[KeyAlert]:
+    """Return those of the declared alerts that fire or are pending, in their order; `key_alert` is
+    the struct of the version that is answered in.
+
+    `standings` are of the key's state; raises SlidestatError for bytes that are none.
+    """
+    stored = decode_standings(standings)
+    return [
+        key_alert(
+            alert.name,
+            "firing" if standing.is_firing else "pending",
+            Certainty.CERTAIN if standing.is_certain else Certainty.LIKELY,
+            standing.since,
+        )
+        for alert in alerts
+        if (standing := stored.get(alert_id(alert.name))) is not None
+    ]
+
+
+# Ranks of values as rows of answers.
+
+
+class RankTable:
+    """A formatter of the answers of `Ranks`, a topology's only statistics, over its windows."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._windows = [
+            (None, window) if topology.windows_of_events else (window, None)
+            for window in topology.window_lengths
+        ]
+        self._asked: list[tuple[str, Ranks, Runner, tuple[float, float]]] = []
+        for label, statistic, runner in zip(
+            topology.labels, topology.statistics, topology.runners, strict=True
+        ):
+            if isinstance(statistic, Ranks):
+                parameters = statistic.parameters(topology.span_length.length)
+                errors = parameters.epsilon, parameters.rank_value_error
+                self._asked.append((label, statistic, runner, errors))
+
+    def rows(self, answered: Mapping[Runner, Answered]) -> list[ValueRank]:
+        """Return the ranks of one query, by statistic, windows in their order, values in theirs."""
+        rows = []
+        for label, statistic, runner, (relative_error, value_error) in self._asked:
+            # float64[windows, values, 4, 3]
+            numbers = answered[runner].answers["rank"][:, :, 0].transpose(2, 3, 0, 1)
+            for (window_ms, window_events), row in zip(
+                self._windows, numbers.tolist(), strict=True
+            ):
+                for value, sides in zip(statistic.values, row, strict=True):
+                    at_most, more_than, share_at_most, share_more_than = map(_bounds, sides)
+                    rows.append(
+                        ValueRank(
+                            statistic=label,
+                            value=value,
+                            at_most=at_most,
+                            more_than=more_than,
+                            share_at_most=share_at_most,
+                            share_more_than=share_more_than,
+                            relative_error=relative_error,
+                            value_error=value_error,
+                            window_ms=window_ms,
+                            window_events=window_events,
+                        )
+                    )
+        return rows
+
+
+def _bounds(side: Sequence[float]) -> Bounds:
+    # NaN, which is not equal to itself, is null in JSON.
+    estimate, lower, upper = (None if number != number else number for number in side)
+    return Bounds(estimate, lower, upper)
 
 
 def stored_view(topology: Topology, partition: int, store: PartitionStore) -> PartitionView:

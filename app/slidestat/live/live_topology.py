@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.live.observed import Observed
-from slidestat.repartition.behind import Behind
+from slidestat.repartition.moved_from import Behind
 from slidestat.schemas.query import KeyAnswer, PartitionStatus
 
 

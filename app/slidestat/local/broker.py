@@ -1,23 +1,104 @@
 """A real Apache Kafka broker on this machine, without Docker: one KRaft node on loopback ports."""
 
+import fcntl
+import logging
 import os
 import signal
+import socket
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
 from types import TracebackType
 from typing import Self
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 from slidestat.errors import SlidestatError
-from slidestat.local.data_lock import lock_data_folder
-from slidestat.local.folders import log_folder
-from slidestat.local.jars import kafka_classpath
+from slidestat.local.jars import kafka_classpath, log_folder
 from slidestat.local.java import find_java
-from slidestat.local.ports import HOST, is_free, pick_free_ports
-from slidestat.local.readiness import BrokerEndedError, await_broker
-from slidestat.local.settings import java_command, server_properties
+from slidestat.local.settings import HOST, is_free, java_command, pick_free_ports, server_properties
 from slidestat.local.supervised import SupervisedProcess
+
+# One broker at a time on a data folder.
+#
+# Kafka locks its folder as well, but only after a second broker's controller has already written to
+# the metadata log of the first (seen with 4.1.1: the first one then never ended cleanly).
+
+
+def lock_data_folder(folder: Path) -> int:
+    """Lock the folder; return the open file descriptor that holds the lock.
+
+    The lock lasts until every process that was handed the descriptor has closed it or ended: so
+    until the JVM is gone, even if it outlives us. Raises SlidestatError when another one has it.
+    """
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise SlidestatError(
+            f"Another broker uses the data folder {folder}.",
+            "Stop it and wait until it has ended, or choose another folder.",
+        ) from None
+    return descriptor
+
+
+# Wait until a broker answers a real client.
+
+_LOOK_AGAIN_S = 0.05
+_CONNECT_TIMEOUT_S = 1.0
+_ANSWER_TIMEOUT_S = 5.0
+
+# the client's complaints while the broker does not answer yet are expected
+_silent = logging.getLogger(f"{__name__}.client")
+_silent.addHandler(logging.NullHandler())
+_silent.propagate = False
+
+
+class BrokerEndedError(Exception):
+    """An error of a broker whose process ended before it answered; `status` is negative for a
+    signal.
+    """
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"ended with status {status}")
+        self.status = status
+
+
+def await_broker(
+    process: SupervisedProcess, bootstrap_servers: str, cluster_id: str, timeout_s: float
+) -> None:
+    """Return once a client sees the cluster with this id, and its broker, at the address.
+
+    The id is compared because another broker may listen there, while ours is failing to.
+    Raises BrokerEndedError when the process ends first, TimeoutError when the time is up.
+    """
+    until = time.monotonic() + timeout_s
+    while not _answers(bootstrap_servers, cluster_id):
+        status = process.wait(_LOOK_AGAIN_S)
+        if status is not None:
+            raise BrokerEndedError(status)
+        if time.monotonic() > until:
+            raise TimeoutError
+
+
+def _answers(bootstrap_servers: str, cluster_id: str) -> bool:
+    # a plain connection first: a client made too early pauses longer and longer between tries
+    host, _, port = bootstrap_servers.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_S).close()
+    except OSError:
+        return False
+    client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}, logger=_silent)
+    try:
+        cluster = client.list_topics(timeout=_ANSWER_TIMEOUT_S)
+    except KafkaException:
+        return False
+    return bool(cluster.cluster_id == cluster_id and cluster.brokers)
+
 
 _BIND_TRIES = 5
 _FORMAT_TIMEOUT_S = 60.0

@@ -11,7 +11,7 @@ from rich.console import Console
 from slidestat.errors import SlidestatError
 from slidestat.local.broker import LocalBroker
 from slidestat.local.jars import kafka_classpath
-from slidestat.local.ports import HOST, is_free
+from slidestat.local.settings import HOST, is_free
 from slidestat.options import BROKER_PORT
 
 _LOOK_AGAIN_S = 0.5

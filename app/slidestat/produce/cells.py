@@ -24,8 +24,7 @@ import pyarrow.compute as pc
 from slidestat.declare.expressions.nodes import WHOLE_LIMIT
 from slidestat.options import TimeUnit
 from slidestat.produce.times import count_zoneless, epoch_ms
-
-Bools = npt.NDArray[np.bool_]
+from slidestat.synopses.core.arrays import Bools
 
 # What msgspec raises for bytes that are not JSON; recursion for nesting without end.
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

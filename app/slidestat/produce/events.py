@@ -14,9 +14,10 @@ from slidestat.declare.fields import field_path
 from slidestat.engine.decoding.record_type import KEY, reader, struct_of
 from slidestat.errors import SlidestatError
 from slidestat.options import KEY_FIELD, TIME_FIELD, TIME_UNIT, TimeUnit
-from slidestat.produce.cells import NOT_JSON, Bools, Cells, short
+from slidestat.produce.cells import NOT_JSON, Cells, short
 from slidestat.produce.readers import BadRow, Rows
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
+from slidestat.synopses.core.arrays import Bools
 
 # A timestamp of 0 asks Kafka's client for the time of sending.
 TIME_OF_SENDING = 0

@@ -10,8 +10,8 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import require_topic
+from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION, Compression
 from slidestat.produce.cells import NOT_JSON
 from slidestat.produce.events import Columns, Records, encode, raw_records

@@ -12,8 +12,7 @@ from itertools import islice
 from slidestat.declare.referee import Referee
 from slidestat.engine.publishing import published_by
 from slidestat.errors import SlidestatError
-from slidestat.live.live_query import asked_of
-from slidestat.live.rank_table import RankTable
+from slidestat.live.live_query import RankTable, asked_of
 from slidestat.referee.party_synopses import PartySynopses
 from slidestat.referee.referee_answers import Present, UnionFigures
 from slidestat.schemas.query import KeyAnswer

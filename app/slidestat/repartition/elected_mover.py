@@ -14,9 +14,8 @@ from confluent_kafka import KafkaError, KafkaException
 from slidestat.errors import SlidestatError
 from slidestat.kafka.transactional_producer import FENCED
 from slidestat.log import log_event
-from slidestat.repartition.behind import Behind
+from slidestat.repartition.moved_from import Behind, Move
 from slidestat.repartition.mover import Mover
-from slidestat.repartition.starts import Move
 
 ELECTING_PARTITION = 0
 

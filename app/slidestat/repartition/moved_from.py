@@ -6,6 +6,8 @@ number of partitions would put records of one key in two places.
 
 import hashlib
 import time
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -16,8 +18,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.kafka.group_offsets import Committed
+from slidestat.kafka.groups import Committed, group_offsets
 from slidestat.kafka.topic_identity import identities
+from slidestat.log import log_event
 
 _TIMEOUT_S = 30.0
 _DIGITS = 16
@@ -168,3 +171,82 @@ def _note(text: str) -> MovedFrom | None:
         return msgspec.json.decode(text, type=MovedFrom)
     except msgspec.DecodeError:
         return None
+
+
+# Decide from where a source's records are moved on: what was committed, what is still there.
+
+
+@dataclass(frozen=True)
+class Move:
+    """A move of the records of the topology's source.
+
+    With `allow_loss`, records that are gone before they were moved are logged; else they end it.
+    """
+
+    bootstrap: str
+    topology: Topology
+    allow_loss: bool = False
+
+
+def committed_offsets(move: Move, now: TopicsNow, *, waits: bool = True) -> dict[int, Committed]:
+    """Return the offset up to which each partition of the source was moved, with its note; `waits`
+    as in `group_offsets`.
+    """
+    group, source = mover_id(move.topology), move.topology.source
+    return group_offsets(move.bootstrap, group, source, now.source_partitions, waits=waits)
+
+
+def starts_of(move: Move, admin: AdminClient, now: TopicsNow) -> dict[int, int]:
+    """Return the offset from which each partition of the source is moved on.
+
+    Raises SlidestatError for topics that are not those of the notes, and for records that are gone
+    unless that is allowed.
+    """
+    topology = move.topology
+    # Before notes are read: who moves notes it before there is a record.
+    is_empty = is_unwritten(admin, topology.events_topic, now.note.partitions)
+    committed = committed_offsets(move, now)
+    if not check_note(topology, now.note, committed, is_empty=is_empty):
+        committed = {}
+    starts = {}
+    oldest = first_offsets(admin, topology.source, now.source_partitions)
+    for number, first in oldest.items():
+        start = committed[number].offset if number in committed else first
+        if start < first:
+            _tell_lost(move, number, start, first)
+        starts[number] = max(start, first)
+    return starts
+
+
+def _tell_lost(move: Move, number: int, start: int, first: int) -> None:
+    topology = move.topology
+    name = topology.name
+    lost = f"{first - start:,} records of {topology.source}/{number}, from {start} on,"
+    if not move.allow_loss:
+        raise SlidestatError(
+            f"{name}: {lost} were deleted before they were moved to {topology.events_topic!r}.",
+            "Keep a source's records for longer than workers may be down. To go on without"
+            " these: `--allow-loss`.",
+        )
+    log_event("records lost", f"{name}: {lost} are gone, and are not moved", topology=name)
+
+
+# How far moving a source's records is behind.
+
+
+class Behind(NamedTuple):
+    """The lag of moving: how many offsets of the source are not moved yet, of all its partitions,
+    and the Kafka timestamp, in milliseconds, of the oldest such record that was fetched; None
+    without one.
+    """
+
+    records: int
+    oldest_ms: int | None
+
+    def seconds(self, now_s: float) -> float | None:
+        """Return the age of that record, by a clock in seconds: 0 where all is moved, None where
+        nothing of the rest was fetched yet.
+        """
+        if not self.records:
+            return 0.0
+        return None if self.oldest_ms is None else max(0.0, now_s - self.oldest_ms / 1000)

@@ -1,5 +1,4 @@
-from slidestat.spark.band_plot import plot_figures as plot_figures
-from slidestat.spark.figures import read_statistics as read_statistics
+from slidestat.spark.figures import plot_figures as plot_figures, read_statistics as read_statistics
 from slidestat.spark.sql.columns import (
     basic_count as basic_count,
     basic_distinct as basic_distinct,

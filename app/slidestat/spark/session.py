@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import slidestat as package
 from slidestat.errors import SlidestatError
-from slidestat.local.folders import log_folder
-from slidestat.local.jars import fetched_jars
+from slidestat.local.jars import fetched_jars, log_folder
 from slidestat.spark.delta import (
     CATALOG,
     EXTENSIONS,
@@ -219,3 +218,24 @@ def _end_jvm_without_delta() -> None:
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait()
+
+
+# Sessions of Spark Connect: a client has no JVM, so it can ask for tables and nothing else.
+
+ADVICE = (
+    "Use a session of Spark itself, or `slidestat spark`, which starts one. With Spark Connect"
+    " there are read_statistics, plot_figures, the functions of columns and register_functions."
+)
+
+
+def is_connect(spark: Any) -> bool:
+    """Return whether a session is one of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def require_jvm(spark: Any) -> None:
+    """Raise SlidestatError for a session of Spark Connect."""
+    if is_connect(spark):
+        raise SlidestatError(
+            "This needs Spark's own JVM, and the session is of Spark Connect.", ADVICE
+        )

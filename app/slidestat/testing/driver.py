@@ -14,7 +14,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from slidestat.declare.lengths import window_length
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
-from slidestat.engine.clock.event_clock import RECORDS
+from slidestat.engine.clock import RECORDS
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_codec
 from slidestat.engine.emissions.output_records import AlertRecord, OutputRecord
@@ -29,9 +29,14 @@ from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.schemas.sequence import decode_alert_change
-from slidestat.testing.clock_events import NO_TIMESTAMP, DriverDecoder, SourceRecord, tick_at
-from slidestat.testing.event_writer import EventWriter
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.testing.records import (
+    NO_TIMESTAMP,
+    DriverDecoder,
+    EventWriter,
+    MemoryStore,
+    SourceRecord,
+    tick_at,
+)
 
 _FETCH_RECORDS = 10_000
 _REGISTRY = "mock://slidestat-testing"

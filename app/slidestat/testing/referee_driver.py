@@ -13,7 +13,7 @@ from slidestat.engine.records import RecordBatch
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.emission import Emission
 from slidestat.testing.driver import TopologyDriver
-from slidestat.testing.memory_store import MemoryStore
+from slidestat.testing.records import MemoryStore
 
 _REGISTRY = "mock://slidestat-testing"
 

@@ -3,11 +3,14 @@
 import os
 import re
 import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from uuid import uuid4
 
+import msgspec
 from yarl import URL
 
 from slidestat.errors import SlidestatError
@@ -135,3 +138,39 @@ def _listener(host: str, port: int) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+# A file in a worker's data folder with the URL at which the worker answers.
+
+_FILE = "web.json"
+
+
+class Announced(msgspec.Struct, frozen=True):
+    """The URL of a worker, and its name."""
+
+    url: str
+    worker: str
+
+
+@contextmanager
+def announced(folder: Path, address: WebAddress) -> Iterator[None]:
+    """Keep a file in the worker's data folder with its URL while the context lasts."""
+    path = folder / _FILE
+    new = path.with_suffix(".new")
+    new.write_bytes(msgspec.json.encode(Announced(address.url, address.worker)))
+    new.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def announcements(folders: Iterable[Path]) -> Iterator[Announced]:
+    """Yield the announcements of workers with these data folders; a killed worker's file stays
+    behind.
+    """
+    for folder in folders:
+        try:
+            yield msgspec.json.decode((folder / _FILE).read_bytes(), type=Announced)
+        except (OSError, msgspec.DecodeError):
+            continue  # It ended just now, or was killed while it wrote.

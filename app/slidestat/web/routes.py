@@ -18,12 +18,11 @@ from slidestat.live.live_topology import LiveTopology
 from slidestat.live.looks import Looks
 from slidestat.schemas.query import Health
 from slidestat.web.address import WebAddress
-from slidestat.web.answers.elsewhere import Elsewhere
-from slidestat.web.answers.here import Here, checked, require_ready
 from slidestat.web.answers.history import History
 from slidestat.web.answers.keys import KeyAnswers
 from slidestat.web.answers.parameters import no_query
 from slidestat.web.answers.topologies import TopologyAnswers
+from slidestat.web.answers.workers import Elsewhere, Here, checked, require_ready
 from slidestat.web.errors import json_response
 from slidestat.web.metrics import worker_registry
 from slidestat.web.openapi import openapi_document

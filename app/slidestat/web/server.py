@@ -5,27 +5,223 @@ It runs in a thread and on a loop of its own, and looks at the states between tw
 """
 
 import asyncio
+import hashlib
+import hmac
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import cast
 
+import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.tables.manager import TableManager
 from faust.web.drivers.aiohttp import Web
+from yarl import URL
 
 from slidestat.faust.delivery import BatchApp
+from slidestat.faust.worker.resources import open_files
 from slidestat.live.live_topology import LiveTopology
 from slidestat.live.looks import Looks
-from slidestat.web.access import guard
-from slidestat.web.address import WebAddress
+from slidestat.schemas.query import Fault
+from slidestat.web.address import WebAddress, ip_of
 from slidestat.web.answers.history import History
-from slidestat.web.connections import LimitedSite
-from slidestat.web.errors import answer_errors
-from slidestat.web.page import Page
+from slidestat.web.errors import HttpError, answer_errors
 from slidestat.web.peers import WORKER_HEADER, Peers
 from slidestat.web.routes import Routes
+
+# The live page: a few files, open to every client of the worker: they have no data.
+#
+# The page asks the API's routes, with the token if there is one. It may load nothing from
+# elsewhere, run no script but these files, and be shown inside no other page.
+
+PAGE_PATH = "/"
+STATIC_PATH = "/static/"
+
+_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    # Asked for each time, and sent only when it has changed: a new version is there at once.
+    "Cache-Control": "no-cache",
+}
+
+
+class Page:
+    """The files of the page, read once; no other file is served."""
+
+    def __init__(self) -> None:
+        self._files = dict(_files(files("slidestat.web") / "static"))
+
+    def add_to(self, app: web.Application) -> None:
+        """Route to the files."""
+        app.add_routes(
+            [
+                web.get(PAGE_PATH, self.index),
+                web.get(STATIC_PATH + "{path:.+}", self.file),
+            ]
+        )
+
+    async def index(self, request: web.Request) -> web.Response:
+        """Serve the page itself."""
+        return self._response(request, "index.html")
+
+    async def file(self, request: web.Request) -> web.Response:
+        """Serve a file that the page loads."""
+        return self._response(request, request.match_info["path"])
+
+    def _response(self, request: web.Request, path: str) -> web.Response:
+        body = self._files.get(path)
+        if body is None:
+            raise web.HTTPNotFound
+        tag = hashlib.sha256(body).hexdigest()
+        response = web.Response(
+            body=body, content_type=_TYPES[path[path.rindex(".") :]], charset="utf-8"
+        )
+        if any(known.value == tag for known in request.if_none_match or ()):
+            response = web.Response(status=304)
+        response.headers.update(_HEADERS)
+        response.etag = tag
+        return response
+
+
+def is_page(path: str) -> bool:
+    """Return whether a request for this path is one for the page or its files."""
+    return path == PAGE_PATH or path.startswith(STATIC_PATH)
+
+
+def _files(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _files(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(tuple(_TYPES)):
+            found.append((prefix + entry.name, entry.read_bytes()))
+    return found
+
+
+# Who may ask: the bearer of the token, or, without one, who is on this machine.
+
+# For probes, which carry no token; their answers show no data.
+_OPEN_PATHS = frozenset(("/healthz", "/readyz"))
+
+
+def guard(token: str | None) -> Middleware:
+    """Return a middleware that lets only permitted requests through."""
+    expected = None if token is None else f"Bearer {token}".encode()
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if expected is None:
+            _check_host(request)
+        elif request.path not in _OPEN_PATHS and not is_page(request.path):
+            _check_token(request, expected)
+        return await handler(request)
+
+    return check
+
+
+def _check_token(request: web.Request, expected: bytes) -> None:
+    shown = request.headers.get("Authorization", "")
+    scheme, _, rest = shown.partition(" ")
+    # The scheme's name may be written in any case.
+    given = f"{scheme.capitalize()} {rest.strip()}".encode("utf-8", "replace")
+    if not hmac.compare_digest(given, expected):
+        raise HttpError(
+            401,
+            "The request does not carry the worker's token.",
+            "Send the header `Authorization: Bearer TOKEN`.",
+            {"WWW-Authenticate": 'Bearer realm="slidestat"'},
+        )
+
+
+def _check_host(request: web.Request) -> None:
+    """Refuse a request that names another host than this machine.
+
+    A page of a strange site can have its own name resolve to this machine, and a browser would give
+    it the answers as its own: only callers that use one of this machine's own names get them.
+    """
+    try:
+        host = URL.build(scheme="http", authority=request.host).host
+    except ValueError:
+        host = None
+    if host is None or ip_of(host) != "loopback":
+        raise HttpError(
+            403,
+            f"The worker answers to names of its own machine, not to {request.host!r}.",
+            "Call it as 127.0.0.1, or set a token, as for use from elsewhere.",
+        )
+
+
+# How many may be connected to a worker at once: each connection takes a descriptor, and a table of
+# RocksDB that gets none ends the worker.
+#
+# aiohttp closes a connection that has sent nothing, or half a header, for its keep-alive time; it
+# has no limit of their number. One beyond ours gets an error and is closed before anything of it is
+# read.
+
+MOST_CONNECTIONS = 256
+# Of the files that may be open, connections have a quarter; 128 more, as many as wait to be
+# accepted, may be open for a moment.
+_SHARE = 4
+
+_FULL = msgspec.json.encode(
+    Fault("The worker has as many connections as it takes.", "Ask again in a moment.")
+)
+_REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+    b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_FULL), _FULL)
+)
+
+
+def most_connections() -> int:
+    """Return how many connections this process takes: 256, fewer where it may open few files."""
+    return min(MOST_CONNECTIONS, open_files() // _SHARE)
+
+
+class LimitedSite(web.SockSite):
+    """A site on a socket that listens already, with so many connections at most."""
+
+    async def start(self) -> None:
+        """Accept connections."""
+        await web.BaseSite.start(self)
+        most = most_connections()
+        server = cast(web.Server, self._runner.server)
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: _Entrance(server, most), sock=self._sock, backlog=self._backlog
+        )
+
+
+class _Entrance(asyncio.Protocol):
+    """A protocol that hands a connection on to aiohttp, or refuses it."""
+
+    def __init__(self, server: web.Server, most: int) -> None:
+        self._server = server
+        self._most = most
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        stream = cast(asyncio.Transport, transport)
+        if len(self._server.connections) >= self._most:
+            stream.write(_REFUSAL)
+            stream.close()
+            return
+        protocol = self._server()
+        stream.set_protocol(protocol)
+        protocol.connection_made(stream)
+
 
 # Logs only that a client sent what is no HTTP, with a trace each time.
 _protocol_log = logging.getLogger(f"{__name__}.protocol")

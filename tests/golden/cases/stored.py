@@ -5,18 +5,18 @@ from functools import partial
 import msgspec
 from msgspec.structs import astuple
 
-from slidestat.engine.alerts.standing import Standing, alert_id
+from slidestat.engine.alerts.alerting import Standing, alert_id
 from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
     Counters,
+    Loss,
     Recent,
+    Slot,
     decode_checkpoint,
     encode_checkpoint,
     stored_slots,
 )
-from slidestat.engine.checkpoints.loss import Loss
-from slidestat.engine.checkpoints.slots import Slot
-from slidestat.engine.states.key_state import KeyState, decode_key_state, encode_key_state
+from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state
 from tests.golden.golden import NOON, Golden
 
 TABLES = [

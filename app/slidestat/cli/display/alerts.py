@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slidestat.kafka.read.alert_reader import AlertReader
+from slidestat.kafka.read.topic_reader import AlertReader
 from slidestat.schemas.alert import AlertChange
-from slidestat.text.figure_text import bounds_text, iso_time, printable
+from slidestat.text import bounds_text, iso_time, printable
 
 _HEADINGS = ("window end", "alert", "key", "state", "", "figures")
 

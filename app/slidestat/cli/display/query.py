@@ -11,7 +11,7 @@ from slidestat.admin.query import ask
 from slidestat.cli.display.watch import show_rows
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import ValueRank
-from slidestat.text.figure_text import Row, iso_time, printable, short
+from slidestat.text import Row, iso_time, printable, short
 
 
 def query(

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from slidestat.infer.guesses import Guess
 from slidestat.infer.proposal import Proposal
+from slidestat.infer.proposed_fields import Guess
 from slidestat.infer.sampling import Sample
 
 

@@ -11,10 +11,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from slidestat.kafka.read.emission_reader import EmissionReader
-from slidestat.kafka.read.topic_reader import TAIL_RECORDS
+from slidestat.kafka.read.topic_reader import TAIL_RECORDS, EmissionReader
 from slidestat.schemas.emission import Emission
-from slidestat.text.figure_text import Row, cells, printable, qualified
+from slidestat.text import Row, cells, printable, qualified
 
 # Characters of the statistic in a plain line: at least, and at most for the sake of the others.
 _NARROWEST, _WIDEST = 14, 40

@@ -9,8 +9,8 @@ import typer
 from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
 from slidestat.cli.spark.history import backfill, rollup
 from slidestat.options import AUDITED_SHARE, DEFAULT_BOOTSTRAP, RECORDS_PER_BATCH
-from slidestat.spark.lake.lake_session import session_of_lake
-from slidestat.spark.lake.tables import Tables
+from slidestat.spark.lake.lake import Tables
+from slidestat.spark.lake.session import session_of_lake
 
 app = typer.Typer(
     help="Jobs on Spark: topics as a lake of Parquet, an audit of every figure, a report.",
@@ -72,7 +72,7 @@ def ingest(
     with session_of_lake("ingest", lake, declared.name, master, tables) as (spark, place):
         from slidestat.spark.lake.declarations import keep_declaration
         from slidestat.spark.lake.ingest import Ingest
-        from slidestat.spark.lake.lake_topics import lake_topics
+        from slidestat.spark.lake.session import lake_topics
 
         keep_declaration(spark, place, declared)
         job = Ingest(
@@ -151,7 +151,7 @@ def audit(
     require_audited(declared)
     with session_of_lake("audit", lake, declared.name, master) as (spark, place):
         from slidestat.spark.audit.audit import Audit
-        from slidestat.spark.audit.audit_display import show
+        from slidestat.spark.audit.report import show
 
         report = Audit(
             *(spark, bootstrap, place, resolved(declared), allow_loss),
@@ -190,8 +190,7 @@ def report(
     require_times(declared.of if isinstance(declared, Referee) else declared, "a report")
     with spark_session("report", master) as spark:
         from slidestat.spark.lake.lake import Lake
-        from slidestat.spark.report.report_data import report_data
-        from slidestat.spark.report.report_page import write_page
+        from slidestat.spark.report.page import report_data, write_page
 
         file = output or Path(f"{declared.name}-report.html")
         write_page(report_data(spark, Lake(lake, declared.name), key or []), file)

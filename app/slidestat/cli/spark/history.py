@@ -12,7 +12,7 @@ from slidestat.options import (
     PARTITIONS,
     TIME_UNIT,
 )
-from slidestat.spark.lake.lake_session import session_of_lake
+from slidestat.spark.lake.session import session_of_lake
 
 if TYPE_CHECKING:
     from slidestat.declare.topology import Topology
@@ -81,7 +81,7 @@ def backfill(
     from slidestat.spark.backfill.history import Files, read_files, read_topic
     from slidestat.spark.backfill.interval_synopses import require_interval
     from slidestat.spark.backfill.stretches import require_stretches
-    from slidestat.spark.kafka.kafka_topic import topic_state
+    from slidestat.spark.kafka import topic_state
     from slidestat.spark.session import spark_session
 
     declared = timed_topology(topology, "a backfill")

@@ -1,6 +1,10 @@
 """A topology as plain tables, all resolved: for what must not depend on the streaming side."""
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict, fields
+
+import msgspec
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
@@ -114,3 +118,27 @@ def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str
         **({} if condition is None else {"where": condition.text}),
         **({} if statistic.has_windows or statistic.is_landmark else {"has_windows": False}),
     }
+
+
+# The fingerprint of a declaration: a short text that says by which one an emission was computed.
+#
+# It is in a header of each emission's record, so that key and value are what they would be without.
+# Two declarations have the same one if all that figures mean is the same in both: how events are
+# read, windows, statistics with their parameters. The name of the group, the format and the topics
+# of the output are free to differ.
+
+_DIGITS = 16
+"""Of hexadecimal: 64 bits, so that two among a thousand are the same in one case of 10^13."""
+
+
+def fingerprint_of(declared: Topology | Referee) -> str:
+    """Return the fingerprint of a topology or a referee: 16 hexadecimal digits."""
+    return fingerprint(resolved(declared))
+
+
+def fingerprint(table: Mapping[str, object]) -> str:
+    """Return the fingerprint of a declaration in plain tables; it survives a round trip through
+    JSON.
+    """
+    text = msgspec.json.encode(table, order="deterministic")
+    return hashlib.sha256(text).hexdigest()[:_DIGITS]

@@ -7,29 +7,180 @@ waits until it has held `for` emissions in a row, then the alert fires; it is re
 resolution, or when the key is forgotten: at that emission no alert begins.
 """
 
+import hashlib
+import struct
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
+from slidestat.declare.alerts import Alert, figure_name, read_figures
+from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
-from slidestat.engine.alerts.rules import Judged, Rule, rules_of
-from slidestat.engine.alerts.standing import Standing, decode_standings, encode_standings
-from slidestat.engine.checkpoints.loss import Loss
+from slidestat.engine.alerts.intervals import Intervals, Numbers, Truths
+from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.emissions.added_figures import WHOLE, AddedFigures
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys.key_timers import Place
+from slidestat.errors import SlidestatError
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty, alert_key
+from slidestat.schemas.emission import Figure
 from slidestat.schemas.sequence import kinds
+from slidestat.synopses.core.arrays import Bools, Floats, Integers
 
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
+# The state of a key's alerts, and its bytes in the key's state.
+#
+#   version u8, then of each alert that waits or fires, in order of id, little-endian
+#   id 8 bytes     of its name
+#   phase u8       bit 0: fires; bit 1: was only likely so far
+#   ticks u32      for so many emissions in a row it has been true
+#   since i64      the window end of the first of these; of one that fires, at which it began to
+#
+# An alert that neither waits nor fires has no entry, and a key without entries no bytes. Entries of
+# alerts that are no longer declared are dropped when the bytes are next written.
+
+_VERSION = 1
+_HEAD = struct.Struct("<B")
+_ENTRY = struct.Struct("<8sBIq")
+_FIRES, _LIKELY = 1, 2
+
+
+class Standing(NamedTuple):
+    """An alert of a key that waits for more emissions, or fires."""
+
+    is_firing: bool
+    is_certain: bool
+    ticks: int
+    since: int
+
+
+@cache
+def alert_id(name: str) -> bytes:
+    """Return the 8 bytes that identify an alert, by its name."""
+    return hashlib.blake2b(name.encode(), digest_size=8).digest()
+
+
+def encode_standings(standings: Mapping[bytes, Standing]) -> bytes:
+    """Return the bytes of standings by the alerts' ids; b"" if there are none."""
+    if not standings:
+        return b""
+    entries = (
+        _ENTRY.pack(
+            name,
+            _FIRES * standing.is_firing + _LIKELY * (not standing.is_certain),
+            standing.ticks,
+            standing.since,
+        )
+        for name, standing in sorted(standings.items())
+    )
+    return b"".join((_HEAD.pack(_VERSION), *entries))
+
+
+def decode_standings(data: bytes) -> dict[bytes, Standing]:
+    """Read standings; raises SlidestatError for bytes that are none."""
+    if not data:
+        return {}
+    (version,) = _HEAD.unpack_from(data)
+    if version > _VERSION:
+        raise SlidestatError(
+            f"A stored state of alerts has version {version}.",
+            "Run the version that wrote it, or reset the topology's state.",
+        )
+    if (len(data) - _HEAD.size) % _ENTRY.size:
+        raise SlidestatError(
+            "A stored state of alerts is damaged.", "Delete the worker's data folder."
+        )
+    return {
+        name: Standing(bool(phase & _FIRES), not phase & _LIKELY, ticks, since)
+        for name, phase, ticks, since in _ENTRY.iter_unpack(data[_HEAD.size :])
+    }
+
+
+# The alerts of a topology, computed: of many emissions at once, what is true and how surely.
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The outcome for n emissions, bool[n] each: whether the alert's condition holds and whether
+    that is certain; whether the alert would be resolved, and whether that is certain.
+    """
+
+    holds: Bools
+    holds_surely: Bools
+    resolves: Bools
+    resolves_surely: Bools
+
+
+class Rule:
+    """An alert over the figures of an emission, which are in `columns` of a table."""
+
+    def __init__(self, alert: Alert, columns: dict[str, int], models: Sequence[Figure]) -> None:
+        self.name = alert.name
+        self.id = alert_id(alert.name)
+        self.ticks = alert.for_
+        self.columns = [columns[name] for name in read_figures(alert)]
+        self.models = [models[column] for column in self.columns]
+        misses = (1 - Fraction(repr(model.confidence)) for model in self.models)
+        self.confidence = float(max(Fraction(0), 1 - sum(misses, Fraction(0))))
+        self._certain = alert.certain
+        self._when, self._resolve = alert.condition, alert.resolution
+        self._columns = columns
+
+    def figures(self, row: Floats) -> list[Figure]:
+        """Return the figures that the alert reads, from the float64[figures, 3] of an emission."""
+        return [
+            replace(model, estimate=numbers[0], lower=numbers[1], upper=numbers[2])
+            for model, numbers in zip(self.models, row[self.columns].tolist(), strict=True)
+        ]
+
+    def judge(self, table: Floats, whole: Bools | None = None) -> Judged:
+        """Judge emissions by their figures, float64[n, figures, 3]: estimates, lowers, uppers. Only
+        of those that are `whole`, bool[n], None for all, bounds make anything certain.
+        """
+        when = self._truths(self._when, table)
+        holds, surely = when.is_true, when.surely_true
+        if self._resolve is None:
+            resolves, resolves_surely = ~when.is_true, when.surely_not_true
+        else:
+            other = self._truths(self._resolve, table)
+            resolves, resolves_surely = other.is_true, other.surely_true
+        if whole is not None:
+            surely, resolves_surely = surely & whole, resolves_surely & whole
+        if self._certain:
+            return Judged(surely, surely, resolves_surely, resolves_surely)
+        return Judged(holds, surely & holds, resolves, resolves_surely & resolves)
+
+    def _truths(self, expression: Expression, table: Floats) -> Truths:
+        figures = {
+            path: Numbers.of(table[:, self._columns[figure_name(path)]])
+            for path in expression.paths
+        }
+        return Intervals(len(table), figures).truths(expression.node)
+
+
+def rules_of(topology: Topology, models: Sequence[Figure]) -> list[Rule]:
+    """Return the rules of a topology's alerts; `models` are the figures of an emission except those
+    of lists, in the order of a table's columns.
+    """
+    rules = []
+    for alert, window in zip(topology.alerts, topology.alert_windows, strict=True):
+        columns = {
+            figure.name: column
+            for column, figure in enumerate(topology.named_figures)
+            if figure.window in (None, window)
+        }
+        rules.append(Rule(alert, columns, models))
+    return rules
+
 
 _SURE: float = next(field.default for field in fields(AlertChange) if field.name == "confidence")
 _encode = msgspec.json.Encoder().encode
@@ -51,9 +202,9 @@ class Emitted(NamedTuple):
     offsets of the records that led to them.
     """
 
-    groups: Int64s
-    ticks: Int64s
-    source_offsets: Int64s
+    groups: Integers
+    ticks: Integers
+    source_offsets: Integers
 
 
 class _Change(NamedTuple):
@@ -162,7 +313,7 @@ class Alerting:
         """Return `standings` without those of alerts that are not declared."""
         return encode_standings(self._known(standings)) if standings else standings
 
-    def _whole(self, rule: Rule, ticks: Int64s) -> npt.NDArray[np.bool_] | None:
+    def _whole(self, rule: Rule, ticks: Integers) -> npt.NDArray[np.bool_] | None:
         """Return, as bool[n], where all figures that the alert reads cover all of their windows;
         None if always.
         """

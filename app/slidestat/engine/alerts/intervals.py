@@ -14,14 +14,11 @@ from fractions import Fraction
 from functools import reduce
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.declare.expressions.nodes import COMPARISONS, Call, FieldValue, Literal, Node
 from slidestat.declare.fields import FieldPath
+from slidestat.synopses.core.arrays import Bools, Floats
 from slidestat.synopses.core.rounding import down, up
-
-Bools = npt.NDArray[np.bool_]
-Float64s = npt.NDArray[np.float64]
 
 # Sums and products of whole numbers are exact up to here.
 _EXACT = 2.0**53
@@ -34,14 +31,14 @@ class Numbers:
     and `values` bool[n] where there may be one.
     """
 
-    estimates: Float64s
-    lowers: Float64s
-    uppers: Float64s
+    estimates: Floats
+    lowers: Floats
+    uppers: Floats
     nulls: Bools
     values: Bools
 
     @classmethod
-    def of(cls, figures: Float64s) -> "Numbers":
+    def of(cls, figures: Floats) -> "Numbers":
         """Return the numbers of figures float64[n, 3]: estimates, lowers and uppers. A figure that
         does not exist is NULL.
         """
@@ -264,9 +261,9 @@ def _quotient(one: Numbers, other: Numbers) -> Numbers:
 
 
 def _numbers(
-    estimates: Float64s,
-    lowers: Sequence[tuple[Float64s, Float64s]],
-    uppers: Sequence[tuple[Float64s, Float64s]],
+    estimates: Floats,
+    lowers: Sequence[tuple[Floats, Floats]],
+    uppers: Sequence[tuple[Floats, Floats]],
     nulls: Bools,
     values: Bools,
 ) -> Numbers:
@@ -282,7 +279,7 @@ def _numbers(
     )
 
 
-def _rounded(result: Float64s, left: Float64s, right: Float64s) -> tuple[Float64s, Float64s]:
+def _rounded(result: Floats, left: Floats, right: Floats) -> tuple[Floats, Floats]:
     """Return the result of a sum or a product, rounded down and rounded up; unchanged where it is
     exact.
     """
@@ -290,7 +287,7 @@ def _rounded(result: Float64s, left: Float64s, right: Float64s) -> tuple[Float64
     return _outwards(result, whole)
 
 
-def _outwards(result: Float64s, exact: Bools) -> tuple[Float64s, Float64s]:
+def _outwards(result: Floats, exact: Bools) -> tuple[Floats, Floats]:
     return (
         np.where(exact, result, np.nextafter(result, -np.inf)),
         np.where(exact, result, np.nextafter(result, np.inf)),

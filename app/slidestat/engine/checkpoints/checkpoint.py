@@ -12,15 +12,145 @@ statistics left out with version 3, the places of statistics that were added lat
 each of which is written where there is such; all are read for ever.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 from msgspec.structs import astuple, replace
 
-from slidestat.engine.checkpoints.loss import Loss
-from slidestat.engine.checkpoints.slots import Slots
 from slidestat.errors import SlidestatError
+from slidestat.schemas.emission import LostRecords
+
+# The places of synopses in a key's state, once statistics were added or removed while states were
+# kept.
+#
+# States are written key by key, so those from before a change stay as they are until their keys
+# have events. A synopsis keeps its place for ever: what is added comes behind the others, and what
+# is removed leaves its place empty. So a state from before has the first places, and needs no
+# rewriting.
+#
+# A statistic that was added takes in the events from `start` on, in records from `first_offset` on:
+# every state had absorbed only what lies before, and no record before was judged by it.
+
+_MOST = 255
+_SEPARATOR = "; "
+
+
+class Slot(msgspec.Struct, frozen=True, array_like=True):
+    """A synopsis's place: its meaning, "" if it is no longer kept; and of one that was added, from
+    which time and which offset on.
+    """
+
+    meaning: str
+    start: int | None = None
+    first_offset: int = 0
+
+
+Slots = tuple[Slot, ...]
+
+
+def slots_of(meanings: Iterable[str]) -> Slots:
+    """Return the slots of states that have had each synopsis from the beginning."""
+    return tuple(map(Slot, meanings))
+
+
+def split_meanings(text: str, known: Collection[str]) -> list[str]:
+    """Split what was joined, where those that are `known` may have the separator in them."""
+    found = []
+    while text:
+        fitting = (it for it in known if text == it or text.startswith(it + _SEPARATOR))
+        meaning = max(fitting, key=len, default=text.partition(_SEPARATOR)[0])
+        found.append(meaning)
+        text = text[len(meaning) + len(_SEPARATOR) :]
+    return found
+
+
+def changed(before: Slots, meanings: Sequence[str], start: int, first_offset: int) -> Slots:
+    """Return the slots when these meanings are kept from now on; `start` and `first_offset` are of
+    the added ones.
+
+    Raises SlidestatError where a state would have more than 255.
+    """
+    kept = [slot if slot.meaning in meanings else Slot("") for slot in before]
+    there = {slot.meaning for slot in before}
+    added = [Slot(it, start, first_offset) for it in meanings if it not in there]
+    if len(kept) + len(added) > _MOST:
+        raise SlidestatError(
+            "Statistics of this topology were changed so often that a state has no place for more.",
+            "Give the changed topology a new name, which counts from the start of its source.",
+        )
+    return *kept, *added
+
+
+# Which windows may lack records that were gone before they were read.
+#
+# All that is known of such records is that they were between the last record that was read, and the
+# first one that is there again. An event among them that would have been counted has a time of
+#
+#   first   the watermark before them: an older event would have been late;
+#   last    the lateness, and as far as any record may jump, after the largest of: the clock so far,
+#           the time of the first record behind them that is on time, and that record's timestamp +
+#           `ahead`.
+#
+# For a record is refused whose event lies more than `ahead` after its timestamp, and timestamps do
+# not run back by more than the lateness: never, where brokers give them; where producers do, as far
+# as the declared lateness is right. Without a usable timestamp: a single event that lies further
+# ahead of steady ones is refused (`clock.py`), and most of several would have made the first
+# one behind them late. Late records do not count: they may be old ones that were sent again. Until
+# one on time comes, `last` is not known, and every window that ends behind `first` may lack them.
+#
+# So the window [end - n, end) may lack them if end > first and end - n <= last. A window of a key's
+# last events, and a total since its first, may reach back over any time: from then on it always
+# may.
+
+
+class Loss(msgspec.Struct, frozen=True, array_like=True):
+    """A number of records, with events from `first` to `last`, that were gone before they were
+    read.
+    """
+
+    records: int
+    first: int
+    last: int
+    # Whether nothing has come since that was on time.
+    is_open: bool = True
+
+    def closed(self, last: int) -> "Loss":
+        """Return the loss, closed by a record after it, so that no lost one is later than
+        `last`.
+        """
+        return replace(self, last=max(self.last, last), is_open=False)
+
+    def concerns(self, ends: npt.NDArray[np.int64], longest: int | None) -> npt.NDArray[np.bool_]:
+        """Return bool[n]: whether windows of up to `longest`, None for any length, that end at
+        these times may lack some of the records.
+        """
+        found: npt.NDArray[np.bool_] = ends > self.first
+        if longest is not None and not self.is_open:
+            found &= ends - longest <= self.last
+        return found
+
+    def as_record(self, record: type[LostRecords] = LostRecords) -> LostRecords:
+        """Return the loss as emissions and answers have it, in the version `record`."""
+        return record(self.records, self.first, None if self.is_open else self.last)
+
+
+def joined(
+    before: Loss | None, records: int, first: int, watermark: int, longest: int | None
+) -> Loss:
+    """Return a loss of `records` with events from `first` on; joined with the one `before` it, if a
+    window of up to `longest` that ends after the watermark may still lack records of that one.
+    """
+    if before is None:
+        return Loss(records, first, first)
+    next_end = np.array([watermark + 1])
+    if not before.concerns(next_end, longest)[0]:
+        return Loss(records, first, first)
+    return Loss(before.records + records, min(before.first, first), max(before.last, first))
+
 
 # Version 1 has the largest event time, and the counters without `lost`; version 2 those up to it.
 _WITHOUT_SLOTS, _VERSION = 3, 4
@@ -86,7 +216,7 @@ def with_counts(
 
 
 class Recent(msgspec.Struct, frozen=True, array_like=True):
-    """The state of a partition's clock (`event_clock.py`): its front, and of the last readable
+    """The state of a partition's clock (`clock.py`): its front, and of the last readable
     records, oldest first, their times and how far each brought the front on.
     """
 
@@ -296,3 +426,18 @@ def _advice_on(field: str, before: str, now: str) -> str:
         f"{rename}, or change it back. To count a topology anew under its name, stop its"
         " workers and run `slidestat replay` with it."
     )
+
+
+# The states and the checkpoint that a flush makes durable.
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The states that must be durable before reading may start again at `next_offset`.
+
+    The state of a key is None where it is to be deleted.
+    """
+
+    states: dict[str, bytes | None]
+    checkpoint: bytes
+    next_offset: int

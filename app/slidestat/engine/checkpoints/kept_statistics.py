@@ -15,14 +15,17 @@ from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import (
     NO_TIME,
+    Slots,
+    changed,
     decode_checkpoint,
     decode_emitted,
+    slots_of,
+    split_meanings,
     stored_meaning,
     stored_slots,
 )
-from slidestat.engine.checkpoints.slots import Slots, changed, slots_of, split_meanings
-from slidestat.engine.states.key_state import number_of_synopses, read_clock
-from slidestat.engine.states.stored_keys import PartitionStore
+from slidestat.engine.keys.key_state import number_of_synopses, read_clock
+from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.errors import SlidestatError
 
 _RENAME = "Give the changed topology a new name, which counts from the start of its source."

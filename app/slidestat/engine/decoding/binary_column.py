@@ -9,9 +9,7 @@ import pyarrow as pa
 
 from slidestat.engine.decoding.json_scan.columns import put_spans
 from slidestat.engine.decoding.json_scan.plan import NOTHING, TEXT
-
-Int64s = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
+from slidestat.synopses.core.arrays import Bytes, Integers
 
 _NONE = np.empty(0, np.int64)
 
@@ -25,7 +23,7 @@ class BinaryColumn(Sequence[bytes | None]):
 
     __slots__ = ("buffer", "ends", "starts")
 
-    def __init__(self, buffer: Bytes, starts: Int64s, ends: Int64s) -> None:
+    def __init__(self, buffer: Bytes, starts: Integers, ends: Integers) -> None:
         # Kernels are compiled for each sort of array: let there be one.
         self.buffer, self.starts, self.ends = (
             _read_only(array) for array in (buffer, starts, ends)
@@ -95,7 +93,7 @@ class BinaryColumn(Sequence[bytes | None]):
         """Return the bytes of all strings together."""
         return int(np.maximum(self.ends - self.starts, 0).sum())
 
-    def take(self, rows: Int64s) -> "BinaryColumn":
+    def take(self, rows: Integers) -> "BinaryColumn":
         """Return the strings of these rows, in their order."""
         return BinaryColumn(self.buffer, self.starts[rows], self.ends[rows])
 
@@ -116,7 +114,7 @@ class BinaryColumn(Sequence[bytes | None]):
         return pa.Array.from_buffers(pa.large_binary(), count, buffers)
 
 
-def _has_gaps(starts: Int64s, ends: Int64s) -> bool:
+def _has_gaps(starts: Integers, ends: Integers) -> bool:
     """Return whether the strings do not follow each other in the buffer, or some are None."""
     return bool(np.any(starts > ends) or np.any(starts[1:] != ends[:-1]))
 
@@ -128,7 +126,7 @@ def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def arrow_of_spans(
-    kind: pa.DataType, buffer: Bytes, sorts: Bytes, starts: Int64s, ends: Int64s
+    kind: pa.DataType, buffer: Bytes, sorts: Bytes, starts: Integers, ends: Integers
 ) -> pa.Array:
     """Copy spans of a buffer into an Arrow array of large strings or binaries; null where a sort is
     NOTHING or less.

@@ -6,21 +6,37 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.declare.columns import MAX_ITEM_LENGTH
-from slidestat.declare.expressions.computed_field import ComputedField
-from slidestat.declare.expressions.nodes import Sort
+from slidestat.declare.expressions.expression import ComputedField
+from slidestat.declare.expressions.nodes import WHOLE_LIMIT, Sort
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.evaluation import Computed, Evaluation, error_of
-from slidestat.engine.decoding.number_items import number_text
 from slidestat.engine.events import texts
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH
+from slidestat.synopses.core.arrays import Floats
 
-Float64s = npt.NDArray[np.float64]
+# Numbers as items: equal numbers below 2^100 have one text.
+#
+# A whole number is its digits, however it was written: 1, 1.0 and 1e0 are "1", and -0.0 is "0".
+# Other numbers are the shortest decimals that read as the same double; so are, from 2^100 on, those
+# that were not written as whole ones.
+
+
+def too_long(most: int) -> str:
+    """Return why a whole number is no text of at most so many characters."""
+    return f"it is a number of more than {most} characters"
+
+
+def number_text(number: float) -> str:
+    """Return the text of a double, or of a whole number of any size."""
+    if isinstance(number, int) or (number.is_integer() and abs(number) < WHOLE_LIMIT):
+        return str(int(number))
+    return msgspec.json.encode(number).decode()
+
 
 # In place of the text of a number that was rounded beyond 2^53.
 _ROUNDED = "\0"
@@ -36,7 +52,7 @@ class ComputedColumns(NamedTuple):
     """
 
     keys: pa.Array | None
-    numbers: dict[FieldPath, Float64s]
+    numbers: dict[FieldPath, Floats]
     items: dict[FieldPath, pa.Array]
     errors: dict[FieldPath, Errors]
 
@@ -89,8 +105,8 @@ class ComputedFields:
         )
 
 
-def _numbers_of(values: pa.Array) -> Float64s:
-    found: Float64s = values.to_numpy(zero_copy_only=False).astype(np.float64)
+def _numbers_of(values: pa.Array) -> Floats:
+    found: Floats = values.to_numpy(zero_copy_only=False).astype(np.float64)
     return found
 
 

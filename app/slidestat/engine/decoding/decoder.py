@@ -13,16 +13,18 @@ from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.engine.decoding.conditions import Judged
-from slidestat.engine.decoding.event_columns import EventColumns, Refusal, without
-from slidestat.engine.decoding.field_columns import FieldColumns, RecordReader
+from slidestat.engine.decoding.computed_columns import too_long
+from slidestat.engine.decoding.conditions import Judged, LackedFields
+from slidestat.engine.decoding.event_columns import (
+    EventColumns,
+    FieldColumns,
+    RecordReader,
+    Refusal,
+    without,
+)
 from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
-from slidestat.engine.decoding.formats.translated_reader import TranslatedReader
-from slidestat.engine.decoding.formats.translations import translation_of
-from slidestat.engine.decoding.lacked_fields import LackedFields
-from slidestat.engine.decoding.number_items import too_long
-from slidestat.engine.decoding.scan_plan import ScanPlan
-from slidestat.engine.decoding.scan_reader import ScanReader
+from slidestat.engine.decoding.formats.translations import TranslatedReader, translation_of
+from slidestat.engine.decoding.scan_reader import ScanPlan, ScanReader
 from slidestat.engine.decoding.struct_reader import StructReader
 from slidestat.engine.events import numbered_texts, texts
 from slidestat.schemas.dead_letter import Reason

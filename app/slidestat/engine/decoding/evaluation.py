@@ -30,10 +30,8 @@ from slidestat.declare.expressions.nodes import (
     Node,
 )
 from slidestat.declare.fields import FieldPath, field_text
+from slidestat.synopses.core.arrays import Bools, Floats
 from slidestat.synopses.core.rounding import EXACT
-
-Bools = npt.NDArray[np.bool_]
-Float64s = npt.NDArray[np.float64]
 
 _COMPARE = {
     "=": pc.equal,
@@ -70,7 +68,7 @@ class Computed(NamedTuple):
 
     values: pa.Array | pa.Scalar
     errors: Bools | None = None
-    rests: Float64s | float | None = None
+    rests: Floats | float | None = None
 
 
 class Evaluation:
@@ -207,7 +205,7 @@ class Evaluation:
         changed = pc.if_else(nothing, pa.scalar(None, pa.float64()), pa.array(values))
         return Computed(changed, result.errors, rests)
 
-    def _rests(self, computed: Computed) -> Float64s:
+    def _rests(self, computed: Computed) -> Floats:
         """Return the rests of numbers, float64[rows]."""
         rests = 0.0 if computed.rests is None else computed.rests
         return np.full(self._rows, rests) if isinstance(rests, float) else rests
@@ -327,8 +325,8 @@ def _compared(
     operator: str,
     left: pa.Array | pa.Scalar,
     right: pa.Array | pa.Scalar,
-    left_rests: Float64s,
-    right_rests: Float64s,
+    left_rests: Floats,
+    right_rests: Floats,
 ) -> pa.Array:
     """Compare numbers that are doubles and rests: of equal doubles the rests are compared. (The
     nearest doubles are in the order of the numbers.)

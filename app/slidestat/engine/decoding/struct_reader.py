@@ -19,11 +19,9 @@ from slidestat.declare.columns import MAX_ITEM_LENGTH, Column
 from slidestat.declare.expressions.nodes import WHOLE_LIMIT
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.computed_columns import ComputedFields
+from slidestat.engine.decoding.computed_columns import ComputedFields, number_text, too_long
 from slidestat.engine.decoding.conditions import Judged
-from slidestat.engine.decoding.event_columns import Refusal
-from slidestat.engine.decoding.field_columns import FieldColumns
-from slidestat.engine.decoding.number_items import number_text, too_long
+from slidestat.engine.decoding.event_columns import FieldColumns, Refusal
 from slidestat.engine.decoding.record_type import (
     attributes,
     blank,
@@ -32,8 +30,8 @@ from slidestat.engine.decoding.record_type import (
     reads_key,
     record_type,
 )
-from slidestat.engine.decoding.struct_conditions import StructConditions
 from slidestat.engine.decoding.struct_values import (
+    StructConditions,
     StructValues,
     Wholes,
     WrittenNumbers,

@@ -16,11 +16,11 @@ import pyarrow as pa
 from slidestat.declare.expressions.nodes import WHOLE_LIMIT, Sort
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.conditions import Conditions, Judged
 from slidestat.engine.decoding.evaluation import Computed, doubles, rest_of
 from slidestat.engine.decoding.record_type import expression_paths, reader, struct_of
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.rounding import EXACT
-
-Float64s = npt.NDArray[np.float64]
 
 Wholes = Callable[[Sequence[int]], list[int | None]]
 """Reads a field of the events at some places once more: the whole number that it is, below 2^100 or
@@ -78,7 +78,7 @@ class StructValues:
         }
 
     def of(
-        self, events: Sequence[Any], numbers: Mapping[FieldPath, Float64s], written: WrittenNumbers
+        self, events: Sequence[Any], numbers: Mapping[FieldPath, Floats], written: WrittenNumbers
     ) -> dict[tuple[FieldPath, Sort], Computed]:
         """Return a column for each field; `numbers` are those that are read already, and `written`
         has their exact values.
@@ -99,7 +99,7 @@ class StructValues:
         return columns
 
 
-def numbers_of(read: Callable[[Any], Any], events: Sequence[Any]) -> Float64s:
+def numbers_of(read: Callable[[Any], Any], events: Sequence[Any]) -> Floats:
     """Return the numbers of a field of events: NaN where an event has none, and an infinity for
     those beyond all doubles.
     """
@@ -146,7 +146,7 @@ def _typed(values: list[Any], sort: Sort, wholes: Wholes) -> Computed:
     return _of_doubles(np.array(values, np.float64), wholes)
 
 
-def _of_doubles(numbers: Float64s, wholes: Wholes) -> Computed:
+def _of_doubles(numbers: Floats, wholes: Wholes) -> Computed:
     """Return a column of numbers, null for NaN, with the rests that doubles lack of large whole
     numbers; those beyond all doubles are errors.
     """
@@ -177,3 +177,59 @@ def _whole(number: object) -> int | None:
         is_exact = -WHOLE_LIMIT < number < WHOLE_LIMIT and number == number.to_integral_value()
         return int(number) if is_exact else None
     return number if type(number) is int else None
+
+
+# Conditions over records that msgspec has decoded.
+#
+# A record that the reader refuses is judged here on its own, whatever is in it: it may be one that
+# is not asked for.
+
+_BEYOND = 10**400
+
+
+class StructConditions:
+    """A topology's conditions over structs."""
+
+    def __init__(self, topology: Topology, record: type[msgspec.Struct]) -> None:
+        self._conditions = Conditions(topology)
+        self._values = StructValues(topology, record, self._conditions.fields)
+        paths = dict.fromkeys(path for path, _ in self._conditions.fields)
+        # Each on its own: JSON may have numbers that Python reads none of.
+        alone = struct_of(dict.fromkeys(paths, msgspec.Raw), paths)
+        self._decode = msgspec.json.Decoder(alone).decode
+        self._read_alone = {path: reader(alone, path) for path in paths}
+
+    def __bool__(self) -> bool:
+        return bool(self._conditions)
+
+    def of(
+        self, events: Sequence[Any], numbers: Mapping[FieldPath, Floats], written: WrittenNumbers
+    ) -> Judged:
+        """Judge events, as the reader's type has them, by the conditions; `numbers` are those that
+        are read already.
+        """
+        return self._conditions.judged(len(events), self._values.of(events, numbers, written))
+
+    def of_record(self, record: bytes) -> Judged | None:
+        """Evaluate the conditions for one record; return None if their fields cannot be read."""
+        try:
+            event = self._decode(record)
+            found = {path: _value(read(event)) for path, read in self._read_alone.items()}
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+        written = WrittenNumbers([record], np.zeros(1, np.int64))
+        columns = {
+            (path, sort): column_of(sort, [found[path]], written.of(path))
+            for path, sort in self._conditions.fields
+        }
+        return self._conditions.judged(1, columns)
+
+
+def _value(raw: msgspec.Raw | None) -> object:
+    """Return what JSON writes; of a number beyond all doubles, one that is such, too."""
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.ValidationError:  # All that it can be is out of range.
+        return _BEYOND

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from slidestat.declare.statistics.base import ListStatistic
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import AddedStatistic, ValueRank
+from slidestat.synopses.core.arrays import Integers
 
-Int64s = npt.NDArray[np.int64]
 _T = TypeVar("_T", Figure, ValueRank)
 
 WHOLE, NEVER_WHOLE = -(2**62), 2**62
@@ -118,7 +117,7 @@ class AddedFigures:
     def _order(self, figure: Figure) -> tuple[int, int]:
         return self._places[figure.statistic], figure.window_ms or figure.window_events or 0
 
-    def stages(self, ends: Int64s) -> Int64s:
+    def stages(self, ends: Integers) -> Integers:
         """Return int64[n]: equal numbers for window ends at which the same figures cover their
         windows.
         """

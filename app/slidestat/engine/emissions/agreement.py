@@ -30,9 +30,7 @@ import numpy.typing as npt
 
 from slidestat.declare.statistics import Maximum, Mean, Minimum, Quantiles, RankQuantiles
 from slidestat.declare.statistics.base import Promise, Statistic
-
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
+from slidestat.synopses.core.arrays import Floats, Integers
 
 _ESTIMATE, _LOWER, _UPPER = range(3)
 
@@ -43,7 +41,7 @@ class _Place:
 
     statistic: Statistic
     promise: Promise
-    columns: Int64s
+    columns: Integers
 
     @property
     def units(self) -> int:
@@ -90,7 +88,7 @@ class Agreement:
         self._figures: dict[Hashable, _FiguresOfValues] = {}
 
     def add(
-        self, values: Hashable, statistic: Statistic, promise: Promise, columns: Int64s
+        self, values: Hashable, statistic: Statistic, promise: Promise, columns: Integers
     ) -> None:
         """Take in the figures of a statistic, int64[windows, series]; those of equal `values`, a
         field and a condition, are of the same ones.
@@ -98,7 +96,7 @@ class Agreement:
         figures = self._figures.setdefault(values, _FiguresOfValues())
         figures.add(_Place(statistic, promise, columns))
 
-    def settle(self, table: Float64s) -> None:
+    def settle(self, table: Floats) -> None:
         """Change estimates and bounds, float64[queries, figures, 3], to ones that agree.
 
         Figures that do not exist, NaN, stay so. Cost: some passes over the figures concerned.
@@ -110,7 +108,7 @@ class Agreement:
                     _order(table, small, large)
 
 
-def _cut(table: Float64s, small: _Place, large: _Place) -> None:
+def _cut(table: Floats, small: _Place, large: _Place) -> None:
     """Cut the bounds of figures of which all `small` ones are at most the `large` ones.
 
     One of the two has one figure in each window.
@@ -125,21 +123,21 @@ def _cut(table: Float64s, small: _Place, large: _Place) -> None:
     table[:, small.columns], table[:, large.columns] = below, above
 
 
-def _raise(figures: Float64s, lowers: Float64s) -> None:
+def _raise(figures: Floats, lowers: Floats) -> None:
     """Raise estimates and lower bounds to at least `lowers`."""
     for number in (_ESTIMATE, _LOWER):
         numbers = figures[..., number]
         np.copyto(numbers, lowers, where=lowers > numbers)
 
 
-def _lower(figures: Float64s, uppers: Float64s) -> None:
+def _lower(figures: Floats, uppers: Floats) -> None:
     """Lower estimates and upper bounds to at most `uppers`."""
     for number in (_ESTIMATE, _UPPER):
         numbers = figures[..., number]
         np.copyto(numbers, uppers, where=uppers < numbers)
 
 
-def _order(table: Float64s, small: _Place, large: _Place) -> None:
+def _order(table: Floats, small: _Place, large: _Place) -> None:
     """Order the estimates of two series so that no `small` one is above a `large` one.
 
     One of the two is an extreme, with one figure in each window, and no absolute error.
@@ -161,11 +159,11 @@ def _error(place: _Place) -> tuple[float, float]:
     return place.promise.relative_error, place.promise.absolute_error
 
 
-def _outweighs(figures: Float64s, own: Promise, other: Promise) -> npt.NDArray[np.bool_]:
+def _outweighs(figures: Floats, own: Promise, other: Promise) -> npt.NDArray[np.bool_]:
     """Return where the larger relative error of `figures` makes up for the other's absolute
     error.
     """
     lower, upper = figures[..., _LOWER], figures[..., _UPPER]
     magnitude = np.where(lower * upper > 0, np.minimum(np.abs(lower), np.abs(upper)), 0.0)
-    spare: Float64s = (own.relative_error - other.relative_error) * magnitude
+    spare: Floats = (own.relative_error - other.relative_error) * magnitude
     return spare >= other.absolute_error

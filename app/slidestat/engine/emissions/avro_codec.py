@@ -14,7 +14,7 @@ from confluent_kafka.serialization import SerializationContext, SerializationErr
 from fastavro.read import SchemaResolutionError
 
 from slidestat.engine.emissions.emission_codec import NotAnEmissionError, OneRecord
-from slidestat.engine.emissions.output_registry import OutputRegistry
+from slidestat.engine.schema_registry import OutputRegistry
 from slidestat.errors import SlidestatError
 from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.loss import Loss
+from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.agreement import Agreement
 from slidestat.engine.emissions.emission_codec import (
@@ -30,9 +30,7 @@ from slidestat.engine.emissions.output_records import (
 from slidestat.engine.emissions.placed_answers import PlacedAnswers
 from slidestat.schemas.emission import Figure, LostRecords
 from slidestat.schemas.sequence import kinds
-
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
+from slidestat.synopses.core.arrays import Floats, Integers
 
 # A figure's other fields than its three numbers, by their names.
 _Tail = dict[str, Any]
@@ -105,7 +103,7 @@ class FigureTable:
 class _Numbers:
     """The figures that are in every answer: those of all statistics but lists of items."""
 
-    def __init__(self, windows: Float64s) -> None:
+    def __init__(self, windows: Floats) -> None:
         self._windows = windows
         self._statistics: list[tuple[Statistic, Runner]] = []
         self._templates: list[tuple[str, _Tail]] = []
@@ -138,7 +136,7 @@ class _Numbers:
         """Return the figures of an answer, without their numbers."""
         return [Figure(label, None, None, None, **tail) for label, tail in self._templates]
 
-    def table(self, answered: Mapping[Runner, Answered]) -> Float64s:
+    def table(self, answered: Mapping[Runner, Answered]) -> Floats:
         """Return float64[queries, figures, 3]: estimates, lowers and uppers."""
         tables = []
         for statistic, runner in self._statistics:
@@ -257,7 +255,7 @@ class EmissionEncoder:
         )
 
     def _parts(
-        self, ticks: Int64s, loss: Loss | None
+        self, ticks: Integers, loss: Loss | None
     ) -> Iterator[tuple[int, int, LostRecords | None]]:
         """Yield runs of answers that lack the same lost records, and in which the same figures
         cover their windows: start, end, and the lost records.
@@ -296,8 +294,8 @@ class EmissionEncoder:
         self,
         rows: Sequence[list[Figure]],
         keys: Sequence[str],
-        ticks: Int64s,
-        source_offsets: Int64s,
+        ticks: Integers,
+        source_offsets: Integers,
         provisional: bool,
         lost: LostRecords | None,
     ) -> Iterator[OutputRecord]:

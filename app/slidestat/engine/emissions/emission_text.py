@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
@@ -25,11 +24,8 @@ from slidestat.engine.emissions.number_texts import (
 )
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.schemas.emission import Emission, emission_key
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel
-
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -62,10 +58,10 @@ class EmissionText:
     def write(
         self,
         names: Sequence[str],
-        groups: Int64s,
-        ends: Int64s,
-        numbers: Float64s,
-        source_offsets: Int64s,
+        groups: Integers,
+        ends: Integers,
+        numbers: Floats,
+        source_offsets: Integers,
     ) -> OutputRecords:
         """Return the records of n emissions: `names` are the keys, `groups` int64[n] the place of
         each emission's there; `numbers` float64[n, figures, 3] are estimates, lowers and uppers,
@@ -103,7 +99,7 @@ def _name_on_the_wire(record: msgspec.Struct, attribute: str) -> str:
     return record.__struct_encode_fields__[place]
 
 
-def _column(text: Bytes, ends: Int64s) -> BinaryColumn:
+def _column(text: Bytes, ends: Integers) -> BinaryColumn:
     # What was not written is no memory yet.
     return BinaryColumn(text[: ends[-1]], ends[:-1], ends[1:])
 
@@ -112,7 +108,7 @@ class _Pieces(NamedTuple):
     """Constant pieces of text, one after another, and where each ends."""
 
     text: Bytes
-    ends: Int64s
+    ends: Integers
 
     @classmethod
     def of(cls, pieces: Sequence[bytes]) -> "_Pieces":
@@ -135,13 +131,13 @@ def _copy(text: Bytes, start: int, stop: int, out: Bytes, place: int) -> int:
 @borrowing_kernel
 def _write_keys(
     pieces: Bytes,
-    piece_ends: Int64s,
+    piece_ends: Integers,
     names: Bytes,
-    name_ends: Int64s,
-    groups: Int64s,
-    ends: Int64s,
+    name_ends: Integers,
+    groups: Integers,
+    ends: Integers,
     out: Bytes,
-    stops: Int64s,
+    stops: Integers,
 ) -> None:
     place = 0
     for row in range(len(groups)):
@@ -157,17 +153,17 @@ def _write_keys(
 @borrowing_kernel
 def _write_records(
     pieces: Bytes,
-    piece_ends: Int64s,
+    piece_ends: Integers,
     names: Bytes,
-    name_ends: Int64s,
-    groups: Int64s,
-    ends: Int64s,
-    numbers: Float64s,
+    name_ends: Integers,
+    groups: Integers,
+    ends: Integers,
+    numbers: Floats,
     bits: UInt64s,
     odd: OddTexts,
-    source_offsets: Int64s,
+    source_offsets: Integers,
     out: Bytes,
-    stops: Int64s,
+    stops: Integers,
 ) -> None:
     place = odd_before = 0
     for row in range(len(groups)):

@@ -13,12 +13,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
-Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
-Float64s = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
 
 LONGEST_NUMBER = len("-0.00001234567890123456789")
 LONGEST_WHOLE = len("-9223372036854775808")
@@ -41,7 +39,7 @@ _32, _64, _LOW = np.uint64(32), np.uint64(64), np.uint64(2**32 - 1)
 _ZERO, _POINT, _MINUS = np.uint8(ord("0")), np.uint8(ord(".")), np.uint8(ord("-"))
 
 
-def _decimals(quarters: int) -> Int64s:
+def _decimals(quarters: int) -> Integers:
     """Return for each -q the most n with 10^-n <= quarters / 4 2^q."""
     found = []
     for shift in range(_SHIFTS):
@@ -65,10 +63,10 @@ class OddTexts(NamedTuple):
     """The texts of odd numbers one behind the other, and where each ends."""
 
     text: Bytes
-    stops: Int64s
+    stops: Integers
 
 
-def odd_texts(numbers: Float64s) -> OddTexts:
+def odd_texts(numbers: Floats) -> OddTexts:
     """Return the texts of those of `numbers`, in their order, that `write_number` does not
     write.
     """

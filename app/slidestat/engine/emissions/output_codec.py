@@ -13,7 +13,7 @@ from slidestat.declare.rows import RowColumn
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import EmissionCodec, EmissionWriter, JsonCodec
 from slidestat.engine.emissions.rows import Row, RowCodec, avro_types, connect_row, json_row
-from slidestat.engine.extras import module_of_extra
+from slidestat.extras import module_of_extra
 from slidestat.schemas.avro import row_schema
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.sequence import kinds

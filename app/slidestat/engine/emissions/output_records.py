@@ -8,8 +8,7 @@ import numpy.typing as npt
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.schemas.emission import Emission
-
-Int64s = npt.NDArray[np.int64]
+from slidestat.synopses.core.arrays import Integers
 
 # Key, value and timestamp (the windows' end) of a record for the output topic. A plain tuple: there
 # may be as many of them as events. Its header is the same for all.
@@ -34,10 +33,10 @@ class EmittedNumbers(NamedTuple):
 
     model: Emission
     names: Sequence[str]
-    groups: Int64s
-    ends: Int64s
+    groups: Integers
+    ends: Integers
     numbers: npt.NDArray[np.float64]
-    source_offsets: Int64s
+    source_offsets: Integers
 
 
 class OutputRecords(Sequence[OutputRecord]):
@@ -52,7 +51,7 @@ class OutputRecords(Sequence[OutputRecord]):
         self,
         keys: BinaryColumn,
         values: BinaryColumn,
-        ends: Int64s,
+        ends: Integers,
         said: Sequence[EmittedNumbers] = (),
     ) -> None:
         self.keys, self.values, self.ends, self.said = keys, values, ends, said
@@ -96,7 +95,7 @@ class OutputRecords(Sequence[OutputRecord]):
         for key, value, end in zip(self.keys, self.values, self.ends.tolist(), strict=True):
             yield key or b"", value or b"", end
 
-    def take(self, rows: Int64s) -> "OutputRecords":
+    def take(self, rows: Integers) -> "OutputRecords":
         """Return the records of these rows, in their order."""
         return OutputRecords(self.keys.take(rows), self.values.take(rows), self.ends[rows])
 

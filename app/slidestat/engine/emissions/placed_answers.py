@@ -14,10 +14,8 @@ import numpy.typing as npt
 
 from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys.key_timers import Place
-from slidestat.engine.keys.name_order import places_in
-
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from slidestat.engine.keys.keyed_events import places_in
+from slidestat.synopses.core.arrays import Bools, Integers
 
 PlacedAlert = tuple[Place, AlertRecord]
 
@@ -31,11 +29,11 @@ class PlacedAnswers:
     offsets of the records that led to them, int64[n]. `alerts` are in order, too.
     """
 
-    ticks: Int64s
+    ticks: Integers
     names: Sequence[str]
-    ranks: Int64s
+    ranks: Integers
     figures: npt.NDArray[Any]
-    source_offsets: Int64s
+    source_offsets: Integers
     alerts: Sequence[PlacedAlert] = ()
 
     @classmethod
@@ -66,7 +64,7 @@ class PlacedAnswers:
         """Return the same answers, with these alerts in any order."""
         return replace(self, alerts=sorted(alerts, key=_place_of)) if alerts else self
 
-    def keys(self) -> tuple[list[str], Int64s]:
+    def keys(self) -> tuple[list[str], Integers]:
         """Return the keys that have answers here, and of each answer the place of its key there."""
         is_there = np.zeros(len(self.names), bool)
         is_there[self.ranks] = True
@@ -99,7 +97,7 @@ class PlacedAnswers:
             self._of(slice(sure, None), self.alerts[alert:]),
         )
 
-    def _of(self, rows: Int64s | slice, alerts: Sequence[PlacedAlert]) -> "PlacedAnswers":
+    def _of(self, rows: Integers | slice, alerts: Sequence[PlacedAlert]) -> "PlacedAnswers":
         return PlacedAnswers(
             self.ticks[rows],
             self.names,
@@ -136,7 +134,7 @@ def _place_of(placed: PlacedAlert) -> Place:
     return placed[0]
 
 
-def _ranked(parts: Sequence[PlacedAnswers]) -> tuple[Sequence[str], Int64s]:
+def _ranked(parts: Sequence[PlacedAnswers]) -> tuple[Sequence[str], Integers]:
     """Return the names of all parts, rising, and the place of each answer's key among them."""
     keys = [part.keys() for part in parts if len(part)]
     if all(one[-1] < other[0] for (one, _), (other, _) in pairwise(keys)):

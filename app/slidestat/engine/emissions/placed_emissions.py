@@ -4,16 +4,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.declare.statistics.runner import Answered, Runner
-from slidestat.engine.checkpoints.loss import Loss
+from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.emissions.emission import EmissionEncoder
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
-from slidestat.engine.keys.name_order import ranked
-
-Int64s = npt.NDArray[np.int64]
+from slidestat.engine.keys.keyed_events import ranked
+from slidestat.synopses.core.arrays import Integers
 
 
 class PlacedEmissions:
@@ -34,9 +32,9 @@ class PlacedEmissions:
     def place(
         self,
         keys: list[str],
-        groups: Int64s,
-        ticks: Int64s,
-        source_offsets: Int64s,
+        groups: Integers,
+        ticks: Integers,
+        source_offsets: Integers,
         answered: Mapping[Runner, Answered],
         emitted: int,
     ) -> PlacedAnswers:

@@ -14,9 +14,9 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from slidestat.declare.rows import ColumnType, RowColumn
-from slidestat.engine.decoding.formats.framing import framed
 from slidestat.engine.decoding.formats.proto_files import registered_files
-from slidestat.engine.emissions.output_registry import OutputRegistry
+from slidestat.engine.decoding.formats.source_schemas import framed
+from slidestat.engine.schema_registry import OutputRegistry
 from slidestat.errors import SlidestatError
 from slidestat.schemas.avro import NAMESPACE
 

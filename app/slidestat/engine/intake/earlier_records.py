@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import Slots
 from slidestat.engine.checkpoints.kept_statistics import fields_of
-from slidestat.engine.checkpoints.slots import Slots
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.quota import Quota

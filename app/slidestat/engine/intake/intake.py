@@ -2,31 +2,80 @@
 over, and the ledger notes which.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint
+from slidestat.engine import clock
+from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint, Loss, joined
 from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, LATE, PASSED_OVER, Ledger
-from slidestat.engine.checkpoints.loss import Loss, joined
-from slidestat.engine.clock import event_time
-from slidestat.engine.clock.event_clock import EventClock
+from slidestat.engine.clock import EventClock, Refused
+from slidestat.engine.decoding.conditions import LackedFields
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns, Refusal, refuse_future
-from slidestat.engine.decoding.lacked_fields import LackedFields
 from slidestat.engine.events import Events, texts
-from slidestat.engine.intake.letters import Letter, as_decided, letter_of
-from slidestat.engine.intake.suspects import Suspects
+from slidestat.engine.intake.letters import Decided, Letter, as_decided, letter_of
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.quota import Quota
 from slidestat.engine.records import RecordBatch
-from slidestat.engine.waiting.event_store import EventStore
+from slidestat.engine.waiting import EventStore
 from slidestat.schemas.dead_letter import Reason
+from slidestat.synopses.core.arrays import Integers
 
-Int64s = npt.NDArray[np.int64]
+# Records that wait and may yet be refused: those that lie ahead of the records around them.
+
+
+class Suspects:
+    """The suspects of a partition's clock, whole: a letter would have them."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self._records: dict[int, Letter] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def offsets(self) -> Iterable[int]:
+        """The offsets of the suspects."""
+        return self._records
+
+    def refuse(
+        self,
+        events: Events,
+        waiting: EventStore,
+        batch: RecordBatch,
+        clock: EventClock,
+        refused: Sequence[Refused],
+    ) -> tuple[Events, list[Decided]]:
+        """Return those left of `events`, which are on time, and the letters of the suspects that
+        were refused, if they are among those or wait, each with the offset at which that was
+        decided; what may be refused later is kept whole.
+        """
+        if not refused and not self._records and not clock.suspects:
+            return events, []
+        known = dict.fromkeys(events.offsets.tolist()) | self._records
+        letters: list[Decided] = []
+        for suspect in refused:
+            if suspect.offset in known:
+                letter = known[suspect.offset] or _suspect(batch, suspect.offset)
+                detail = f"{suspect.ahead} {self._unit} ahead of the records around it"
+                letters.append((suspect.decided_at, letter._replace(detail=detail)))
+        offsets = [letter.offset for _, letter in letters]
+        waiting.discard(offsets)
+        self._records = {
+            offset: known[offset] or _suspect(batch, offset)
+            for offset in clock.suspects
+            if offset in known
+        }
+        return events.take(np.flatnonzero(~np.isin(events.offsets, offsets))), letters
+
+
+def _suspect(batch: RecordBatch, offset: int) -> Letter:
+    row = int(np.searchsorted(batch.offsets, offset))
+    return letter_of(batch, Refusal(row, Reason.FROM_THE_FUTURE, ""))
 
 
 @dataclass(slots=True)
@@ -36,8 +85,8 @@ class Taken:
     """
 
     before: int
-    offsets: Int64s
-    watermarks: Int64s
+    offsets: Integers
+    watermarks: Integers
     events: Events
     dead_letters: list[Letter] = field(default_factory=list)
     late: list[Letter] = field(default_factory=list)
@@ -108,7 +157,7 @@ class Intake:
         clocks, unconfirmed = self.clock.read(batch.offsets, times)
         taken = Taken(before, batch.offsets, clocks - self._lateness, Events.none(self._columns))
         taken.dead_letters += (letter_of(batch, refusal) for refusal in columns.refusals)
-        late_by = event_time.late_by(times, clocks, started_at, self._lateness)[rows]
+        late_by = clock.late_by(times, clocks, started_at, self._lateness)[rows]
         on_time = late_by <= 0
         for row, by in zip(rows[~on_time].tolist(), late_by[~on_time].tolist(), strict=True):
             detail = f"{by} {self._times.unit} behind the watermark"
@@ -174,14 +223,14 @@ class Intake:
             columns.conditions,
         )
 
-    def _charge(self, quota: Quota, events: Events, watermark: int) -> Int64s:
+    def _charge(self, quota: Quota, events: Events, watermark: int) -> Integers:
         """Charge new events on time to their keys' quotas; the rows of those that are refused."""
         refused, used = quota.judge(events, self._keys.read_with_used, watermark)
         self._keys.used |= used
         return refused
 
     def _after_loss(
-        self, times: Int64s, timestamps: Sequence[int] | Int64s, clock: int
+        self, times: Integers, timestamps: Sequence[int] | Integers, clock: int
     ) -> Loss | None:
         """Return the newest loss, closed by the first of the records that is on time, if one is;
         `clock` is the event time before them.

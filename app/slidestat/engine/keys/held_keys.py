@@ -9,22 +9,22 @@ import numpy.typing as npt
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import Alerting
-from slidestat.engine.clock.event_time import closing_tick, tick_after
+from slidestat.engine.clock import closing_tick, tick_after
+from slidestat.engine.keys.columns import fitted
 from slidestat.engine.keys.key_numbers import KeyNumbers
-from slidestat.engine.keys.key_timers import NOT_DUE, KeyTimers
-from slidestat.engine.partition_work import PartitionWork
-from slidestat.engine.states.columns import fitted
-from slidestat.engine.states.key_state import (
+from slidestat.engine.keys.key_state import (
+    AS_DECLARED,
     KeyState,
+    StateLayout,
     decode_key_state,
     may_have_alerts,
     read_clocks,
 )
-from slidestat.engine.states.key_states import NEW_KEY, KeyStates
-from slidestat.engine.states.state_layout import AS_DECLARED, StateLayout
-from slidestat.engine.states.stored_keys import PartitionStore
-
-Int64s = npt.NDArray[np.int64]
+from slidestat.engine.keys.key_states import NEW_KEY, KeyStates
+from slidestat.engine.keys.key_timers import NOT_DUE, KeyTimers
+from slidestat.engine.keys.stored_keys import PartitionStore
+from slidestat.engine.partition_work import PartitionWork
+from slidestat.synopses.core.arrays import Integers
 
 _NOT_CLOSED = 2**63 - 1
 # Of stored keys: others wait for Python's lock meanwhile.
@@ -39,7 +39,7 @@ class DueBeside(NamedTuple):
     due, NOT_DUE if it is not; and whether it may fall silent.
     """
 
-    opened: Int64s
+    opened: Integers
     is_closing: npt.NDArray[np.bool_]
 
     def between(self, start: int, end: int) -> "DueBeside":
@@ -96,7 +96,7 @@ class HeldKeys:
         return held
 
     def _arm(
-        self, topology: Topology, names: Sequence[str], clocks: Int64s, watermark: int
+        self, topology: Topology, names: Sequence[str], clocks: Integers, watermark: int
     ) -> None:
         """Set the timers of stored keys by the clocks of their states."""
         watermarks, offsets, last_times = clocks.T
@@ -124,7 +124,7 @@ class HeldKeys:
             self.closing.fit(capacity)
             self._closed_at = fitted(self._closed_at, capacity, fill=_NOT_CLOSED)
 
-    def numbered(self, names: Sequence[str]) -> Int64s:
+    def numbered(self, names: Sequence[str]) -> Integers:
         """Return the numbers of keys, with room for what will be remembered of them."""
         numbers = self.numbers.of(names)
         self.fit()
@@ -161,18 +161,18 @@ class HeldKeys:
             for key, state in zip(keys, states, strict=True)
         ]
 
-    def take_due(self, numbers: Int64s, watermark: int) -> DueBeside:
+    def take_due(self, numbers: Integers, watermark: int) -> DueBeside:
         """Take the timers of keys that are due up to the watermark."""
         return DueBeside(
             self.opened.take(numbers, watermark),
             self.closing.take(numbers, watermark) != NOT_DUE,
         )
 
-    def close(self, numbers: Int64s, last_offset: int) -> None:
+    def close(self, numbers: Integers, last_offset: int) -> None:
         """Note keys that are forgotten, with the records up to `last_offset` read."""
         self._closed_at[numbers] = last_offset
 
-    def reopen(self, numbers: Int64s) -> None:
+    def reopen(self, numbers: Integers) -> None:
         """Note keys that are not forgotten."""
         self._closed_at[numbers] = _NOT_CLOSED
 

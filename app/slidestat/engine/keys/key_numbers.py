@@ -6,10 +6,9 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.engine.states.columns import fitted
-from slidestat.engine.states.unwritten import slot_of
-
-Int64s = npt.NDArray[np.int64]
+from slidestat.engine.keys.columns import fitted
+from slidestat.engine.keys.unwritten import slot_of
+from slidestat.synopses.core.arrays import Integers
 
 UNKNOWN = -1
 
@@ -35,12 +34,12 @@ class KeyNumbers:
         """The bound below which all numbers lie."""
         return len(self._names)
 
-    def find(self, names: Sequence[str]) -> Int64s:
+    def find(self, names: Sequence[str]) -> Integers:
         """Return the numbers of keys, UNKNOWN for one that has none."""
         found = map(self._number_of.get, names, repeat(UNKNOWN))
         return np.fromiter(found, np.int64, len(names))
 
-    def of(self, names: Sequence[str]) -> Int64s:
+    def of(self, names: Sequence[str]) -> Integers:
         """Return the numbers of keys; one that has none is given one."""
         numbers = self.find(names)
         new = np.flatnonzero(numbers == UNKNOWN).tolist()
@@ -51,12 +50,12 @@ class KeyNumbers:
             self.slots[added] = [slot_of(names[row]) for row in new]
         return numbers
 
-    def names(self, numbers: Int64s) -> list[str]:
+    def names(self, numbers: Integers) -> list[str]:
         """Return the keys that have these numbers."""
         names = self._names
         return [names[number] for number in numbers.tolist()]
 
-    def release(self, numbers: Int64s) -> None:
+    def release(self, numbers: Integers) -> None:
         """Take back the numbers of keys of which nothing is remembered any more."""
         for number in numbers.tolist():
             del self._number_of[self._names[number]]
@@ -76,7 +75,7 @@ class KeyNumbers:
         self._number_of[name] = number
         return number
 
-    def unused(self, is_used: npt.NDArray[np.bool_]) -> Int64s:
+    def unused(self, is_used: npt.NDArray[np.bool_]) -> Integers:
         """Return the numbers that are given and not used; bool[capacity] are those that are
         used.
         """

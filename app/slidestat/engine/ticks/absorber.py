@@ -1,27 +1,23 @@
 """Events into the states of their keys, and the keys' emissions at the ticks between."""
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
-from slidestat.engine.clock import event_time
+from slidestat.engine import clock
+from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.events import Events
-from slidestat.engine.keys.hand import Hand
 from slidestat.engine.keys.held_keys import DueBeside, HeldKeys
-from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of, previous_times
 from slidestat.engine.keys.key_timers import NOT_DUE
 from slidestat.engine.keys.keyed_events import KeyedEvents
-from slidestat.engine.states.states import States, objects
-from slidestat.engine.ticks.advance import Advance
-from slidestat.engine.ticks.closing import Closing
+from slidestat.engine.keys.states import States, objects
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
-from slidestat.engine.ticks.kernel_calls import KernelCalls
-from slidestat.engine.ticks.queries import NO_QUERIES, Queries
-
-Int64s = npt.NDArray[np.int64]
+from slidestat.engine.ticks.kernel_calls import KernelCalls, KeyRuns, cut, gaps_of, previous_times
+from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
+from slidestat.engine.ticks.silent_keys import Closing
+from slidestat.synopses.core.arrays import Integers
 
 
 class Absorber:
@@ -97,12 +93,12 @@ class Absorber:
         return placed.with_alerts(self._alerts.follow(hand, answered, queries, ends, advance))
 
     def _passed(
-        self, numbers: Int64s, groups: Int64s, times: Int64s, due: DueBeside, watermark: int
+        self, numbers: Integers, groups: Integers, times: Integers, due: DueBeside, watermark: int
     ) -> Queries:
         """Return the ticks of events and what was due, as far as the watermark has come; the
         others' timers are armed.
         """
-        ticks = event_time.tick_after(times, self._every)
+        ticks = clock.tick_after(times, self._every)
         first = np.ones(len(ticks), dtype=bool)
         first[1:] = (groups[1:] != groups[:-1]) | (ticks[1:] != ticks[:-1])
         beside = np.flatnonzero(due.opened != NOT_DUE)
@@ -119,7 +115,7 @@ class Absorber:
         hand: Hand,
         runs: KeyRuns,
         events: Events,
-        groups: Int64s,
+        groups: Integers,
         queries: Queries,
         advance: Advance,
     ) -> dict[Runner, Answered]:
@@ -159,7 +155,7 @@ class Absorber:
         return answered
 
     def _kept_beside(
-        self, hand: Hand, touched: Int64s
+        self, hand: Hand, touched: Integers
     ) -> tuple[dict[int, bytes], dict[int, bytes]]:
         """Return the used quotas of these keys, and the state of their alerts."""
         used, alerts = hand.states.used, hand.states.alerts

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
+from slidestat.engine.clock import Advance
 from slidestat.engine.events import Events
 from slidestat.engine.keys.keyed_events import KeyedEvents
+from slidestat.engine.keys.unwritten import SLOTS, slot_of
 from slidestat.engine.publishing import TickPublisher
-from slidestat.engine.states.unwritten import SLOTS, slot_of
 from slidestat.engine.ticks.absorber import Absorber
-from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.ticker import Ticker
-from slidestat.engine.waiting.event_store import EventStore
+from slidestat.engine.waiting import EventStore
 
 
 class EarlyAbsorption:

@@ -4,17 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.engine.alerts.alerting import Alerting, Changed, Emitted
+from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.placed_answers import PlacedAlert
-from slidestat.engine.keys.hand import Hand
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.ticks.advance import Advance
-from slidestat.engine.ticks.queries import Queries
-
-Int64s = npt.NDArray[np.int64]
+from slidestat.engine.ticks.queries import Hand, Queries
+from slidestat.synopses.core.arrays import Integers
 
 
 class FollowedAlerts:
@@ -33,7 +30,7 @@ class FollowedAlerts:
         self._keys = keys
         self._alerting = alerting
 
-    def passed(self, absorbed_watermarks: Int64s, advance: Advance) -> Int64s:
+    def passed(self, absorbed_watermarks: Integers, advance: Advance) -> Integers:
         """Return the times up to which keys need no answers: their states have absorbed them, or
         they were emitted.
 

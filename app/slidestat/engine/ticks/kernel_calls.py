@@ -1,6 +1,8 @@
 """Calls of the synopses' kernels: all keys of a slice in one call for each synopsis."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 from types import MappingProxyType
 
@@ -9,14 +11,88 @@ import numpy.typing as npt
 
 from slidestat.declare.statistics.runner import Answered, ItemColumn, Runner, Work
 from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.events import Events, distinct_texts
-from slidestat.engine.keys.key_runs import KeyRuns
+from slidestat.engine.keys.states import States
 from slidestat.engine.partition_work import PartitionWork
-from slidestat.engine.states.states import States
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import NewerVersionError, SynopsisError, WindowTooLargeError
 
-Int64s = npt.NDArray[np.int64]
+# A batch's events and queries, cut into runs: stretches of a key's events that share a state.
+#
+# A key whose newest event is a span or more older than the next one starts again from nothing: no
+# window that has the next one reaches back to it. Where figures cover more than a span of time, so
+# does one whose newest event is `forget_after` older. So what a state holds follows from the events
+# alone, and the state of a key that has been silent for so long may be deleted at any time without
+# a trace. The queries before the next event still go to the old state.
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRuns:
+    """R runs of G keys, each key's in order. `starts` int64[R + 1] is where each begins among the
+    events; `run_of` int64[Q] the run of each query; `first` and `last` int64[G] those of each key.
+    The first run of a key continues its stored state, the others start from nothing.
+    """
+
+    starts: Integers
+    run_of: Integers
+    first: Integers
+    last: Integers
+
+    def numbers_before(self, numbers: Integers, starts: Integers) -> Integers:
+        """Return int64[R]: the offset from the place of a run's event to its number. The first run
+        of a key continues from `numbers` int64[G], the others from 0; keys begin at `starts`.
+        """
+        before = -self.starts[:-1]
+        before[self.first] = numbers - starts[:-1]
+        return before
+
+
+def cut(
+    groups: Integers,
+    gaps: npt.NDArray[np.bool_],
+    times: Integers,
+    keys: int,
+    query_groups: Integers,
+    query_times: Integers,
+) -> KeyRuns:
+    """Cut the events of `keys` keys before the events where `gaps` is true.
+
+    `groups`, `gaps` and `times` are those of the events, by key and time; queries likewise. A query
+    belongs to the run of the last event before it.
+    """
+    rows = np.flatnonzero(gaps)
+    group_starts = np.searchsorted(groups, np.arange(keys + 1))
+    if not len(rows):
+        numbers = np.arange(keys)
+        return KeyRuns(group_starts, query_groups, numbers, numbers)
+    cuts = list(zip(groups[rows].tolist(), times[rows].tolist(), strict=True))
+    before = np.searchsorted(groups[rows], np.arange(keys + 1))
+    first = np.arange(keys) + before[:-1]
+    last = np.arange(keys) + before[1:]
+    queries = zip(query_groups.tolist(), query_times.tolist(), strict=True)
+    run_of = np.array([group + bisect_left(cuts, (group, time)) for group, time in queries])
+    starts = np.sort(np.concatenate((group_starts, rows)), kind="stable")
+    return KeyRuns(starts, run_of.astype(np.int64), first, last)
+
+
+def previous_times(groups: Integers, times: Integers, last_times: Integers) -> Integers:
+    """Return int64[n]: the time of the previous event of the same key, NO_TIME if there is none.
+    `last_times` int64[G] are those of the keys' states.
+    """
+    previous = last_times[groups]
+    same = groups[1:] == groups[:-1]
+    previous[1:][same] = times[:-1][same]
+    return previous
+
+
+def gaps_of(previous: Integers, times: Integers, silence: int) -> npt.NDArray[np.bool_]:
+    """Return bool[n]: whether at least `silence` has passed since the previous event of the same
+    key.
+    """
+    gaps: npt.NDArray[np.bool_] = (previous != NO_TIME) & (times - previous >= silence)
+    return gaps
 
 
 class KernelCalls:
@@ -41,9 +117,9 @@ class KernelCalls:
         self,
         states: States,
         runs: KeyRuns,
-        times: Int64s,
+        times: Integers,
         events: Events,
-        query_times: Int64s,
+        query_times: Integers,
     ) -> dict[Runner, Answered]:
         """Insert events, by key, into the synopses of keys, and answer at each query between them.
         `times` are those of the events, or are used in their place.
@@ -59,7 +135,7 @@ class KernelCalls:
             answered[runner] = self._run(runner, before.tolist(), own)
         return answered
 
-    def ask(self, states: States, groups: Int64s, times: Int64s) -> dict[Runner, Answered]:
+    def ask(self, states: States, groups: Integers, times: Integers) -> dict[Runner, Answered]:
         """Answer queries of these keys, by key and time, as their states are."""
         none = Events.none(self._columns)
         query_starts = np.searchsorted(groups, np.arange(len(states) + 1))
@@ -72,11 +148,11 @@ class KernelCalls:
 
     def _work(
         self,
-        starts: Int64s,
-        times: Int64s,
+        starts: Integers,
+        times: Integers,
         events: Events,
-        query_starts: Int64s,
-        query_times: Int64s,
+        query_starts: Integers,
+        query_times: Integers,
     ) -> Work:
         """Return the work for the runners."""
         columns = self._columns

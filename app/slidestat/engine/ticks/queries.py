@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
+from slidestat.engine.keys.states import States
+from slidestat.synopses.core.arrays import Integers
 
 
 class Queries(NamedTuple):
@@ -13,8 +14,8 @@ class Queries(NamedTuple):
     its tick.
     """
 
-    groups: Int64s
-    times: Int64s
+    groups: Integers
+    times: Integers
 
     def and_(self, others: "Queries") -> "Queries":
         """Return these queries and the others."""
@@ -24,7 +25,7 @@ class Queries(NamedTuple):
         """Return the wanted queries."""
         return Queries(self.groups[wanted], self.times[wanted])
 
-    def within(self, groups: Int64s) -> "Queries":
+    def within(self, groups: Integers) -> "Queries":
         """Return the queries of some groups, which rise, with the groups' places among them."""
         places = np.searchsorted(groups, self.groups)
         places[places == len(groups)] = 0
@@ -39,7 +40,7 @@ class Queries(NamedTuple):
         first[1:] = (groups[1:] != groups[:-1]) | (times[1:] != times[:-1])
         return Queries(groups[first], times[first])
 
-    def events_before(self, groups: Int64s, times: Int64s, starts: Int64s) -> Int64s:
+    def events_before(self, groups: Integers, times: Integers, starts: Integers) -> Integers:
         """Return int64[Q]: how many events of its group lie before each query. Events are by group,
         which begin at `starts`.
         """
@@ -55,3 +56,14 @@ class Queries(NamedTuple):
 
 
 NO_QUERIES = Queries(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+# The keys in hand, of which something is computed.
+
+
+class Hand(NamedTuple):
+    """G keys in work, their numbers int64[G], and their states before the work."""
+
+    names: list[str]
+    numbers: Integers
+    states: States

@@ -1,19 +1,129 @@
 """The emissions at the ticks that the watermark passes, of all keys, some keys at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import thread_time
+from typing import NamedTuple
+
+import numpy as np
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.in_order import LAST, Given, Outputs, in_order
-from slidestat.engine.emissions.placed_answers import PlacedAnswers
+from slidestat.engine.checkpoints.checkpoint import Loss
+from slidestat.engine.clock import Advance
+from slidestat.engine.emissions.output_records import AlertRecord, OutputRecords
+from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
-from slidestat.engine.keys.due_slices import due_slices
+from slidestat.engine.intake.intake import Taken
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.limits import SliceSizes
-from slidestat.engine.pace import Pace
+from slidestat.engine.keys.key_timers import Place, due_slices
 from slidestat.engine.ticks.absorber import Absorber
-from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.silent_keys import SilentKeys
-from slidestat.engine.waiting.event_store import EventStore
+from slidestat.engine.waiting import EventStore
+from slidestat.synopses.core.arrays import Integers
+
+# Emissions from several sources, in one order, as soon as it is sure what comes next.
+
+# What a source gives in one go, and a place before which none of its others lies.
+Given = tuple[PlacedAnswers, Place]
+
+# Emissions that are yielded in one batch: small enough not to block their sender for long.
+_AT_ONCE = 5_000
+_FIRST: Place = (-(2**63), "")
+LAST: Place = (2**63 - 1, "")
+"""Behind all places."""
+
+
+class Outputs(NamedTuple):
+    """A batch of emissions and of alert changes."""
+
+    emissions: OutputRecords
+    alerts: list[AlertRecord]
+
+
+def in_order(
+    write: Callable[[PlacedAnswers], OutputRecords], *sources: Iterator[Given]
+) -> Iterator[Outputs]:
+    """Yield the answers of all sources in the order of their places, each written as soon as no
+    other can come before it. One source is asked at a time; after each come outputs, maybe none, or
+    several where there are many.
+    """
+    ends = [_FIRST] * len(sources)
+    held: list[PlacedAnswers] = []
+    while min(ends) < LAST:
+        behind = ends.index(min(ends))
+        given, ends[behind] = next(sources[behind], (NOTHING, LAST))
+        parts = [part.split(min(ends)) for part in (*held, given)]
+        held = [rest for _, rest in parts if not rest.is_empty]
+        sure = PlacedAnswers.joined([before for before, _ in parts])
+        alerts = [record for _, record in sure.alerts]
+        for start in range(0, max(len(sure), 1), _AT_ONCE):
+            yield Outputs(write(sure.between(start, start + _AT_ONCE)), alerts)
+            alerts = []
+
+
+# The size of a slice of work, so that it does not block its thread for long.
+
+# A heartbeat, a question or an acknowledgement can wait for so long.
+_HOLD_S = 0.03
+# A slice may be slow by chance.
+_GROWTH, _SHRINKAGE = 2, 4
+
+
+class Pace:
+    """A number of things to do at a time, which follows from how long the last ones took.
+
+    Results must not depend on it.
+    """
+
+    def __init__(self, first: int, most: int) -> None:
+        self.size = min(first, most)
+        self._most = most
+
+    @contextmanager
+    def doing(self, count: int) -> Iterator[None]:
+        """Measure a block that does `count` things.
+
+        CPU time is measured: on a machine that is short of it smaller slices would take more of it
+        in all.
+        """
+        started = thread_time()
+        yield
+        self.took(count, thread_time() - started)
+
+    def took(self, done: int, seconds: float) -> None:
+        """Adapt the size to `done` things that took `seconds`."""
+        fitting = int(done * _HOLD_S / max(seconds, 1e-6))
+        slowest, quickest = self.size // _SHRINKAGE, self.size * _GROWTH
+        self.size = max(1, min(fitting, quickest, self._most), slowest)
+
+
+# How much of a partition is in memory at the most.
+
+
+@dataclass(frozen=True, slots=True)
+class SliceSizes:
+    """The maximum number of a tick's events, and of its keys without events, in one slice."""
+
+    events: int = 100_000
+    keys: int = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that a partition holds in memory."""
+
+    # States in front of the store; least recently touched go first.
+    cached_keys: int = 200_000
+    # So many of the events that could be absorbed wait, and so many bytes, and a batch's.
+    waiting_events: int = 300_000
+    waiting_bytes: int = 16 * 2**20
+    # So many emissions, of keys with events, that ticks are kept back for.
+    kept_emissions: int = 50_000
+    slices: SliceSizes = field(default_factory=SliceSizes)
+    # Of keys to delete, so many at a time.
+    deleted_keys: int = 100_000
+
 
 # Of keys or events, before it is known how long they take.
 _FIRST_SLICE = 500
@@ -93,3 +203,43 @@ class Ticker:
             with pace.doing(len(part.opened.numbers) + len(part.closing.numbers)):
                 placed = self._silent.answer(part, advance)
             yield placed, part.end
+
+
+# Ticks that the watermark has passed, and whose emissions wait for more to be read.
+#
+# A worker that catches up passes several ticks in each batch, and each of them finds few events of
+# a key. Kept back over some batches, the events of many ticks are absorbed in one call of a kernel,
+# which answers at each tick between: a state is read, checked and written once for all of them.
+
+
+class KeptTicks:
+    """The batches since the last emissions, and the largest number of emissions that they lead
+    to.
+    """
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._before = 0
+        self._moves: list[tuple[Integers, Integers]] = []
+        # Of keys with events: each of a batch's keys at each of its ticks.
+        self.emissions = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._moves)
+
+    def add(self, taken: Taken) -> None:
+        """Keep back the ticks of a batch; nothing is kept if it passes none, and none is kept."""
+        first, last = taken.before // self._every, int(taken.watermarks[-1]) // self._every
+        if not self._moves:
+            if first == last:
+                return
+            self._before = taken.before
+        self._moves.append((taken.offsets, taken.watermarks))
+        events = taken.events
+        self.emissions += min(len(events), len(events.keys.unique()) * (last - first + 1))
+
+    def take(self, emitted: int, loss: Loss | None) -> Advance:
+        """Return the advance over all that was kept, and keep nothing any more."""
+        moves, self._moves, self.emissions = self._moves, [], 0
+        offsets, watermarks = map(np.concatenate, zip(*moves, strict=True))
+        return Advance(self._before, offsets, watermarks, emitted, loss)

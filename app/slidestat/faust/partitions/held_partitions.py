@@ -18,11 +18,10 @@ from slidestat.engine.checkpoints.checkpoint import (
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 from slidestat.engine.emissions.emission_codec import EmissionWriter
-from slidestat.engine.keys.key_sample import Identity
-from slidestat.engine.keys.shared_keys import SharedKeys
+from slidestat.engine.keys.shared_keys import Identity, SharedKeys
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.partition_work import PartitionWork
-from slidestat.faust.source.commit_notes import NOTED_KEYS, read_note
+from slidestat.faust.source.key_watch import NOTED_KEYS, read_note
 from slidestat.faust.source.source_offsets import SourceOffsets
 from slidestat.faust.source.topic_watch import require_same_source
 from slidestat.faust.table import GivenUpError, StateTable, TablePartition
@@ -31,7 +30,7 @@ from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
 from slidestat.log import log_event
 from slidestat.referee.referee_partition import RefereeProcessor
-from slidestat.text.figure_text import iso_time
+from slidestat.text import iso_time
 
 Processor = PartitionProcessor | RefereeProcessor
 

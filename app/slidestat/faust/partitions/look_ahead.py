@@ -9,7 +9,7 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
 from slidestat.faust.partitions.output_topics import OutputTopics
 from slidestat.faust.source.source_offsets import SourceOffsets
-from slidestat.kafka.expiring_producer import ExpiringProducer
+from slidestat.kafka.producer import ExpiringProducer
 
 
 class AheadTopics(NamedTuple):

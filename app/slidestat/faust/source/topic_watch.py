@@ -19,7 +19,7 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.faust.broker_contact import went_away_at_start
-from slidestat.kafka.clients import client_config
+from slidestat.kafka.settings import client_config
 from slidestat.kafka.topic_identity import TopicIdentity, identities
 
 _ANSWER_S = 5.0

@@ -4,8 +4,7 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.faust.delivery import BatchApp
-from slidestat.faust.exactly_once.table import TransactionalTable
-from slidestat.faust.exactly_once.transactions import PartitionTransactions
+from slidestat.faust.exactly_once import PartitionTransactions, TransactionalTable
 from slidestat.faust.pipeline import Pipeline
 from slidestat.faust.progress import Progress
 from slidestat.faust.source.topic_watch import TopicWatch
@@ -13,8 +12,7 @@ from slidestat.faust.table import StateTable
 from slidestat.faust.worker.app import SESSION_TIMEOUT_S, ConsumerOffsets
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.column_producer import bulk_producer
-from slidestat.kafka.expiring_producer import ExpiringProducer
-from slidestat.kafka.producer import BulkProducer
+from slidestat.kafka.producer import BulkProducer, ExpiringProducer
 from slidestat.repartition.elected_mover import ElectedMover
 
 # A provisional emission that is not acknowledged by then is never sent. The partition is another

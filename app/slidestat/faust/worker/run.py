@@ -1,14 +1,111 @@
 """Run a worker: one process of a consumer group, which computes topologies of one topic."""
 
+import errno
 import logging
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any, NoReturn
+
+import faust
+from aiokafka.errors import KafkaConnectionError
+from faust.exceptions import ConsistencyError
 
 from slidestat.engine.garbage_collector import calm_garbage_collector
-from slidestat.faust.worker.errors import raise_for_the_user
-from slidestat.faust.worker.graceful_shutdown import LeavingWorker
+from slidestat.errors import SlidestatError
+from slidestat.faust.broker_contact import went_away_at_start
+from slidestat.faust.source.topic_watch import advice_without_changelog
 from slidestat.faust.worker.group_member import GroupMember
-from slidestat.faust.worker.open_files import raise_open_files
+from slidestat.faust.worker.resources import open_files, raise_open_files
 from slidestat.faust.worker.settings import WorkerSettings
-from slidestat.log import LogForm, json_logging
+from slidestat.log import LogForm, json_logging, log_event
+
+# Errors that end a worker, as the user reads them.
+
+# rocksdict raises plain exceptions; RocksDB begins their text with the kind of error.
+_ROCKSDB_ERRORS = ("Corruption", "IO error")
+_NO_FILES = (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))
+_NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
+
+
+def raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
+    """Raise the error that ended a worker, as a SlidestatError if the user can correct it."""
+    if isinstance(reason, ConsistencyError):
+        raise SlidestatError(
+            f"The tables in {data_dir} are ahead of their changelog: it was made anew.",
+            advice_without_changelog(data_dir),
+        ) from reason
+    if isinstance(reason, KafkaConnectionError):
+        raise went_away_at_start() from reason
+    if isinstance(reason, OSError) and reason.errno in (errno.ENOSPC, errno.EDQUOT):
+        raise _no_room(data_dir) from reason
+    if str(reason).startswith(_ROCKSDB_ERRORS):
+        raise _table_error(str(reason), data_dir) from reason
+    raise reason
+
+
+def _table_error(reason: str, data_dir: Path) -> SlidestatError:
+    if reason.endswith(_NO_ROOM):
+        return _no_room(data_dir)
+    if reason.endswith(_NO_FILES):
+        return SlidestatError(
+            f"The worker has no file left to open for the tables in {data_dir}: it may have"
+            f" {open_files():,} open.",
+            "Allow it more (`ulimit -n`, LimitNOFILE of systemd), or give its partitions to more"
+            " workers, and start it again: nothing is lost, and nothing is damaged.",
+        )
+    return SlidestatError(
+        f"The tables in {data_dir} cannot be read: {reason.rstrip('.')}.",
+        f"Delete the folder {data_dir}; the worker restores it from the changelog.",
+    )
+
+
+def _no_room(data_dir: Path) -> SlidestatError:
+    return SlidestatError(
+        f"There is no room for tables and waiting events in {data_dir}.",
+        "Make room, and start the worker again: nothing is lost.",
+    )
+
+
+# A worker's end: SIGTERM and SIGINT let it finish; a second one, or too long a wait, does not.
+#
+# It can be ended anywhere: that is what the order of its writes is for. So nothing is lost where it
+# leaves at once; the next worker reads again what was not committed.
+
+# Of the 30 s that Kubernetes grants.
+LEAVE_S = 25.0
+
+
+class LeavingWorker(faust.Worker):
+    """A worker like Faust's, which leaves within LEAVE_S, and at a second signal at once."""
+
+    def _schedule_shutdown(self, signal_received: signal.Signals) -> None:
+        super()._schedule_shutdown(signal_received)
+        log_event("stopping", f"stopping, within {LEAVE_S:.0f} s; a second signal ends it at once")
+        # Not the event loop's: it may be what hangs.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _leave_at_once)
+        watchdog = threading.Timer(LEAVE_S, _leave_unfinished)
+        watchdog.daemon = True
+        watchdog.start()
+
+
+def _leave_at_once(number: int, _frame: Any) -> NoReturn:
+    log_event(
+        "left at once", "left at once: what was not committed is read again by the next worker"
+    )
+    os._exit(128 + number)
+
+
+def _leave_unfinished() -> NoReturn:
+    log_event(
+        "left unfinished",
+        f"error: The last work could not be committed within {LEAVE_S:.0f} s.\n"
+        "what to do: Check that the broker is up; nothing is lost, the next worker reads again what"
+        " was not committed.",
+    )
+    os._exit(2)
 
 
 def run_worker(settings: WorkerSettings) -> None:

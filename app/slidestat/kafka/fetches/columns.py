@@ -1,19 +1,219 @@
 """From parts of a fetch to columns: by a kernel, all in one call, where every part is plain."""
 
-from collections.abc import Sequence
+import struct
+import sys
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, overload
+from weakref import proxy
 
 import numpy as np
-import numpy.typing as npt
+from aiokafka import TopicPartition, codec
+from aiokafka.consumer import fetcher
+from aiokafka.consumer.fetcher import FetchResult, PartitionRecords
+from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.util import decode_varint
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import Headers
-from slidestat.kafka.fetches.fetched_bytes import PlainRecords
-from slidestat.kafka.fetches.header_column import HeaderColumn
-from slidestat.kafka.fetches.record_kernel import BATCH_COLUMNS, read_batches
+from slidestat.kafka.fetches.record_kernel import (
+    BATCH_COLUMNS,
+    LEAST_BYTES,
+    after_records,
+    read_batches,
+)
+from slidestat.synopses.core.arrays import Integers
 
-Int64s = npt.NDArray[np.int64]
+# Headers as they are in a batch of Kafka's format v2, made Python objects when asked for.
+
+
+class HeaderColumn(Sequence[Headers]):
+    """The headers of n records: a kernel has checked that their bytes are as they must be."""
+
+    __slots__ = ("_encoded",)
+
+    def __init__(self, encoded: BinaryColumn) -> None:
+        self._encoded = encoded
+
+    def __len__(self) -> int:
+        return len(self._encoded)
+
+    @overload
+    def __getitem__(self, index: int) -> Headers: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "HeaderColumn": ...
+
+    def __getitem__(self, index: "int | slice") -> "Headers | HeaderColumn":
+        if isinstance(index, slice):
+            return HeaderColumn(self._encoded[index])
+        encoded = self._encoded[index]
+        return () if encoded is None else _decoded(encoded)
+
+
+def _decoded(encoded: bytes) -> Headers:
+    """Read their number, then the length and the bytes of each one's name and value."""
+    data = bytearray(encoded)
+    count, place = decode_varint(data, 0)
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        size, place = decode_varint(data, place)
+        # Kafka wants UTF-8 and does not check it: what is none must not end the worker.
+        name = encoded[place : place + size].decode(errors="replace")
+        size, place = decode_varint(data, place + size)
+        value = None
+        if size >= 0:
+            value = encoded[place : place + size]
+            place += size
+        headers.append((name, value))
+    return headers
+
+
+# The bytes of a fetch, batch by batch: plain batches as columns, the others record by record.
+#
+# aiokafka's own loop goes over them as ever: it checks checksums, passes aborted transactions and
+# control batches over, and knows where the next fetch begins. What it takes for a record may here
+# be all records of a batch, `PlainRecords`, which are not read yet.
+
+# Both formats begin with an offset and the length of what follows.
+_LENGTH = struct.Struct(">8xi")
+_FORMAT_PLACE, _FORMAT = 16, 2
+_COUNT = struct.Struct(">57xi")
+
+_NO_CODEC, _GZIP, _SNAPPY, _LZ4, _ZSTD = range(5)
+_DECODERS = {_NO_CODEC: None, _GZIP: codec.gzip_decode}
+if codec.has_snappy():
+    _DECODERS[_SNAPPY] = codec.snappy_decode
+if codec.has_lz4():
+    _DECODERS[_LZ4] = codec.lz4_decode
+if codec.has_zstd():
+    _DECODERS[_ZSTD] = codec.zstd_decode
+
+
+@dataclass(slots=True)
+class PlainRecords:
+    """Some uncompressed records of a batch, `count` of them: `offset` is of the last one,
+    `last_offset` too if others of its batch follow.
+
+    Wanted are those from `least_offset` on.
+    """
+
+    batch: "PlainBatch"
+    data: bytes | memoryview
+    count: int
+    offset: int
+    last_offset: int | None = None
+    least_offset: int = 0
+
+    def one_by_one(self) -> Iterator[Any]:
+        """Read them as aiokafka does, which raises the error of what is wrong with them."""
+        least = self.least_offset
+        for record in DefaultRecordBatch(self.batch.data):
+            if self.last_offset is not None and record.offset > self.last_offset:
+                return
+            if record.offset >= least:
+                least = record.offset + 1
+                yield record
+
+
+class PlainBatch:
+    """A batch of format v2 as aiokafka's loop sees it."""
+
+    is_control_batch = False
+
+    def __init__(
+        self, batch: DefaultRecordBatch, data: memoryview, fetched: "FetchedBytes"
+    ) -> None:
+        self._batch = batch
+        self._fetched = fetched
+        self.data = data
+        self.producer_id = batch.producer_id
+        self.is_transactional = batch.is_transactional
+        self.base_offset = batch.base_offset
+        self.next_offset = batch.next_offset
+        self.is_append_time = batch.timestamp_type == 1
+        self.base_time = batch.max_timestamp if self.is_append_time else batch.first_timestamp
+
+    def validate_crc(self) -> bool:
+        """Return whether the bytes are those that were written."""
+        return bool(self._batch.validate_crc())
+
+    def __iter__(self) -> Iterator[Any]:
+        (count,) = _COUNT.unpack_from(self.data)
+        data = self._uncompressed()
+        if not 0 < count * LEAST_BYTES <= len(data):
+            yield from self._batch
+        elif count <= self._fetched.room:
+            yield PlainRecords(self, data, count, self.next_offset - 1)
+        else:
+            yield from self._parts(data, count)
+
+    def _uncompressed(self) -> bytes | memoryview:
+        data = self.data[_COUNT.size :]
+        decode = _DECODERS[self._batch.compression_type]
+        return data if decode is None else decode(data.tobytes())
+
+    def _parts(self, data: bytes | memoryview, count: int) -> Iterator[Any]:
+        """Yield the records in parts of at most the room that is left."""
+        buffer, start = np.frombuffer(data, np.uint8), 0
+        end, _ = after_records(buffer, start, count)
+        if end != len(data):
+            yield from self._batch
+            return
+        while count:
+            part = min(count, self._fetched.room)
+            end, offset_delta = after_records(buffer, start, part)
+            count -= part
+            offset = self.base_offset + offset_delta
+            if not count:
+                offset = self.next_offset - 1
+            yield PlainRecords(self, data[start:end], part, offset, offset if count else None)
+            start = end
+
+
+class FetchedBytes:
+    """A wrapper of aiokafka's MemoryRecords that keeps the bytes, which those do not show.
+
+    Plain batches are recognised while there is `room`: at most so many records are taken.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._records = MemoryRecords(data)
+        self._data = data
+        self._place = 0
+        self.room = 0
+
+    def size_in_bytes(self) -> int:
+        """Return the size of the records in bytes."""
+        return int(self._records.size_in_bytes())
+
+    def has_next(self) -> bool:
+        """Return whether another complete batch is there."""
+        return bool(self._records.has_next())
+
+    def next_batch(self) -> Any:
+        """Return the next batch; None if there is none."""
+        batch = self._records.next_batch()
+        if batch is None:
+            return None
+        start = self._place
+        self._place += _LENGTH.size + _LENGTH.unpack_from(self._data, start)[0]
+        if not self.room or not self._is_plain(batch, start):
+            return batch
+        return PlainBatch(batch, memoryview(self._data)[start : self._place], self)
+
+    def _is_plain(self, batch: Any, start: int) -> bool:
+        return (
+            isinstance(batch, DefaultRecordBatch)
+            and self._data[start + _FORMAT_PLACE] == _FORMAT
+            and self._place - start >= _COUNT.size
+            and not batch.is_control_batch
+            and batch.compression_type in _DECODERS
+        )
+
 
 _NO_TIMESTAMP = -1
 
@@ -24,8 +224,8 @@ class FetchedColumns:
     n keys, values and headers.
     """
 
-    offsets: Int64s
-    timestamps: Int64s
+    offsets: Integers
+    timestamps: Integers
     keys: BinaryColumn
     values: BinaryColumn
     headers: Sequence[Headers]
@@ -105,3 +305,67 @@ def _one_by_one(parts: Sequence[Any]) -> FetchedColumns:
         BinaryColumn.of([record.value for record in records]),
         [record.headers for record in records],
     )
+
+
+# Take what aiokafka has fetched as columns, where it is of a batch topic.
+
+
+class Fetches(OrderedDict[TopicPartition, Any]):
+    """The fetches of aiokafka by partition, those of `topics` as columns."""
+
+    def __init__(self, topics: Collection[str], fetched: Mapping[TopicPartition, Any]) -> None:
+        super().__init__()
+        self._topics = topics
+        for tp, of_it in fetched.items():
+            self[tp] = of_it
+
+    def __setitem__(self, tp: TopicPartition, fetched: Any) -> None:
+        if tp.topic in self._topics and isinstance(fetched, FetchResult):
+            # Weakly: a worker's garbage collector looks rarely for circles, and these hold a fetch.
+            records = fetched._partition_records
+            records._consumer_record = partial(_noted, proxy(records))
+            fetched.getall = partial(_take, proxy(fetched))
+        super().__setitem__(tp, fetched)
+
+
+def keep_fetched_bytes() -> None:
+    """Have aiokafka keep what it fetches where it can be read."""
+    fetcher.MemoryRecords = FetchedBytes
+
+
+def _noted(records: PartitionRecords, _tp: TopicPartition, record: Any) -> Any:
+    """Return a record, or many; of many, the wanted ones are those that aiokafka has not passed
+    yet.
+    """
+    if isinstance(record, PlainRecords):
+        record.least_offset = records.next_fetch_offset
+    return record
+
+
+def _take(fetched: FetchResult, max_records: int | None = None) -> FetchedColumns | list[Any]:
+    """Take up to `max_records` of what was fetched of a partition, as `FetchResult.getall` does."""
+    if not fetched.check_assignment(fetched._topic_partition):
+        return []
+    # What compaction has left of a batch may all lie before the offset that was asked for.
+    while fetched.has_more():
+        columns = _next_columns(fetched, sys.maxsize if max_records is None else max_records)
+        if len(columns):
+            return columns
+    return []
+
+
+def _next_columns(fetched: FetchResult, left: int) -> FetchedColumns:
+    records = fetched._partition_records
+    parts: list[Any] = []
+    records._records.room = left
+    for part in records:
+        parts.append(part)
+        left -= part.count if isinstance(part, PlainRecords) else 1
+        records._records.room = left
+        if not left:
+            break
+    columns = columns_of(parts)
+    fetched._update_position()
+    if left:
+        fetched._partition_records = None
+    return columns

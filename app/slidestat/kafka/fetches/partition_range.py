@@ -9,9 +9,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from slidestat.errors import SlidestatError
-from slidestat.kafka.carried_security import CarriedSecurity
-from slidestat.kafka.fetches.columns import FetchedColumns
-from slidestat.kafka.fetches.fetches import Fetches, keep_fetched_bytes
+from slidestat.kafka.fetches.columns import FetchedColumns, Fetches, keep_fetched_bytes
+from slidestat.kafka.settings import CarriedSecurity
 
 # A fetch is asked for when the one before has been read through: a large one waits less.
 _FETCH_BYTES = 16 * 2**20

@@ -10,12 +10,9 @@ its batch; headers are passed over, their names and values unread.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from slidestat.synopses.core.arrays import Bytes
+from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel
-
-Int64s = npt.NDArray[np.int64]
 
 LEAST_BYTES = 7
 """How many bytes a record has at least."""
@@ -98,15 +95,15 @@ def _record(
 @borrowing_kernel
 def read_batches(
     buffer: Bytes,
-    batches: Int64s,
-    offsets: Int64s,
-    timestamps: Int64s,
-    key_starts: Int64s,
-    key_ends: Int64s,
-    value_starts: Int64s,
-    value_ends: Int64s,
-    header_starts: Int64s,
-    header_ends: Int64s,
+    batches: Integers,
+    offsets: Integers,
+    timestamps: Integers,
+    key_starts: Integers,
+    key_ends: Integers,
+    value_starts: Integers,
+    value_ends: Integers,
+    header_starts: Integers,
+    header_ends: Integers,
 ) -> int:
     """Read the records of `batches` int64[m, BATCH_COLUMNS] from the least offsets on; return how
     many these are, -1 if anything is not as it must be: in a batch offsets rise. Keys,

@@ -1,12 +1,51 @@
 """Read what is on a topic now, to its end, without joining a group."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from slidestat.kafka.clients import client_config
-from slidestat.kafka.read.offset_bounds import offset_bounds
+from slidestat.errors import SlidestatError
+from slidestat.kafka.settings import client_config
+
+# The offsets between which a partition's records lie, also of a topic that was just made.
+
+TIMEOUT_S = 30.0
+# The errors of a broker, or the client, for a topic that is not known there yet.
+_NOT_KNOWN_YET = frozenset(
+    {
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+    }
+)
+_KNOWN_WITHIN_S = 5.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.8
+
+
+def offset_bounds(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """Return the first offset that the broker still has and the one after the last. A partition
+    that is not known, or has no leader, is asked for again for 5 s.
+
+    Raises KafkaException for what lasts, and after 30 s without an answer.
+    """
+    place = TopicPartition(topic, partition)
+    deadline = time.monotonic() + _KNOWN_WITHIN_S
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_KNOWN_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        else:
+            return low, high
+
 
 _FETCH_RECORDS = 10_000
 _WAIT_S = 0.05
@@ -90,3 +129,75 @@ def scan_ranges(
             # The end may lie behind the last record: transactions leave marks that are none.
             if error is not None or offset + 1 >= ends.get(partition, 0):
                 ends.pop(partition, None)
+
+
+# A topic read by a command: opened, closed, with errors as messages for the user.
+
+
+@contextmanager
+def reading(bootstrap: str, topic: str) -> Iterator[Consumer]:
+    """Yield a consumer for `scan` and for requests for the offsets of `topic`; it belongs to no
+    group.
+
+    Errors of the broker within the context become a SlidestatError that names the topic.
+    """
+    consumer = open_scanner(bootstrap)
+    try:
+        yield consumer
+    except KafkaException as error:
+        raise SlidestatError(
+            f"The topic {topic!r} cannot be read: {error.args[0].str().rstrip('.')}.",
+            "Check that the broker is up and what this user may read, and try again.",
+        ) from error
+    finally:
+        consumer.close()
+
+
+# Read a partition backwards from its end, in pieces, for as long as it may take.
+
+# The first piece is small: it is there soon, whatever the broker's pace. The later ones cost less.
+_FIRST_RECORDS, _MOST_RECORDS = 500, 10_000
+_GROWTH = 4
+
+Clock = Callable[[], float]
+
+
+class NewestFirst:
+    """A partition read from its end towards its oldest record."""
+
+    def __init__(self, consumer: Consumer, topic: str, partition: int) -> None:
+        """Ask for the ends; raises KafkaException."""
+        self._consumer, self._topic, self._partition = consumer, topic, partition
+        self._low, self._start = offset_bounds(consumer, topic, partition)
+
+    @property
+    def has_all(self) -> bool:
+        """Return whether all records have been given, the oldest one too."""
+        return self._start <= self._low
+
+    def pieces(self, until: float, clock: Clock = time.monotonic) -> Iterator[list[Message]]:
+        """Yield the newest records, then those before them, and so on to the oldest one; those of a
+        piece are in order. A piece that is not whole at the time `until` is not given: what is
+        given has no hole. Raises KafkaException if the broker fails.
+        """
+        size = _FIRST_RECORDS
+        while not self.has_all:
+            start = max(self._low, self._start - size)
+            piece = []
+            try:
+                for message in scan_ranges(
+                    self._consumer,
+                    self._topic,
+                    {self._partition: (start, self._start)},
+                    silence_s=until - clock(),
+                ):
+                    piece.append(message)
+                    if clock() > until:
+                        return
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._TIMED_OUT:
+                    return
+                raise
+            self._start = start
+            yield piece
+            size = min(_GROWTH * size, _MOST_RECORDS)

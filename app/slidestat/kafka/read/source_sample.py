@@ -16,7 +16,7 @@ from slidestat.engine.decoding.event_columns import refuse_future
 from slidestat.engine.decoding.formats.source_schemas import Registry
 from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.errors import SlidestatError
-from slidestat.kafka.group_offsets import group_offsets
+from slidestat.kafka.groups import group_offsets
 from slidestat.kafka.read.scan import open_scanner, scan_ranges
 
 SAMPLE_RECORDS = 20_000

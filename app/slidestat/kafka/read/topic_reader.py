@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 from confluent_kafka import (
@@ -18,11 +18,15 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from slidestat.engine.emissions.emission_codec import NotAnEmissionError
+from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
-from slidestat.kafka.read.offset_bounds import offset_bounds
-from slidestat.kafka.read.scan import concerns_group
+from slidestat.kafka.read.scan import concerns_group, offset_bounds
+from slidestat.kafka.settings import client_config
+from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
+from slidestat.schemas.emission import Emission
+from slidestat.schemas.sequence import decode_alert_change
 
 # Looking once, without --from-beginning, reads this many of a partition's newest records: enough
 # for any screen, and soon done whatever the topic's length.
@@ -165,3 +169,59 @@ class TopicReader(ABC, Generic[Read]):
             self.skipped += 1
             return
         self.letters.setdefault(letter.reason, Letters(0, letter)).count += 1
+
+
+# Read a topic's changes of alerts as they come, or those that are there.
+
+
+class ChangeRecord(NamedTuple):
+    """A change of an alert, and the record's own bytes."""
+
+    change: AlertChange
+    json: bytes
+
+
+@dataclass
+class AlertReader(TopicReader[ChangeRecord]):
+    """A reader of alert changes."""
+
+    def _decoded(self, value: bytes, headers: list[tuple[str, bytes]]) -> ChangeRecord | None:
+        try:
+            change = decode_alert_change(value)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self._set_aside(headers)
+            return None
+        return ChangeRecord(change, value) if self._wants(change.key) else None
+
+
+# Read a topic's emissions as they come, or those that are there.
+
+
+@dataclass(frozen=True)
+class Record:
+    """An emission, and its JSON: the record's own bytes, if they are."""
+
+    emission: Emission
+    json: bytes
+
+
+@dataclass
+class EmissionReader(TopicReader[Record]):
+    """A reader of emissions; those in Avro need a schema `registry`, without which `batches` raises
+    SlidestatError.
+    """
+
+    registry: str = ""
+
+    def __post_init__(self) -> None:
+        self._format = AnyFormat(self.registry)
+
+    def _decoded(self, value: bytes, headers: list[tuple[str, bytes]]) -> Record | None:
+        try:
+            emission = self._format.decode(value)
+        except NotAnEmissionError:
+            self._set_aside(headers)
+            return None
+        if not self._wants(emission.key):
+            return None
+        return Record(emission, value if value[:1] == b"{" else msgspec.json.encode(emission))

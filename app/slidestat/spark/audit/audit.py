@@ -4,7 +4,7 @@ topic.
 Records that have a letter (late, dead) are left out; all others must have been counted. The events
 of a key go through one Python worker in order of time, which recomputes each of its windows and has
 no more of them at once. An emission is judged by the declaration whose fingerprint it has. Of a
-referee, a key is a stream over all partitions (`audited_answers.py`).
+referee, a key is a stream over all partitions (`emissions.py`).
 """
 
 from collections.abc import Callable, Mapping
@@ -17,27 +17,33 @@ from pyspark.sql.types import StructType
 
 from slidestat.errors import SlidestatError
 from slidestat.options import AUDITED_SHARE
-from slidestat.spark.audit.audit_charges import ALWAYS, Charge, charges_of, without
-from slidestat.spark.audit.audit_emissions import AuditedEmissions
-from slidestat.spark.audit.audit_progress import Progress, reach_of
-from slidestat.spark.audit.audit_report import AuditReport, Judged, audit_of, report_of
-from slidestat.spark.audit.audit_source import AuditedSource, ReadSource
-from slidestat.spark.audit.audit_workers import (
+from slidestat.spark.audit.declaration import (
+    ALWAYS,
+    UNMARKED,
+    Charge,
+    Declaration,
+    charges_of,
+    declaration_of,
+    without,
+)
+from slidestat.spark.audit.emissions import AuditedAnswers, AuditedEmissions
+from slidestat.spark.audit.events.runs import run_columns
+from slidestat.spark.audit.exact_key import KINDS
+from slidestat.spark.audit.progress import Progress, reach_of
+from slidestat.spark.audit.report import AuditReport, Judged, audit_of, report_of
+from slidestat.spark.audit.source import AuditedSource, ReadSource
+from slidestat.spark.audit.workers import (
     SORTED_COLUMNS,
     Auditor,
     Bounds,
     FigureRow,
     auditor,
 )
-from slidestat.spark.audit.audited_answers import AuditedAnswers
-from slidestat.spark.audit.declaration import UNMARKED, Declaration, declaration_of
-from slidestat.spark.audit.events.runs import run_columns
-from slidestat.spark.audit.exact_key import KINDS
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.declarations import KnownDeclarations, reading_groups
+from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.lake import AUDIT, Dataset, Lake
-from slidestat.spark.lake.lake_files import LakeFiles
-from slidestat.spark.lake.lake_lock import locked
+from slidestat.spark.lake.locks import locked
 from slidestat.spark.lake.wire_columns import struct_type
 
 _FOREVER_MS = 2**62

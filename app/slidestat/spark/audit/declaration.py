@@ -4,10 +4,13 @@ An audit recomputes a worker's output; so it takes the declaration, and shares n
 worker. That of a referee is the declaration of its topology, with the streams that it answers for.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
 
 import msgspec
+
+from slidestat.schemas.emission import Figure
 
 Path = tuple[str, ...]
 # Fields, whether they are read as items (one may be both a number and an item), and the condition
@@ -171,3 +174,117 @@ def declaration_of(table: Mapping[str, object]) -> Declaration:
 def labels_of(declarations: Iterable[Declaration]) -> list[str]:
     """Return the labels of all statistics, each once."""
     return list(dict.fromkeys(s.label for d in declarations for s in d.statistics))
+
+
+# Which declaration was in charge of which ticks: where its emissions must be, if any is missing.
+#
+# A partition's emissions come tick by tick, so a declaration is in charge from its first tick to
+# that of the next one. Between two that emit at different intervals, the ticks after the last of
+# the one and before the first of the other are in no charge: which of the two would have emitted is
+# not known.
+
+_FOREVER_MS = 2**62
+
+
+class Charge(NamedTuple):
+    """The ticks from `since_ms` to before `until_ms`."""
+
+    since_ms: int
+    until_ms: int
+
+    def has(self, tick_ms: int) -> bool:
+        """Return whether a tick is one of them."""
+        return self.since_ms <= tick_ms < self.until_ms
+
+
+ALWAYS = (Charge(-_FOREVER_MS, _FOREVER_MS),)
+
+Charges = dict[tuple[int, str], tuple[Charge, ...]]
+"""By partition and fingerprint."""
+
+
+class Turn(NamedTuple):
+    """A declaration's first tick after another's last one, `before_ms` (None at the beginning)."""
+
+    partition: int
+    tick_ms: int
+    before_ms: int | None
+    mark: str
+
+
+def charges_of(turns: Iterable[Turn], every_ms: Mapping[str, int]) -> Charges:
+    """Return the charges of all partitions; `every_ms` is that of each declaration."""
+    found: dict[tuple[int, str], list[Charge]] = {}
+    in_order = sorted(turns, key=lambda turn: turn[:2])
+    for partition, those in groupby(in_order, key=lambda turn: turn.partition):
+        of_one = list(those)
+        starts = [-_FOREVER_MS, *(turn.tick_ms for turn in of_one[1:])]
+        ends = [
+            following.tick_ms
+            if every_ms[turn.mark] == every_ms[following.mark]
+            else (following.before_ms or 0) + 1
+            for turn, following in pairwise(of_one)
+        ]
+        for turn, start, end in zip(of_one, starts, [*ends, _FOREVER_MS], strict=True):
+            found.setdefault((partition, turn.mark), []).append(Charge(start, end))
+    return {place: tuple(charges) for place, charges in found.items()}
+
+
+def without(charges: Sequence[Charge], absences: Iterable[Charge]) -> tuple[Charge, ...]:
+    """Return the ticks of `charges` that are in none of `absences`."""
+    left = list(charges)
+    for gone in absences:
+        left = [
+            part
+            for one in left
+            for part in (
+                Charge(one.since_ms, min(one.until_ms, gone.since_ms)),
+                Charge(max(one.since_ms, gone.until_ms), one.until_ms),
+            )
+            if part.since_ms < part.until_ms
+        ]
+    return tuple(left)
+
+
+# The least that a declared statistic promises: an emission that promises less breaks it.
+#
+# A figure is judged by the error that it states. So that a worker cannot make any figure right by
+# stating a larger one, what it states is held to the parameters that were declared.
+
+# Of terms for what doubles round, which come on top of what is declared; the largest is 2^-30.
+_ROUNDING = 2.0**-29
+# So many units of the last decimal place that values are kept to may a figure be off; a variance so
+# many squares of a unit, and units of a deviation.
+_UNITS = 4
+# What epsilon is of, where it is not of the figure itself.
+_OF_EPSILON = {
+    **dict.fromkeys(("quantile", "rank_quantile", "top"), "share_error"),
+    **dict.fromkeys(("net_sum", "sum_histogram"), "magnitude_error"),
+    **dict.fromkeys(("mean", "mean_histogram"), "deviation_error"),
+}
+_TERMS = ("relative_error", "share_error", "magnitude_error", "deviation_error", "absolute_error")
+
+
+def promises_less(statistic: DeclaredStatistic, figure: Figure) -> str:
+    """Return what a figure promises less of than its statistic declares; "" if nothing."""
+    parameters = statistic.parameters
+    most = dict.fromkeys(_TERMS, 0.0)
+    unit = 10.0 ** -parameters["decimals"] if "decimals" in parameters else 0.0
+    most["absolute_error"] = _UNITS * unit
+    if statistic.kind == "variance":
+        most |= {"absolute_error": _UNITS * unit**2, "deviation_error": _UNITS * unit}
+    if statistic.kind == "quantile":
+        most["relative_error"] = parameters["relative_error"]
+    of_epsilon = _OF_EPSILON.get(statistic.kind, "relative_error")
+    most[of_epsilon] = parameters.get("epsilon", 0.0)
+    for name in _TERMS:
+        if getattr(figure, name) > most[name] + _ROUNDING:
+            return f"promises less than is declared: {name} {getattr(figure, name)}"
+    if figure.confidence < least_confidence(statistic):
+        return f"promises less than is declared: confidence {figure.confidence}"
+    return ""
+
+
+def least_confidence(statistic: DeclaredStatistic) -> float:
+    """Return the least confidence of a statistic's figures; 1 unless they depend on chance."""
+    return float(1 - statistic.parameters.get("delta", 0.0))

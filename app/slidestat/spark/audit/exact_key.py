@@ -16,10 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.schemas.emission import Figure
-from slidestat.spark.audit.columns.bygone import Bygone, Totals
-from slidestat.spark.audit.columns.column import EXACT, Column, Int64s
-from slidestat.spark.audit.columns.growing import GrowingArray
+from slidestat.spark.audit.columns import EXACT, Bygone, Column, GrowingArray, Totals
 from slidestat.spark.audit.declaration import ColumnName, Declaration, DeclaredStatistic
+from slidestat.synopses.core.arrays import Integers
 
 Exact = int | Fraction | float | None
 
@@ -58,8 +57,8 @@ class ExactKey:
 
     def __init__(
         self,
-        times: Int64s,
-        places: Int64s,
+        times: Integers,
+        places: Integers,
         columns: Mapping[ColumnName, Sequence[str | None] | pa.Array],
     ) -> None:
         self._times = GrowingArray(np.zeros(0, np.int64))
@@ -77,14 +76,14 @@ class ExactKey:
         self.extend(times, places, columns)
 
     @property
-    def times(self) -> Int64s:
+    def times(self) -> Integers:
         """Return the times of the events that are here."""
         return self._times.values
 
     def extend(
         self,
-        times: Int64s,
-        places: Int64s,
+        times: Integers,
+        places: Integers,
         columns: Mapping[ColumnName, Sequence[str | None] | pa.Array],
     ) -> None:
         """Add events that are no earlier than those that are here."""
@@ -211,7 +210,7 @@ class ExactKey:
             times = np.append(self.bygone.times_of(statistic.label), times)
         return end_ms - int(times[-number]) if number <= len(times) else None
 
-    def _times_of(self, statistic: DeclaredStatistic, window: slice) -> Int64s:
+    def _times_of(self, statistic: DeclaredStatistic, window: slice) -> Integers:
         times = self.times[window]
         if not statistic.takes_all:
             times = times[self._columns[statistic.column].has(window)]
@@ -317,19 +316,19 @@ class ExactKey:
         """Return the standard deviation of a window's values that a figure is of; 0 of none."""
         column = self._columns[name]
         if figure.at_least is None and figure.below is None:
-            inside: slice | Int64s = column.within(window)
+            inside: slice | Integers = column.within(window)
         else:
             inside = self._inside(name, figure, window)
         return root(column.variance(inside)) if len(column.doubles[inside]) else Fraction()
 
-    def _inside(self, name: ColumnName, figure: Figure, window: slice) -> Int64s:
+    def _inside(self, name: ColumnName, figure: Figure, window: slice) -> Integers:
         """Return the places, in the column, of a window's values that a figure is of."""
         column = self._columns[name]
         values = column.within(window)
-        inside: Int64s = np.flatnonzero(_is_of(figure, column.doubles[values])) + values.start
+        inside: Integers = np.flatnonzero(_is_of(figure, column.doubles[values])) + values.start
         return inside
 
-    def tallies(self, name: ColumnName, window: slice) -> Int64s:
+    def tallies(self, name: ColumnName, window: slice) -> Integers:
         """Return how often each item came in a window, by its code."""
         place = (name, window.start, window.stop)
         if place != self._tallied:

@@ -8,27 +8,156 @@ cores than partitions, one task takes a share of the keys of all partitions (`by
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from slidestat.declare.topology import Topology, require_json
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.emissions.emission_codec import JsonCodec
+from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.keys.shared_keys import shared_key
+from slidestat.engine.keys.stored_keys import PartitionStore
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.publishing import SynopsisTopic, TickPublisher
 from slidestat.errors import SlidestatError
 from slidestat.spark.backfill.by_key import Spread, spread_by_key, spreads_keys
-from slidestat.spark.backfill.emissions.emission_files import EmissionFolder, emission_folder
-from slidestat.spark.backfill.engine_outputs import KEYS, READ
-from slidestat.spark.backfill.reading.partition_history import History
-from slidestat.spark.backfill.refusals import Filled, nothing_counted, refusals_of
+from slidestat.spark.backfill.emissions import EmissionFolder, emission_folder
+from slidestat.spark.backfill.engine_outputs import KEYS, READ, EngineOutputs, read_row
+from slidestat.spark.backfill.partition_batches import by_number, one_after_another
+from slidestat.spark.backfill.reading.partition_history import History, HistoryBatch
+from slidestat.spark.backfill.record_rows import RECORD_SCHEMA, arrow_rows
 from slidestat.spark.backfill.stretches import require_stretches
-from slidestat.spark.backfill.whole_partitions import by_partition
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.declarations import keep_declaration
-from slidestat.spark.lake.lake import Dataset, Lake, records_of, rows_of, unread_rows
-from slidestat.spark.lake.lake_files import LakeFiles
-from slidestat.spark.lake.lake_lock import locked
-from slidestat.spark.lake.tables import Tables
+from slidestat.spark.lake.files import LakeFiles
+from slidestat.spark.lake.lake import Dataset, Lake, Tables, records_of, rows_of, unread_rows
+from slidestat.spark.lake.locks import locked
+
+# Sum up the records that a backfill refused, and why.
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """The number of records that were refused for each reason, the most frequent first; `example`
+    is the detail of one of them.
+    """
+
+    counts: dict[str, int]
+    example: str
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The result of a backfill: records by dataset, and those refused; of each key that was split,
+    in how many stretches of time.
+    """
+
+    counts: dict[str, int]
+    refusals: Refusals
+    split: dict[str, int]
+
+
+def refusals_of(found: Mapping[Dataset, DataFrame]) -> Refusals:
+    """Sum up the refusals among what a backfill gave of each dataset: records with headers."""
+    counts: dict[str, int] = {}
+    details: dict[str, str] = {}
+    for dataset in (Dataset.DEAD_LETTERS, Dataset.LATE):
+        if dataset in found:
+            letters = rows_of(dataset, records_of(found[dataset])).groupBy("reason")
+            for row in letters.agg(f.count(f.lit(1)), f.first("detail")).collect():
+                counts[row[0]], details[row[0]] = row[1], row[2]
+    counts = dict(sorted(counts.items(), key=lambda item: -item[1]))
+    return Refusals(counts, next((details[reason] for reason in counts), ""))
+
+
+def nothing_counted(topology: Topology, read: int, refusals: Refusals) -> SlidestatError:
+    """Return the error of a history of so many records, all of which were refused."""
+    if not read:
+        return SlidestatError("The history has no records.", "Check the path and the format.")
+    reasons = ", ".join(f"{reason} ({count:,})" for reason, count in refusals.counts.items())
+    return SlidestatError(
+        f"All {read:,} records of the history were refused: {reasons};"
+        f" of one it is said: {refusals.example}.",
+        f"Correct the topology; of files, say which columns are {topology.key_name!r},"
+        f" {topology.time_name!r} and the values, and the unit of times that are whole numbers"
+        " (--time-unit). Nothing was written.",
+    )
+
+
+# Each partition of history in one task, through the very engine that a worker has.
+
+
+def by_partition(
+    topology: Topology,
+    history: History,
+    partitions: int,
+    synopses_ms: int | None,
+    folder: EmissionFolder | None = None,
+) -> DataFrame:
+    """Compute what the topology writes, those of one topic and partition in the order in which a
+    worker would write them; and, as of topics `KEYS` and `READ`, the keys of each partition and how
+    many records it had. With a `folder` emissions go to files there instead.
+    """
+    read = history.read
+
+    def run(rows: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        decoder, published = EventDecoder(topology), SynopsisTopic(topology, partitions)
+        begin = partial(_Partition, topology, decoder, published, synopses_ms, folder)
+        with calm_garbage_collector():
+            yield from one_after_another(by_number(read(rows, decoder)), begin)
+
+    return history.rows.mapInArrow(run, RECORD_SCHEMA)
+
+
+class _Partition:
+    """A partition of history while it is read."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        decoder: EventDecoder,
+        published: SynopsisTopic,
+        synopses_ms: int | None,
+        folder: EmissionFolder | None,
+        number: int,
+    ) -> None:
+        self._topology = topology
+        self._number = number
+        self._read = 0
+        self._decoder = decoder
+        self._outputs = EngineOutputs(
+            topology, number, published, synopses_ms, self._engine, folder
+        )
+
+    def take(self, part: HistoryBatch) -> Iterator[pa.RecordBatch]:
+        """Take a batch in."""
+        self._read += len(part.records)
+        steps = self._processor.steps(part.records, part.events, more_follows=True)
+        yield from self._outputs.write(steps, len(part.records))
+
+    def close(self) -> Iterator[pa.RecordBatch]:
+        """Yield the synopses in the end, and how many records were read."""
+        yield from self._outputs.close()
+        yield from arrow_rows([read_row(self._number, self._read)])
+
+    def _engine(
+        self, states: PartitionStore, publisher: TickPublisher | None, codec: JsonCodec | None
+    ) -> PartitionProcessor:
+        place = self._topology, self._topology.events_topic, self._number
+        self._processor = PartitionProcessor(
+            *place, states, self._decoder, codec, publisher=publisher
+        )
+        return self._processor
+
 
 # A folder next to the datasets; readers of Parquet skip it.
 _STAGING = "_backfill"

@@ -1,9 +1,9 @@
 """The keys of all partitions of history over as many tasks as there are cores.
 
 Each partition is read once, in order, by one task: that finds its clock, what is late or refused,
-and at which records ticks pass (`engine/shares/judge.py`). Then the events that count are handed
+and at which records ticks pass (`engine/shares.py`). Then the events that count are handed
 out by key, and each task runs the engine for its share of a partition's keys with that partition's
-clock (`key_share.py`). So what comes out is what one task for each partition gives, byte for byte,
+clock (`shares.py`). So what comes out is what one task for each partition gives, byte for byte,
 in another order. Where it is asked for, the history of a hot key is split by time as well
 (`stretches.py`).
 """
@@ -12,30 +12,115 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple
 from functools import partial
+from math import ceil
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, functions as f
+from pyspark.sql import DataFrame, Row, functions as f
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.garbage_collector import calm_garbage_collector
+from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic, TickPublisher
-from slidestat.engine.shares.judge import Judge, Judged
-from slidestat.engine.shares.key_share import KeyShare
-from slidestat.engine.states.stored_keys import PartitionStore
-from slidestat.spark.backfill.emissions.emission_files import EmissionFolder
+from slidestat.engine.shares import Judge, Judged, KeyShare
+from slidestat.spark.backfill.emissions import EmissionFolder
 from slidestat.spark.backfill.engine_outputs import EngineOutputs, read_row
-from slidestat.spark.backfill.hot_keys import stretches_of
 from slidestat.spark.backfill.judged_rows import JudgedRows
 from slidestat.spark.backfill.partition_batches import by_number, by_place, one_after_another
 from slidestat.spark.backfill.reading.partition_history import History, HistoryBatch
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA, letter_rows
-from slidestat.spark.backfill.spread import spread, task_slots
-from slidestat.spark.backfill.stretches import Stretch
+from slidestat.spark.backfill.stretches import FIRST, LAST, Stretch, spread, task_slots
+
+# Which keys of a history are hot, and where it is cut (`stretches.py`).
+
+# So many stretches for what one task should have, where each is then so many spans long; else one.
+_STRETCHES = 4
+_LONG = 4
+
+
+def stretches_of(topology: Topology, judged: DataFrame, tasks: int) -> list[Stretch]:
+    """Cut the hot keys of judged events, those that have more than half of what a task should have.
+    A key whose history is shorter than two spans stays whole. Cost: four passes over the events.
+    """
+    span = topology.span_length.length
+    events = judged.where("key IS NOT NULL")
+    fair = events.count() / tasks
+    of_key = events.groupBy("partition", "key").agg(
+        f.count(f.lit(1)).alias("events"), (f.max("time") - f.min("time")).alias("length")
+    )
+    counts = {
+        (row["partition"], row["key"]): n
+        for row in of_key.where(f.col("events") * 2 > fair).collect()
+        if (n := _count(row["events"] / fair, row["length"] / span)) > 1
+    }
+    if not counts:
+        return []
+    ends = _ends(judged, counts, _STRETCHES * tasks)
+    found: list[Stretch] = []
+    for (partition, key), rows in ends.items():
+        first_time, after = FIRST, FIRST
+        for row in rows:
+            tick = (row["clock"] - topology.lateness_ms) // topology.every_ms * topology.every_ms
+            if tick > after:
+                number = len(found) + 1
+                found.append(
+                    Stretch(number, partition, key, first_time, row["offset"], after, tick)
+                )
+                first_time, after = tick - span, tick
+        number = len(found) + 1
+        found.append(Stretch(number, partition, key, first_time, LAST, after, LAST))
+    return found
+
+
+def _count(shares: float, spans: float) -> int:
+    """Return how many stretches a key has that is so many tasks' shares of the events, and so many
+    spans long: each is fed a span more.
+    """
+    small = ceil(_STRETCHES * shares)
+    return small if small * _LONG <= spans else int(min(ceil(shares), spans))
+
+
+def _ends(
+    judged: DataFrame, counts: Mapping[tuple[int, str], int], grid: int
+) -> dict[tuple[int, str], Sequence[Row]]:
+    """Return for each key the records (offset, clock) with which its stretches but the last end,
+    rising: for each the first record at which a tick passed after so many of its events.
+    """
+    spark = judged.sparkSession
+    hot = spark.createDataFrame(list(counts), "partition int, key string")
+    shares = [place / grid for place in range(1, grid)]
+    offsets = (
+        judged.join(f.broadcast(hot), ["partition", "key"])
+        .groupBy("partition", "key")
+        .agg(f.percentile_approx("offset", shares, 10_000).alias("offsets"))
+        .collect()
+    )
+    cuts = []
+    for row in offsets:
+        place = row["partition"], row["key"]
+        n = counts[place]
+        at = np.unique([row["offsets"][round(i * grid / n) - 1] for i in range(1, n)])
+        cuts += [(*place, offset) for offset in at.tolist()]
+    wanted = spark.createDataFrame(cuts, "partition int, of string, cut bigint")
+    ticks = judged.where("key IS NULL AND letter IS NULL").select("partition", "offset", "clock")
+    ends = (
+        ticks.join(f.broadcast(wanted), "partition")
+        .where("offset >= cut")
+        .groupBy("partition", "of", "cut")
+        .agg(f.min(f.struct("offset", "clock")).alias("end"))
+        .orderBy("partition", "of", "cut")
+        .collect()
+    )
+    found: dict[tuple[int, str], list[Row]] = {place: [] for place in sorted(counts)}
+    for row in ends:
+        found[row["partition"], row["of"]].append(row["end"])
+    return dict(found)
+
 
 # Keys are handed out in so many pieces for each task: a hot key takes few others with it.
 _PIECES = 64

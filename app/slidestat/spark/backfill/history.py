@@ -2,36 +2,78 @@
 
 Whatever the form of history, the result is what a worker would have read, each partition's records
 in one task, in order. Records of files have a value only where they are not plain, for numbers and
-items come as columns of their own (`reading/plain_events.py`): JSON would be made only to be read
+items come as columns of their own (`reading/plain_parquet.py`): JSON would be made only to be read
 again.
 """
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, TimestampType
 
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology, require_times
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
-from slidestat.kafka.carried_security import CarriedSecurity
-from slidestat.kafka.settings import broker_security
+from slidestat.kafka.fetches.partition_range import PartitionRange, read_range
+from slidestat.kafka.settings import CarriedSecurity, broker_security
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import HISTORY_FORMAT, TIME_UNIT
 from slidestat.spark.backfill.reading.file_places import file_ranks
-from slidestat.spark.backfill.reading.file_reading import FileReading
 from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER
-from slidestat.spark.backfill.reading.partition_history import History
+from slidestat.spark.backfill.reading.partition_history import (
+    BATCH_RECORDS,
+    History,
+    HistoryBatch,
+)
 from slidestat.spark.backfill.reading.plain_parquet import PlainParquet, files_here
-from slidestat.spark.backfill.reading.spark_rows import pieces_of_rows
-from slidestat.spark.backfill.reading.topic_reading import TopicReading
-from slidestat.spark.backfill.spread import placed_by_partition
-from slidestat.spark.connect import require_jvm
+from slidestat.spark.backfill.reading.spark_rows import FileReading, pieces_of_rows
+from slidestat.spark.backfill.stretches import placed_by_partition
 from slidestat.spark.errors import in_words
-from slidestat.spark.kafka.kafka_topic import topic_state
+from slidestat.spark.kafka import topic_state
+from slidestat.spark.session import require_jvm
+
+# The topic itself: Spark decides which task has which partition, and the task reads that as a
+# worker does (`kafka/fetches/`).
+
+
+@dataclass(frozen=True)
+class TopicReading:
+    """A reader of the partitions of a topic that a task is given ranges of."""
+
+    bootstrap: str
+    security: CarriedSecurity
+    topic: str
+
+    def __call__(
+        self, ranges: Iterable[pa.RecordBatch], _decoder: EventDecoder
+    ) -> Iterator[tuple[int, HistoryBatch]]:
+        """Read the ranges of partitions."""
+        # While a topic is away this error comes some hundred times a second; one that lasts is
+        # raised.
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+        for row in (row for batch in ranges for row in batch.to_pylist()):
+            partition = row["partition"]
+            wanted = PartitionRange(self.topic, partition, row["first"], row["until"])
+            for part in read_range(self.bootstrap, self.security, wanted, BATCH_RECORDS):
+                records = RecordBatch(
+                    self.topic,
+                    partition,
+                    part.offsets,
+                    part.keys,
+                    part.values,
+                    part.timestamps,
+                    int(part.offsets[0]),
+                    part.headers,
+                )
+                yield partition, HistoryBatch(records)
+
 
 FORMATS = ("parquet", "csv", "json")
 

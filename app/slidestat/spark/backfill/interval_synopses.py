@@ -7,19 +7,17 @@ keys have one where they had events since the tick before, and are emitted as we
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.clock.event_time import tick_after
+from slidestat.engine.clock import tick_after
 from slidestat.engine.events import Events
+from slidestat.engine.keys.key_states import KeyStates
+from slidestat.engine.keys.stored_keys import PartitionStore, StoredKeys
 from slidestat.engine.publishing import Clock, Publication, published_statistics
-from slidestat.engine.states.key_states import KeyStates
-from slidestat.engine.states.stored_keys import PartitionStore, StoredKeys
 from slidestat.engine.view import Keys
 from slidestat.errors import SlidestatError
-
-Int64s = npt.NDArray[np.int64]
+from slidestat.synopses.core.arrays import Integers
 
 
 class IntervalSynopses:
@@ -62,7 +60,7 @@ class IntervalSynopses:
         self._open = {}
         return self._of(keys, tick, StoredKeys(states), source_offset)
 
-    def clocks(self, _before: int, _offsets: Int64s, _watermarks: Int64s) -> Iterator[Clock]:
+    def clocks(self, _before: int, _offsets: Integers, _watermarks: Integers) -> Iterator[Clock]:
         """Return no clocks, as no referee waits for them."""
         return iter(())
 

@@ -4,15 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.shares.judge import Judged
-from slidestat.engine.shares.key_share import SharedRecords
+from slidestat.engine.shares import Judged, SharedRecords
 from slidestat.spark.backfill.record_rows import RECORD_ARROW, Out, arrow_rows
-
-Int64s = npt.NDArray[np.int64]
 
 # A letter as its record; its partition is in the row already.
 _LETTER = pa.struct(

@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from slidestat.spark.backfill.reading.equal_runs import equal_runs
+from slidestat.spark.backfill.reading.ordered_pieces import equal_runs
 from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS, HistoryBatch
 
 Place = tuple[int, ...]

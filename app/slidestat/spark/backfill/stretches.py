@@ -15,10 +15,13 @@ emission, at the first tick at which the span has none of its events left, is em
 as well: after T1 only if the last event is not before T1 - span.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import heapify, heapreplace
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
@@ -64,3 +67,43 @@ def require_stretches(topology: Topology) -> None:
             " key's history can be split by time.",
             advice,
         )
+
+
+# Work over tasks, as evenly as it can be cut.
+
+
+def spread(loads: Mapping[int, int], tasks: int) -> dict[int, int]:
+    """Return the task of each piece of work, the heaviest given out first, each to the task that
+    has least so far: the longest task is at most 4/3 of the best there is (Graham 1969).
+    """
+    heap = [(0, task) for task in range(tasks)]
+    heapify(heap)
+    found = {}
+    for piece, load in sorted(loads.items(), key=lambda item: (-item[1], item[0])):
+        had, task = heap[0]
+        found[piece] = task
+        heapreplace(heap, (had + load, task))
+    return found
+
+
+def placed_by_partition(rows: DataFrame, partitions: int) -> DataFrame:
+    """Place rows with each `partition` in one task, and partitions in different ones."""
+    slots = f.array(*map(f.lit, task_slots(rows.sparkSession, partitions)))
+    placed = rows.withColumn("slot", f.get(slots, f.col("partition")))
+    return placed.repartition(partitions, "slot").drop("slot")
+
+
+def task_slots(spark: SparkSession, tasks: int) -> list[int]:
+    """Return a number for each of so many tasks, by which `repartition(tasks, column)` places each
+    in one of its own. Spark places rows by a hash, which would put several into one task, and none
+    into another.
+    """
+    wanted = f.expr(f"pmod(hash(CAST(id AS INT)), {tasks})")
+    found = (
+        spark.range(64 * tasks + 64)
+        .groupBy(wanted.alias("task"))
+        .agg(f.min("id").cast("int").alias("slot"))
+        .collect()
+    )
+    slot_of = {row["task"]: row["slot"] for row in found}
+    return [slot_of.get(task, task) for task in range(tasks)]

@@ -11,10 +11,9 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.kafka.kafka_topic import TopicState
-from slidestat.spark.lake.lake import Dataset, Lake
-from slidestat.spark.lake.lake_files import LakeFiles
-from slidestat.spark.lake.tables import Tables
+from slidestat.spark.kafka import TopicState
+from slidestat.spark.lake.files import LakeFiles
+from slidestat.spark.lake.lake import Dataset, Lake, Tables
 
 _OWNER = "slidestat.json"
 _FORMAT = 1

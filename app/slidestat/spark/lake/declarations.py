@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import msgspec
 from pyspark.sql import SparkSession
 
-from slidestat.declare.forms.fingerprint import fingerprint
-from slidestat.declare.forms.resolved import resolved
+from slidestat.declare.forms.resolved import fingerprint, resolved
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.spark.audit.declaration import UNMARKED, Declaration, declaration_of
+from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.lake import Lake
-from slidestat.spark.lake.lake_files import LakeFiles
 
 
 def keep_declaration(spark: SparkSession, lake: Lake, declared: Topology | Referee) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from slidestat.spark.delta import require_delta
-from slidestat.spark.lake.lake_files import LakeFiles
+from slidestat.spark.lake.files import LakeFiles
 
 _LOG = "_delta_log"
 # A commit, or a checkpoint of all commits up to it, which stays when commits are cleared away.

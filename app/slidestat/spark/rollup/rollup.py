@@ -26,15 +26,14 @@ from slidestat.errors import SlidestatError
 from slidestat.options import KEYS_GROUPED_BY, QUANTILES
 from slidestat.schemas.synopsis import SynopsisKey
 from slidestat.spark.errors import in_words
+from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.lake import Lake
-from slidestat.spark.lake.lake_files import LakeFiles
-from slidestat.spark.sql.column_functions import column_function
-from slidestat.spark.sql.foreign import Foreign
+from slidestat.spark.sql.foreign import Foreign, column_function
 from slidestat.spark.sql.functions import register_functions
 from slidestat.spark.sql.readers import FIGURE, figure_of
 from slidestat.synopses.core.envelope import START, is_sealed
 from slidestat.synopses.summaries.window_summary import KINDS, read_summary
-from slidestat.text.durations import human_duration
+from slidestat.text import human_duration
 
 MERGED_AT_ONCE = 4_096
 """Of one group and window no task merges more summaries in one go."""

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from slidestat.spark.errors import in_words
-from slidestat.text.durations import human_duration
+from slidestat.text import human_duration
 
 _MOST_SHOWN = 200
 _ADVICE = "Spark's log says more."

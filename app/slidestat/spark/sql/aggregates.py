@@ -17,27 +17,35 @@ Rows where v is NULL (or NaN) do not count, as in SQL's own aggregates; of none,
 0, a quantile is NULL. What v may be is in `frame_values.py`.
 
 Each has a partial form, `basic_count_partial(v, k)`: the summary of the rows of a part of a group,
-which `window_merge` merges (`frame_aggregate.py`).
+which `window_merge` merges.
 """
 
 import math
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.sql.frame_aggregate import FrameAggregate
 from slidestat.spark.sql.frame_values import (
     decimals_of,
     item_text,
     items_of,
+    keep_whole_numbers,
+    length_of,
     named,
     numbers_of,
+    times_of,
+    values_of,
+    without_nulls,
 )
-from slidestat.spark.sql.frames import SPAN, Column, Float64s, Int64s
+from slidestat.spark.sql.frames import SPAN, Column, FrameSynopsis, Run
 from slidestat.synopses.blocks.parameters import QuantileParameters
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch
+from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
@@ -46,9 +54,122 @@ from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.frequent.named_batch import run_named_items_batch
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
+from slidestat.synopses.summaries.window_summary import take_summary
 from slidestat.synopses.value_quantiles.batch import run_value_quantile_batch
 from slidestat.synopses.value_quantiles.mapping import LIMIT
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+
+# An aggregate of rows as Spark calls it: over a group, a frame, or a part of a group.
+#
+# Spark hands a group to one Python worker as a whole: PySpark 4.0 offers partial aggregation to no
+# Python function. So what is to be parted is parted in SQL, each part's rows become a summary of at
+# most some ten thousand bytes, and summaries merge:
+#
+#   GROUP BY g, pmod(xxhash64(t), 256)    summary, of each part in its own task
+#   GROUP BY g                            window_merge, of at most 256 summaries
+
+A = TypeVar("A")
+
+_MOST_KEPT = 8  # synopses of one function in one task: calls that differ in k, say
+
+
+class FrameAggregate(Generic[A]):
+    """An aggregate function of (v, t, k, ... constants [, interval]) as Spark calls it."""
+
+    def __init__(
+        self, name: str, make: Callable[..., Any], of_none: A | None, constants: int = 1
+    ) -> None:
+        self._name = name
+        self._make = make
+        self._of_none = of_none
+        self._constants = constants
+        self._synopses: dict[tuple[float, ...], FrameSynopsis[A]] = {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Here a Python worker gets the function, before any rows.
+        keep_whole_numbers()
+        self.__dict__.update(state)
+
+    def __call__(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> A | None:
+        """Return the answer over the rows; raises SlidestatError for what cannot be counted."""
+        if len(rest) not in (self._constants, self._constants + 1):
+            raise SlidestatError(
+                f"{self._name} was given {2 + len(rest)} arguments.",
+                f"Give v, t, {'k, p' if self._constants == 2 else 'k'}, and maybe an interval.",
+            )
+        if not len(v):
+            return self._of_none
+        constants = tuple(_constant(self._name, column) for column in rest[: self._constants])
+        length = None
+        if len(rest) > self._constants:
+            length = length_of(self._name, rest[-1], t)
+        with self._in_words():
+            return self._answer(v, t, constants, length)
+
+    def summary(self, v: pd.Series, k: pd.Series) -> bytes | None:
+        """Summarise the rows, in whatever order they come: bytes that `merge_summaries` takes with
+        those of other rows, made with the same k. None of no rows, and of a sum's NULLs alone.
+        Raises SlidestatError for what cannot be counted. Cost: O(rows).
+        """
+        if not len(v):
+            return None
+        # The state does not depend on the quantile that is asked for.
+        constants = (_constant(self._name, k), *(0.5 for _ in range(1, self._constants)))
+        rows = np.arange(len(v), dtype=np.int64)
+        with self._in_words():
+            state, _ = self._run(constants)(None, rows, values_of(v), len(v), len(v))
+            return take_summary(state, len(v)) if state else None
+
+    def _run(self, constants: tuple[float, ...]) -> Run[A]:
+        if not constants[0] > 0:
+            raise SlidestatError(
+                f"{self._name}: k is {constants[0]:g}.", "Give one above 0: the error is 1/k."
+            )
+        return _of_rows_there(self._make(*constants))
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except SynopsisError as error:
+            raise SlidestatError(
+                f"{self._name}: {error}.", "Give other values, or another k."
+            ) from error
+
+    def _answer(
+        self, v: pd.Series, t: pd.Series, constants: tuple[float, ...], length: int | None
+    ) -> A | None:
+        synopsis = self._synopses.get(constants)
+        if synopsis is None:
+            if len(self._synopses) == _MOST_KEPT:
+                del self._synopses[next(iter(self._synopses))]
+            synopsis = self._synopses[constants] = FrameSynopsis(self._run(constants))
+        return synopsis.answer(values_of(v), times_of(self._name, t), length)
+
+
+def _of_rows_there(run: Run[A]) -> Run[A]:
+    def counted(
+        state: bytes | None, rows: Integers, values: Column, now: int, n: int
+    ) -> tuple[bytes, A]:
+        there, values = without_nulls(values)
+        return run(state, rows[there], values, now, n)
+
+    return counted
+
+
+def _constant(name: str, column: pd.Series) -> float:
+    first = column.iloc[0]
+    if pd.isna(first) or column.iloc[-1] != first:
+        raise SlidestatError(
+            f"{name}: k (or p) differ from row to row, or are NULL.", "Give them as literals."
+        )
+    try:
+        return float(first)
+    except (TypeError, ValueError) as error:
+        raise SlidestatError(
+            f"{name}: k (or p) is {first!r}, which is no number.", "Give it as a literal."
+        ) from error
+
 
 QUANTILE_EPSILON = 0.1
 """How far the rows beyond a basic_quantile may be off, as a share of them."""
@@ -65,7 +186,7 @@ def basic_count() -> FrameAggregate[float]:
         parameters = CountParameters(1 / k, SPAN)
 
         def run(
-            state: bytes | None, rows: Int64s, values: Column, now: int, n: int
+            state: bytes | None, rows: Integers, values: Column, now: int, n: int
         ) -> tuple[bytes, float]:
             bits = numbers_of("basic_count", values)
             if not np.isin(bits, (0.0, 1.0)).all():
@@ -91,7 +212,7 @@ def basic_sum() -> FrameAggregate[float]:
         decimals = 0
 
         def run(
-            state: bytes | None, rows: Int64s, values: Column, now: int, n: int
+            state: bytes | None, rows: Integers, values: Column, now: int, n: int
         ) -> tuple[bytes, float]:
             nonlocal decimals
             if len(values):
@@ -118,7 +239,7 @@ def basic_quantile() -> FrameAggregate[float]:
         parameters = ValueQuantileParameters(1 / k, QUANTILE_EPSILON, SPAN)
 
         def run(
-            state: bytes | None, rows: Int64s, values: Column, now: int, n: int
+            state: bytes | None, rows: Integers, values: Column, now: int, n: int
         ) -> tuple[bytes, float | None]:
             numbers = _ranked(name, values)
             if np.any(np.abs(numbers) >= LIMIT):
@@ -143,7 +264,7 @@ def basic_rank_quantile() -> FrameAggregate[float]:
         parameters = QuantileParameters(1 / k, SPAN)
 
         def run(
-            state: bytes | None, rows: Int64s, values: Column, now: int, n: int
+            state: bytes | None, rows: Integers, values: Column, now: int, n: int
         ) -> tuple[bytes, float | None]:
             numbers = _ranked(name, values)
             batch = Batch([0, len(rows)], rows, numbers, [0, 1], [now], [n])
@@ -163,7 +284,7 @@ def basic_distinct() -> FrameAggregate[float]:
         parameters = DistinctParameters(round(1 / k, 6), DISTINCT_DELTA, SPAN, seed=0)
 
         def run(
-            state: bytes | None, rows: Int64s, values: Column, now: int, n: int
+            state: bytes | None, rows: Integers, values: Column, now: int, n: int
         ) -> tuple[bytes, float]:
             items = items_of(name, values)
             batch = Batch([0, len(rows)], rows, items, [0, 1], [now], [n])
@@ -185,7 +306,7 @@ def basic_top() -> FrameAggregate[Listed]:
         parameters = PairedParameters(1 / k, SPAN)
 
         def run(
-            state: bytes | None, rows: Int64s, values: Column, now: int, n: int
+            state: bytes | None, rows: Integers, values: Column, now: int, n: int
         ) -> tuple[bytes, Listed]:
             codes, distinct = pd.factorize(named("basic_top", values))
             texts = [item_text(item) for item in distinct]
@@ -203,7 +324,7 @@ def basic_top() -> FrameAggregate[Listed]:
     return FrameAggregate("basic_top", make, [])
 
 
-def _ranked(name: str, values: Column) -> Float64s:
+def _ranked(name: str, values: Column) -> Floats:
     """Return the numbers of a column; raises SlidestatError for an infinite one."""
     numbers = numbers_of(name, values)
     if np.isinf(numbers).any():
@@ -214,7 +335,7 @@ def _ranked(name: str, values: Column) -> Float64s:
     return numbers
 
 
-def _require_summable(numbers: Float64s, decimals: int) -> None:
+def _require_summable(numbers: Floats, decimals: int) -> None:
     """Raise SlidestatError for a value that a sum with so many decimals cannot take."""
     most = MAX_UNITS / 10**decimals
     bad = numbers[~((numbers >= 0) & (numbers <= most))]

@@ -1,9 +1,12 @@
 """Bytes in a synopsis column that are no synopsis: null and counted, or an error."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.pandas.functions import pandas_udf
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.connect import is_connect
+from slidestat.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -44,3 +47,17 @@ class Foreign:
             )
         if self._seen is not None:
             self._seen.add(1)
+
+
+# Functions of pandas columns as Spark's.
+
+_untyped: Any = pandas_udf  # its overloads want annotations that determine the kind of function
+
+
+def column_function(function: Callable[..., Any], returns: str) -> Any:
+    """Return the function as one of Spark, of the SQL type `returns`.
+
+    Its own annotations determine its kind: columns to a column or a table, or columns to one value,
+    an aggregate.
+    """
+    return _untyped(function, returns)

@@ -21,8 +21,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
+from slidestat.synopses.core.arrays import Integers
+
 Column = npt.NDArray[Any]
 A = TypeVar("A")
 
@@ -33,7 +33,7 @@ ALWAYS_PASSED = 1_024
 # The longest window of any synopsis: of rows.
 SPAN = 1 << 53
 
-Run = Callable[[bytes | None, Int64s, Column, int, int], tuple[bytes, A]]
+Run = Callable[[bytes | None, Integers, Column, int, int], tuple[bytes, A]]
 """(state, times, values, now, n) to the state with the events and the answer for [now - n, now)."""
 
 
@@ -57,7 +57,7 @@ class FrameSynopsis(Generic[A]):
         self._fed: _Fed | None = None
         self.rows_fed = 0
 
-    def answer(self, values: Column, times: Int64s, length: int | None = None) -> A:
+    def answer(self, values: Column, times: Integers, length: int | None = None) -> A:
         """Return the answer over a frame of at least one row; with `length`, over its rows from
         that long before its last time on, both ends included. Rows that are not in order of time
         are sorted.
@@ -108,7 +108,7 @@ def _address(column: Column) -> int:
     return int(column.__array_interface__["data"][0])
 
 
-def _rises(times: Int64s, after: int | None) -> bool:
+def _rises(times: Integers, after: int | None) -> bool:
     if after is not None and len(times) and times[0] < after:
         return False
     return bool(np.all(times[1:] >= times[:-1]))

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from slidestat.spark.sql import aggregates, readers
-from slidestat.spark.sql.column_functions import column_function
-from slidestat.spark.sql.foreign import Foreign
+from slidestat.spark.sql.foreign import Foreign, column_function
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,12 +13,11 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology, require_emissions
 from slidestat.engine.emissions.emission_codec import NotAnEmissionError
 from slidestat.engine.emissions.output_codec import AnyFormat
-from slidestat.kafka.read.newest_first import Clock, NewestFirst
-from slidestat.kafka.read.reading import reading
+from slidestat.kafka.read.scan import Clock, NewestFirst, reading
 from slidestat.schemas.emission import Emission, emission_key
 from slidestat.schemas.query import KeyHistory
 from slidestat.schemas.sequence import kinds
-from slidestat.text.figure_text import iso_time
+from slidestat.text import iso_time
 
 # Of a key's emissions, the newest.
 MOST_EMISSIONS = 300

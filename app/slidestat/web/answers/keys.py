@@ -1,18 +1,22 @@
 """Answer for keys: which there are, their figures, and their past emissions."""
 
+from collections.abc import Container, Iterator, Sequence
 from heapq import merge
 from itertools import groupby, islice
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from slidestat.declare.statistics.base import ListStatistic
 from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import View
-from slidestat.schemas.query import KeyPage
-from slidestat.web.answers.elsewhere import Elsewhere, in_two_places
-from slidestat.web.answers.figure_gauges import registry_of
-from slidestat.web.answers.here import Here, answering, checked
+from slidestat.schemas.emission import Figure
+from slidestat.schemas.query import KeyAnswer, KeyPage
+from slidestat.schemas.sequence import SequenceKeyAnswer
+from slidestat.text import short, window_text
 from slidestat.web.answers.history import History
 from slidestat.web.answers.parameters import (
     key_in_query,
@@ -22,8 +26,79 @@ from slidestat.web.answers.parameters import (
     no_query,
     page_query,
 )
+from slidestat.web.answers.workers import Elsewhere, Here, answering, checked, in_two_places
 from slidestat.web.errors import bad_request, json_response
 from slidestat.web.turns import Turns
+
+# The figures of chosen keys as gauges for Prometheus: what a scrape asks for, and no more.
+#
+# The scrape names the keys, as its configuration has them, so their number is up to its owner; a
+# worker answers for those that it has.
+
+_LABELS = ("topology", "key", "statistic", "window", "quantile", "at_least", "below", "item")
+
+
+def registry_of(answers: Sequence[KeyAnswer], lists: Container[str]) -> CollectorRegistry:
+    """Return the gauges of answers; none of the statistics in `lists`, which list other items from
+    time to time.
+    """
+    registry = CollectorRegistry()
+    registry.register(_FigureGauges(answers, lists))
+    return registry
+
+
+class _FigureGauges(Collector):
+    def __init__(self, answers: Sequence[KeyAnswer], lists: Container[str]) -> None:
+        self._answers = answers
+        self._lists = lists
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield gauges of the estimates and their bounds, and of the window ends."""
+        for name, text, field in (
+            ("slidestat_figure", "The estimate.", "estimate"),
+            ("slidestat_figure_lower", "The exact figure is not below this.", "lower"),
+            ("slidestat_figure_upper", "The exact figure is not above this.", "upper"),
+        ):
+            family = GaugeMetricFamily(name, text, labels=_LABELS)
+            for answer, figure in self._gauged():
+                value = getattr(figure, field)
+                if value is not None:
+                    family.add_metric(_labels(answer, figure), value)
+            yield family
+        end = GaugeMetricFamily(
+            "slidestat_figure_window_end_timestamp_seconds",
+            "Event time at which the windows end.",
+            labels=("topology", "key"),
+        )
+        end_number = GaugeMetricFamily(
+            "slidestat_figure_window_end_seq",
+            "First number of the sequence after the windows.",
+            labels=("topology", "key"),
+        )
+        for answer in self._answers:
+            of_key = answer.topology, answer.key
+            if isinstance(answer, SequenceKeyAnswer):
+                end_number.add_metric(of_key, answer.window_end_ms)
+            else:
+                end.add_metric(of_key, answer.window_end_ms / 1000)
+        yield end
+        if end_number.samples:
+            yield end_number
+
+    def _gauged(self) -> Iterator[tuple[KeyAnswer, Figure]]:
+        for answer in self._answers:
+            for figure in answer.figures:
+                # Bounds are of all of a window: of what was added later there is no gauge yet.
+                if figure.statistic not in self._lists and figure.counted_from_ms is None:
+                    yield answer, figure
+
+
+def _labels(answer: KeyAnswer, figure: Figure) -> tuple[str, ...]:
+    limits = (figure.quantile, figure.at_least, figure.below)
+    numbers = ("" if number is None else short(number) for number in limits)
+    own = answer.topology, answer.key, figure.statistic, window_text(figure)
+    return *own, *numbers, figure.item or ""
+
 
 # How many are served at once, and how many seconds others wait: so an answer that is given comes
 # soon.

@@ -16,8 +16,8 @@ from slidestat.schemas.query import (
     WorkerDescription,
     WorkerStatus,
 )
-from slidestat.web.answers.here import Here, answering, checked
 from slidestat.web.answers.parameters import no_query
+from slidestat.web.answers.workers import Here, answering, checked
 from slidestat.web.errors import json_response
 from slidestat.web.peers import Peers
 from slidestat.web.turns import Turns

@@ -24,7 +24,7 @@ from fastavro.write import LOGICAL_WRITERS
 
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.time_format import TimeFormat
-from slidestat.engine.decoding.formats.framing import NotReadableError, UnusableSchemaError
+from slidestat.engine.decoding.formats.source_schemas import NotReadableError, UnusableSchemaError
 from slidestat.errors import SlidestatError, shown
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode

@@ -17,8 +17,7 @@ from pathlib import Path, PurePosixPath
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
-from slidestat.engine.decoding.formats.framing import UnusableSchemaError
-from slidestat.engine.decoding.formats.source_schemas import NamedText
+from slidestat.engine.decoding.formats.source_schemas import NamedText, UnusableSchemaError
 from slidestat.errors import SlidestatError
 
 # The file name of a registry's schema here: no other file has such a name.

@@ -4,8 +4,8 @@ A value that its column cannot take has its record marked: it is not plain.
 """
 
 from slidestat.engine.decoding.json_scan.numbers import EXACT, MINUS, decimal, nearest, whole
-from slidestat.engine.decoding.json_scan.plan import NOTHING, TEXT, WHOLE, Bools, Float64s, Int64s
-from slidestat.synopses.core.arrays import Bytes
+from slidestat.engine.decoding.json_scan.plan import NOTHING, TEXT, WHOLE
+from slidestat.synopses.core.arrays import Bools, Bytes, Floats, Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 _CONTINUATION, _LEAD_BITS = 0x80, 0xC0
@@ -18,11 +18,11 @@ def read_doubles(
     buffer: Bytes,
     is_plain: Bools,
     sorts: Bytes,
-    starts: Int64s,
-    ends: Int64s,
+    starts: Integers,
+    ends: Integers,
     least: float,
     most: float,
-    out: Float64s,
+    out: Floats,
 ) -> None:
     """Read numbers between `least` and `most` into `out`; where there is none, it is left as it
     is.
@@ -43,11 +43,11 @@ def read_doubles(
 def read_wholes(
     buffer: Bytes,
     is_plain: Bools,
-    starts: Int64s,
-    ends: Int64s,
+    starts: Integers,
+    ends: Integers,
     least: int,
     most: int,
-    out: Int64s,
+    out: Integers,
 ) -> None:
     """Read whole numbers between `least` and `most` into `out`."""
     for row in range(len(starts)):
@@ -64,8 +64,8 @@ def check_texts(
     buffer: Bytes,
     is_plain: Bools,
     sorts: Bytes,
-    starts: Int64s,
-    ends: Int64s,
+    starts: Integers,
+    ends: Integers,
     least: int,
     most: int,
 ) -> None:
@@ -91,7 +91,7 @@ def check_texts(
 
 @borrowing_kernel
 def put_spans(
-    buffer: Bytes, sorts: Bytes, starts: Int64s, ends: Int64s, offsets: Int64s, out: Bytes
+    buffer: Bytes, sorts: Bytes, starts: Integers, ends: Integers, offsets: Integers, out: Bytes
 ) -> None:
     """Put the bytes of n spans one after another into `out`, which has room for them, and where
     each begins and the last ends into `offsets` int64[n + 1].

@@ -2,14 +2,7 @@
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from slidestat.synopses.core.arrays import Bytes
-
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from slidestat.synopses.core.arrays import Bools, Bytes, Integers
 
 # Sorts of values; bits, so that a field may take several. A field that is not there has nothing, as
 # one that is null.
@@ -35,11 +28,11 @@ class Plan(NamedTuple):
     """
 
     names: Bytes
-    fields: Int64s
-    firsts: Int64s
-    required: Int64s
-    followers: Int64s
-    path: Int64s
+    fields: Integers
+    firsts: Integers
+    required: Integers
+    followers: Integers
+    path: Integers
 
 
 class Found(NamedTuple):
@@ -50,5 +43,5 @@ class Found(NamedTuple):
 
     is_plain: Bools
     sorts: Bytes
-    starts: Int64s
-    ends: Int64s
+    starts: Integers
+    ends: Integers

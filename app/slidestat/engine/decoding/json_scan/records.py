@@ -14,7 +14,6 @@ from slidestat.engine.decoding.json_scan.plan import (
     TRUE,
     WHOLE,
     Found,
-    Int64s,
     Plan,
 )
 from slidestat.engine.decoding.json_scan.skipping import (
@@ -26,7 +25,7 @@ from slidestat.engine.decoding.json_scan.skipping import (
     after_word,
 )
 from slidestat.engine.decoding.json_scan.strings import QUOTE, SPACE, plain_end, token
-from slidestat.synopses.core.arrays import Bytes
+from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 _T, _F, _N = b"tfn"
@@ -59,7 +58,7 @@ def _known_field(
     start: int,
     end: int,
     names: Bytes,
-    fields: Int64s,
+    fields: Integers,
     first: int,
     last: int,
 ) -> int:
@@ -88,7 +87,7 @@ def _scalar(buffer: Bytes, place: int, end: int) -> tuple[int, int, int]:
 
 @borrowing_kernel
 def read_records(
-    buffer: Bytes, record_starts: Int64s, record_ends: Int64s, plan: Plan, found: Found
+    buffer: Bytes, record_starts: Integers, record_ends: Integers, plan: Plan, found: Found
 ) -> None:
     """Find the fields of the records buffer[record_starts[i]:record_ends[i]]; sorts must be 0
     before.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slidestat.spark.audit.columns.column import Int64s
+from slidestat.synopses.core.arrays import Integers
 
 _TIMES, _PLACES = "times", "places"
 _NULL = -1
@@ -39,7 +39,7 @@ def run_columns(texts: int) -> dict[str, str]:
 
 
 def pack(
-    keys: pa.Array, times: Int64s, places: Int64s, texts: Sequence[pa.Array]
+    keys: pa.Array, times: Integers, places: Integers, texts: Sequence[pa.Array]
 ) -> dict[str, pa.Array]:
     """Return the columns of the runs of some events, each of one key.
 
@@ -72,8 +72,8 @@ def pack(
 class Run(NamedTuple):
     """A run of events of one key, those of each packed run in order of time."""
 
-    times: Int64s
-    places: Int64s
+    times: Integers
+    places: Integers
     texts: list[pa.Array]
 
 
@@ -89,7 +89,7 @@ def unpack(rows: pa.RecordBatch, texts: int) -> Run:
     return Run(times, places, columns)
 
 
-def _cut(numbers: npt.NDArray[np.generic], edges: Int64s) -> pa.Array:
+def _cut(numbers: npt.NDArray[np.generic], edges: Integers) -> pa.Array:
     """Return the bytes of numbers, from each edge to the next."""
     return _binary(pa.py_buffer(np.ascontiguousarray(numbers)), edges * numbers.itemsize)
 

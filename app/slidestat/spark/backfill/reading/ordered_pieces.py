@@ -8,20 +8,80 @@ files in order of time, and of files in none a piece for each time that rows wer
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
-from typing import Literal
+from functools import reduce
+from itertools import groupby, pairwise
+from operator import itemgetter, or_
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.spark.backfill.reading.equal_runs import equal_runs
-from slidestat.spark.backfill.reading.key_partition import partitions_of
 from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.kernels.compile import borrowing_kernel
 
-Int64s = npt.NDArray[np.int64]
+# Rows that follow each other with the same values.
+
+
+def equal_runs(*columns: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Yield where each run of rows with the same values in all columns starts and ends; none of no
+    rows. Cost: a look at each row.
+    """
+    count = len(columns[0])
+    if count:
+        changes = reduce(or_, (column[1:] != column[:-1] for column in columns))
+        yield from pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), count])
+
+
+# The partition where Kafka's clients send a key, by its murmur2 hash, for a column of keys.
+
+Int32s = npt.NDArray[np.int32]
+
+_SEED, _MIX = 0x9747B28C, 0x5BD1E995
+_UINT32, _POSITIVE = 0xFFFFFFFF, 0x7FFFFFFF
+
+
+def partitions_of(keys: BinaryColumn, partitions: int) -> Int32s:
+    """Return the partition of each key, int32[n]; 0 of None, which a client would send anywhere."""
+    found = np.zeros(len(keys), np.int32)
+    _place(keys.buffer, keys.starts, keys.ends, partitions, found)
+    return found
+
+
+@borrowing_kernel
+def _place(buffer: Bytes, starts: Integers, ends: Integers, partitions: int, found: Int32s) -> None:
+    for row in range(len(starts)):
+        if starts[row] <= ends[row]:
+            found[row] = (_murmur2(buffer, starts[row], ends[row]) & _POSITIVE) % partitions
+
+
+@borrowing_kernel
+def _murmur2(buffer: Bytes, start: int, end: int) -> int:
+    """Return the hash of a span as an unsigned number; a product of two is below 2**63."""
+    mixed = _SEED ^ (end - start)
+    place = start
+    while end - place >= 4:
+        word = _word(buffer, place, 4) * _MIX & _UINT32
+        word = (word ^ word >> 24) * _MIX & _UINT32
+        mixed = (mixed * _MIX & _UINT32) ^ word
+        place += 4
+    if place < end:
+        mixed = (mixed ^ _word(buffer, place, end - place)) * _MIX & _UINT32
+    mixed = (mixed ^ mixed >> 13) * _MIX & _UINT32
+    return mixed ^ mixed >> 15
+
+
+@borrowing_kernel
+def _word(buffer: Bytes, place: int, size: int) -> int:
+    """Return so many bytes as a number, the first being its lowest."""
+    word = 0
+    for i in range(size):
+        word |= int(np.int64(buffer[place + i])) << 8 * i
+    return word
+
+
 Place = tuple[int, int]
 
 PIECE_DDL = "partition int, first_time bigint, place bigint, piece int, rows binary"
@@ -177,7 +237,7 @@ def _merged(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Return parts that are in order each as one that is; ties stay as they are."""
     joined = pa.concat_batches(parts)
     has_time = joined["timestamp"].is_valid().to_numpy(zero_copy_only=False)
-    times: Int64s = joined["timestamp"].fill_null(0).to_numpy()
+    times: Integers = joined["timestamp"].fill_null(0).to_numpy()
     if has_time.all():
         if np.all(times[:-1] <= times[1:]):
             return joined

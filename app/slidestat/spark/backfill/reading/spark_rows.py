@@ -1,7 +1,9 @@
 """Rows of Spark as the rows of a topology's events, whatever the types of their columns."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as f
 from pyspark.sql.types import (
@@ -15,12 +17,25 @@ from pyspark.sql.types import (
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.records import RecordBatch
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
-from slidestat.spark.backfill.reading.equal_runs import equal_runs
 from slidestat.spark.backfill.reading.file_places import PLACE, with_places
 from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns, column_of
-from slidestat.spark.backfill.reading.ordered_pieces import PIECE_DDL, in_pieces
-from slidestat.spark.backfill.reading.plain_events import plain_columns, plain_place, row_schema
+from slidestat.spark.backfill.reading.ordered_pieces import (
+    PIECE_DDL,
+    equal_runs,
+    in_order,
+    in_pieces,
+)
+from slidestat.spark.backfill.reading.partition_history import HistoryBatch
+from slidestat.spark.backfill.reading.plain_parquet import (
+    PlainEvents,
+    plain_columns,
+    plain_place,
+    row_schema,
+)
 
 # A day or a moment, whole. Spark would take '2001' for its first moment, '10:30' for today's.
 _ISO_8601 = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})?)?$"
@@ -138,3 +153,34 @@ def _nested(columns: Mapping[FieldPath, Column]) -> Column:
             for name, below in inner.items()
         ]
     )
+
+
+# Files' rows in their tasks: in order of time, with the offsets that they would have had.
+
+
+@dataclass(frozen=True)
+class FileReading:
+    """A reader of the pieces of files that a task is given."""
+
+    topology: Topology
+
+    def __call__(
+        self, pieces: Iterable[pa.RecordBatch], decoder: EventDecoder
+    ) -> Iterator[tuple[int, HistoryBatch]]:
+        """Read pieces of files' rows, with offsets from 0 on in each partition."""
+        plain, opened, next_offset = PlainEvents(self.topology, decoder), None, 0
+        for partition, rows in in_order(pieces, row_schema(self.topology)):
+            if partition != opened:
+                opened, next_offset = partition, 0
+            numbers = np.arange(next_offset, next_offset + len(rows), dtype=np.int64)
+            next_offset += len(rows)
+            records = RecordBatch(
+                self.topology.events_topic,
+                partition,
+                numbers,
+                BinaryColumn.of(rows["key"]),
+                BinaryColumn.of(rows["value"]),
+                rows["timestamp"].fill_null(-1).to_numpy(),
+                int(numbers[0]),
+            )
+            yield partition, HistoryBatch(records, plain.columns(rows, records))

@@ -1,0 +1,404 @@
+"""Checks of a topology: each raises SlidestatError, naming the field."""
+
+import re
+from collections.abc import Sequence
+
+from slidestat.declare.alerts import check_alerts
+from slidestat.declare.derived import (
+    PARTITION,
+    SOURCE_FORMATS,
+    TOMBSTONES,
+    EventTimes,
+    KeptFigures,
+    ReadFields,
+    WrittenTopics,
+)
+from slidestat.declare.expressions.nodes import Sort
+from slidestat.declare.fields import RECORD_TIMESTAMP, TIME_IS_READ, check_apart, field_text
+from slidestat.declare.naming import NAME, NAME_RULE
+from slidestat.declare.rows import check_rows
+from slidestat.declare.statistics import Statistic
+from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.errors import SlidestatError
+
+# Checks of conditions and computed fields, against the other fields that a topology reads.
+
+
+def check_conditions(topology: ReadFields) -> None:
+    """Check the fields that expressions read."""
+    numbers = {column.path for column in topology.columns.numbers}
+    numbers -= {column.path for column in topology.columns.items}
+    for path, sort in topology.asked_fields:
+        name, is_number = field_text(path), sort in (Sort.NUMBER, Sort.ANY)
+        if path == topology.time_path and (topology.times.is_text or not is_number):
+            raise SlidestatError(
+                f"an expression reads {name!r}, the time, as a {sort.value}.",
+                "Leave it out: the time of an event decides only which windows it is in.",
+            )
+        if path in numbers and not is_number:
+            raise SlidestatError(
+                f"an expression reads {name!r} as a {sort.value}, and a statistic as a number.",
+                "Compare it with a number, or give the statistic another field.",
+            )
+        if path in topology.computed_fields:
+            raise SlidestatError(
+                f"a condition reads {name!r}, which is computed.",
+                f"Write {topology.computed_fields[path].expression.text} in its place.",
+            )
+
+
+def check_computed(topology: ReadFields) -> None:
+    """Check what computed fields are for."""
+    computed = topology.computed_fields
+    if topology.time_path in computed:
+        raise SlidestatError(
+            f"time_field is {topology.time_name!r}, which is computed.",
+            TIME_IS_READ,
+        )
+    if topology.key_path in computed and computed[topology.key_path].sort is Sort.TRUTH:
+        raise SlidestatError(
+            f"key_field is {topology.key_name!r}, which is a truth value.",
+            "Give keys that are texts or whole numbers.",
+        )
+    for column in topology.columns.numbers:
+        if column.path in computed and computed[column.path].sort is not Sort.NUMBER:
+            raise SlidestatError(
+                f"a statistic reads numbers from {field_text(column.path)!r},"
+                f" which is a {computed[column.path].sort.value}.",
+                "Compute a number, or ask for a statistic of items.",
+            )
+    read = {column.path for column in (*topology.columns.numbers, *topology.columns.items)}
+    for path in computed:
+        if path not in read and path != topology.key_path:
+            raise SlidestatError(
+                f"computed has {field_text(path)!r}, which neither the key nor a statistic reads.",
+                "Take it out, or name it in key_field, value_field or a statistic's field.",
+            )
+
+
+# Checks of the fields of key, time and value, and of the records that they are in.
+
+
+def check_fields(topology: ReadFields) -> None:
+    """Check the fields of key, time and value, and what a record without a value is."""
+    if topology.tombstones not in TOMBSTONES:
+        raise SlidestatError(
+            f"tombstones is {topology.tombstones!r}.", 'Give "pass-over" or "dead-letter".'
+        )
+    if topology.source_format not in SOURCE_FORMATS:
+        formats = ", ".join(f'"{name}"' for name in SOURCE_FORMATS)
+        raise SlidestatError(
+            f"source_format is {topology.source_format!r}.", f"Give one of {formats}."
+        )
+    if topology.source_schema and not topology.reads_binary:
+        raise SlidestatError(
+            f"source_schema is given, and source_format is {topology.source_format!r}.",
+            'Give source_format = "avro" or "protobuf" too, or leave the schema out.',
+        )
+    if not isinstance(topology.source_schema, str):
+        raise SlidestatError(
+            f"source_schema is {topology.source_schema!r}, which is no text.",
+            "Give the schema as the text that its file has.",
+        )
+    has_message = topology.source_format == "protobuf" and topology.source_schema
+    if topology.source_message and not has_message:
+        raise SlidestatError(
+            f"source_message is {topology.source_message!r}, but no source_schema is given:"
+            " with a schema registry, each record says itself which message it is.",
+            'Give source_format = "protobuf" and source_schema too, or leave it out.',
+        )
+    if not isinstance(topology.source_message, str):
+        raise SlidestatError(
+            f"source_message is {topology.source_message!r}, which is no text.",
+            'Give the full name of a message: "shop.Order".',
+        )
+    all_paths = topology.key_path, topology.time_path, topology.value_path
+    paths = [path for path in all_paths if path is not None]
+    if len(set(paths)) != len(paths):
+        raise SlidestatError(
+            f"key_field, time_field and value_field are {topology.key_name!r},"
+            f" {topology.time_name!r} and {field_text(topology.value_path)!r}.",
+            "Name three different fields.",
+        )
+    if topology.time_format not in tuple(TIME_FORMATS):  # It may be anything, also unhashable.
+        formats = ", ".join(f'"{name}"' for name in TIME_FORMATS)
+        raise SlidestatError(f"time_format is {topology.time_format!r}.", f"Give one of {formats}.")
+    if topology.time_path is None and topology.time_format != "ms":
+        raise SlidestatError(
+            f"time_format is {topology.time_format!r}, but the time is {RECORD_TIMESTAMP!r}.",
+            "Leave time_format out: Kafka's timestamps are milliseconds.",
+        )
+
+
+# The check of the time after which a key is forgotten.
+
+
+def check_forgetting(topology: KeptFigures) -> None:
+    """Check `forget_after`: keys that leave the span have no other length."""
+    if topology.forget_after == "":
+        return
+    after = topology.duration(topology.forget_after, "forget_after")
+    given = f"forget_after is {topology.forget_after!r}"
+    if topology.sees_span_alone:
+        raise SlidestatError(
+            f"{given}, but all windows are of time: a key is forgotten when its last event has left"
+            f" the span {topology.span!r}.",
+            "Leave forget_after out.",
+        )
+    if after == 0:
+        raise SlidestatError(f"{given}.", 'Give a length such as "7d".')
+    span = topology.span_length
+    if not span.of_events and after < span.length:
+        raise SlidestatError(
+            f"{given}, less than the span {topology.span!r}, whose windows still have its events.",
+            "Lengthen forget_after or shorten the span.",
+        )
+
+
+# Published synopses, records moved by key, alerts and rows.
+
+
+def check_publish(topology: KeptFigures) -> None:
+    """Check what is published, and whether it can be united."""
+    publish = topology.publish
+    if not publish:
+        return
+    of_keys = isinstance(publish, Sequence) and not isinstance(publish, str)
+    if not topology.publishes_partitions and not (
+        of_keys and all(isinstance(key, str) and key for key in publish)
+    ):
+        raise SlidestatError(
+            f"publish is {publish!r}.", f'Give "{PARTITION}", or a list of keys: ["ATL"].'
+        )
+    if topology.span_length.of_events:
+        raise SlidestatError(
+            f"publish is {publish!r}, but windows are of {topology.span!r}: each partition"
+            " numbers its own events.",
+            "Give the span as a duration, or number the events of all partitions in one"
+            ' sequence: time_format="sequence".',
+        )
+    for statistic in topology.statistics:
+        if not statistic.can_be_united:
+            raise SlidestatError(
+                f"publish is {publish!r}, but {statistic.kind} cannot be answered over many"
+                " partitions.",
+                "Take it out, or keep it in a topology that does not publish.",
+            )
+
+
+def check_repartition(topology: KeptFigures) -> None:
+    """Check whether records can be moved by their key before they are counted."""
+    if not isinstance(topology.repartition, bool):
+        raise SlidestatError(f"repartition is {topology.repartition!r}.", "Give true or false.")
+    if not topology.repartition:
+        return
+    if topology.publish:
+        raise SlidestatError(
+            f"repartition is true, and publish is {topology.publish!r}: both bring together"
+            " keys that lie in several partitions, and one of them is enough.",
+            "Leave repartition out where a referee answers, else publish.",
+        )
+    if topology.reads_binary:
+        raise SlidestatError(
+            f"repartition is true, and source_format is {topology.source_format!r}: records are"
+            " moved by a key that is read from their JSON.",
+            "Have the producers set the record's key, or copy the events to a topic in JSON.",
+        )
+    if not topology.lateness_ms:
+        raise SlidestatError(
+            f"repartition is true, and lateness is {topology.lateness!r}: a record of one"
+            " partition would be late as soon as another partition is ahead of it.",
+            'Give the most that one partition may be behind another, such as lateness = "10s".',
+        )
+
+
+def check_exactly_once(topology: KeptFigures) -> None:
+    """Check whether each record that is written can be there once."""
+    if not isinstance(topology.exactly_once, bool):
+        raise SlidestatError(f"exactly_once is {topology.exactly_once!r}.", "Give true or false.")
+    if not topology.exactly_once:
+        return
+    if topology.publish:
+        raise SlidestatError(
+            f"exactly_once is true, and publish is {topology.publish!r}: synopses go to partitions"
+            " of their own, and a referee recognises one that is repeated.",
+            "Leave exactly_once out: the referee counts nothing twice.",
+        )
+    if topology.idle_ms:
+        raise SlidestatError(
+            f"exactly_once is true, and idle is {topology.idle!r}: a provisional emission is"
+            " written once more when it is final.",
+            "Leave idle out, or exactly_once, and take the newest record of each key.",
+        )
+
+
+def check_alerts_of(topology: KeptFigures) -> None:
+    """Check the alerts, and the windows that they are of."""
+    check_alerts(topology.alerts, topology.named_figures)
+    if topology.alerts and topology.publish:
+        raise SlidestatError(
+            f"alerts are given, and publish is {topology.publish!r}: each partition has only a part"
+            " of the events of such a key.",
+            "Declare them in a topology of the same events that does not publish.",
+        )
+    _ = topology.alert_windows
+
+
+def check_rows_of(topology: KeptFigures) -> None:
+    """Check that rows, if it writes such, can hold its figures."""
+    if topology.writes_rows and topology.publishes_partitions:
+        raise SlidestatError(
+            'output_shape is "rows", and publish is "partition": nothing is emitted by key.',
+            "Leave output_shape out: a referee writes emissions.",
+        )
+    if topology.writes_rows:
+        check_rows(topology.statistics, topology.named_figures, topology.row_columns)
+
+
+# Statistics, and the fields that they are of.
+
+
+def check_statistics(topology: KeptFigures) -> None:
+    """Check what is asked for, and of which fields."""
+    statistics = topology.statistics
+    if not isinstance(statistics, Sequence) or not all(
+        isinstance(statistic, Statistic) for statistic in statistics
+    ):
+        raise SlidestatError(
+            f"statistics is {statistics!r}, which is not a list of statistics.",
+            "Write them as [Count(), Sum()], also a single one as a list.",
+        )
+    labels = topology.labels
+    if not labels or len(set(labels)) != len(labels):
+        raise SlidestatError(
+            f"statistics has {list(labels)}.",
+            "Give at least one statistic, and each once; `name` tells two of a kind apart.",
+        )
+    for statistic in statistics:
+        if statistic.needs_time and topology.windows_of_events:
+            raise SlidestatError(
+                f"{statistic.kind} is asked for, but windows are of {topology.span!r}.",
+                "Take it out, or give the span as a duration.",
+            )
+        most, span = statistic.most_events, topology.span_length
+        if most is not None and span.of_events and span.length > most:
+            raise SlidestatError(
+                f"{statistic.kind} is asked for, and windows are of {topology.span!r}.",
+                f"It holds {most:,} events: give a shorter span, or take it out.",
+            )
+    read = (column.path for column in (*topology.columns.numbers, *topology.columns.items))
+    own = [path for path in (topology.key_path, topology.time_path) if path is not None]
+    asked = (path for path, _ in topology.asked_fields)
+    check_apart(path for path in (*own, *read, *asked) if path not in topology.computed_fields)
+    for column in (*topology.columns.numbers, *topology.columns.items):
+        # Different numbers of a sequence are the positions at which anybody saw an event.
+        is_position = topology.is_sequence and not column.is_number
+        if column.path == topology.time_path and not is_position:
+            raise SlidestatError(
+                f"a statistic reads {field_text(column.path)!r}, which is the time.",
+                "Give it another field: the time of an event decides only which windows it is in.",
+            )
+    for column in topology.columns.numbers:
+        if column.limits is not None and column.limits.least > column.limits.most:
+            raise SlidestatError(
+                f"no value of {field_text(column.path)!r} is one that all its statistics take.",
+                "Give them different fields.",
+            )
+        if column.path == topology.key_path:
+            raise SlidestatError(
+                f"a statistic reads numbers from {field_text(column.path)!r}, which is the key.",
+                "Give it the field of a number, or the topology another key_field.",
+            )
+
+
+# Lengths: of windows, of lateness, of a sequence.
+
+
+def check_times(topology: EventTimes) -> None:
+    """Check the span, the windows and all lengths of event time."""
+    if topology.every_ms < 1:
+        raise SlidestatError("every is 0.", 'Give a length such as "1m".')
+    span = topology.span_length
+    if isinstance(topology.windows, str) or not isinstance(topology.windows, Sequence):
+        raise SlidestatError(
+            f"windows is {topology.windows!r}, which is not a list.",
+            'Write the windows as a list, also a single one: ["1h"].',
+        )
+    for text in topology.windows:
+        window = topology.window(text, "windows")
+        if window.of_events != span.of_events:
+            raise SlidestatError(
+                f"windows has {text!r}, but the span is {topology.span!r}.",
+                "Give both as durations, or both as numbers of events.",
+            )
+        if window > span:
+            raise SlidestatError(
+                f"windows has {text!r}, which is longer than the span {topology.span!r}.",
+                "Lengthen the span or shorten the window.",
+            )
+    # Read here, so that their errors are raised now.
+    _ = (topology.lateness_ms, topology.ahead_ms, topology.idle_ms)
+    if topology.is_sequence:
+        _check_sequence(topology)
+    if not span.of_events and topology.lateness_ms > span.length:
+        raise SlidestatError(
+            f"lateness is {topology.lateness!r}, more than the span {topology.span!r}.",
+            "Lengthen the span or shorten the lateness.",
+        )
+
+
+def _check_sequence(topology: EventTimes) -> None:
+    if topology.span_length.length >= topology.times.latest:
+        raise SlidestatError(
+            f"span is {topology.span!r}, longer than a sequence may be.",
+            f"Give less than {topology.times.latest:_} events.",
+        )
+    for field in ("ahead", "idle"):
+        if getattr(topology, field) != getattr(type(topology), field):
+            raise SlidestatError(
+                f"{field} is {getattr(topology, field)!r}, but event times are numbers of a"
+                " sequence, which no clock on the wall can be compared with.",
+                "Leave it out.",
+            )
+
+
+# Names of topics, and the form of what is written to them.
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_OUTPUT_FORMATS = ("json", "avro", "connect-json", "protobuf")
+_OF_ROWS = ("connect-json", "protobuf")
+_OUTPUT_SHAPES = ("emissions", "rows")
+
+
+def check_topics(topology: WrittenTopics) -> None:
+    """Check the names of topics, and the form of the output."""
+    topology.check_names()
+    output = topology.output
+    if not isinstance(output, str) or (output and not NAME.fullmatch(output)):
+        raise SlidestatError(f"output is {output!r}, which cannot begin a topic's name.", NAME_RULE)
+    if not topology.source:
+        raise SlidestatError("source is empty.", "Name the topic that the events are on.")
+    if not isinstance(topology.source, str) or not _TOPIC.fullmatch(topology.source):
+        raise SlidestatError(
+            f"source is {topology.source!r}, which is no topic's name.",
+            "Use 1 to 249 letters, digits, '.', '_' and '-', as Kafka does.",
+        )
+    if topology.source in topology.written_topics:
+        raise SlidestatError(
+            f"source is {topology.source!r}, which this topology writes.",
+            "Name the topic that the events are on, or give the topology another name.",
+        )
+    if topology.output_format not in _OUTPUT_FORMATS:
+        raise SlidestatError(
+            f"output_format is {topology.output_format!r}.",
+            'Give "json" or "avro", or of rows "connect-json" or "protobuf".',
+        )
+    if topology.output_shape not in _OUTPUT_SHAPES:
+        raise SlidestatError(
+            f"output_shape is {topology.output_shape!r}.", 'Give "emissions" or "rows".'
+        )
+    if topology.output_format in _OF_ROWS and not topology.writes_rows:
+        raise SlidestatError(
+            f"output_format is {topology.output_format!r}, and the output is no rows.",
+            'Give output_shape = "rows" too.',
+        )

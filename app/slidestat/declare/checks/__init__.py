@@ -1,1 +1,0 @@
-"""Checks of a topology: each raises SlidestatError, naming the field."""

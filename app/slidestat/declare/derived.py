@@ -1,0 +1,505 @@
+"""Derived from the fields of a topology: topics, lengths, columns, synopses."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
+from typing import TypeVar
+
+import numpy as np
+
+from slidestat.declare.alerts import ALERTS_LABEL, Alert, label_of, window_of
+from slidestat.declare.columns import Column, Columns
+from slidestat.declare.expressions.expression import (
+    ComputedField,
+    Expression,
+    computed_fields,
+    condition_of,
+)
+from slidestat.declare.expressions.nodes import Sort
+from slidestat.declare.fields import (
+    RECORD_KEY,
+    RECORD_TIMESTAMP,
+    Field,
+    FieldPath,
+    field_path,
+    field_text,
+    path_unless,
+)
+from slidestat.declare.figure_names import NamedFigure, named_figures
+from slidestat.declare.lengths import WindowLength, duration_ms, sequence_length, window_length
+from slidestat.declare.naming import Named
+from slidestat.declare.rows import RowColumn, row_columns
+from slidestat.declare.statistics import Statistic
+from slidestat.declare.statistics.base import Promise
+from slidestat.declare.statistics.runner import ChosenRunner, Runner, Work, shared
+from slidestat.declare.time_format import TIME_FORMATS, TimeFormat
+from slidestat.errors import SlidestatError
+from slidestat.synopses.core.errors import SynopsisError
+
+# Event time as a topology declares it: the format of times, and lengths.
+
+
+class EventTimes:
+    """The lengths that a topology declares, as numbers."""
+
+    span: str
+    every: str
+    windows: Sequence[str]
+    lateness: str
+    ahead: str
+    idle: str
+    forget_after: str
+    time_format: str
+
+    @property
+    def times(self) -> TimeFormat:
+        """The format in which event times are written."""
+        return TIME_FORMATS[self.time_format]
+
+    @property
+    def is_sequence(self) -> bool:
+        """Return whether event times are numbers of a global sequence."""
+        return self.times.is_sequence
+
+    @cached_property
+    def span_length(self) -> WindowLength:
+        """The span N."""
+        return self.window(self.span, "span")
+
+    @property
+    def windows_of_events(self) -> bool:
+        """Return whether windows are numbers of events: of each key's, or of the sequence."""
+        return self.is_sequence or self.span_length.of_events
+
+    def window(self, text: str, field: str) -> WindowLength:
+        """Return the length of a window from its text; of a sequence, a length of event time."""
+        if not self.is_sequence:
+            return window_length(text, field)
+        length = sequence_length(text, field)
+        if length < 1:
+            raise SlidestatError(f"{field} is 0.", 'Give a length such as "1000 events".')
+        return WindowLength(length, of_events=False)
+
+    def duration(self, text: str, field: str) -> int:
+        """Return a length of event time from its text: in milliseconds, or numbers of the
+        sequence.
+        """
+        return (sequence_length if self.is_sequence else duration_ms)(text, field)
+
+    @cached_property
+    def window_lengths(self) -> tuple[int, ...]:
+        """Lengths of the emitted windows, shortest first, in what the span is measured in."""
+        windows = self.windows or (self.span,)
+        return tuple(sorted({self.window(window, "windows").length for window in windows}))
+
+    @property
+    def every_ms(self) -> int:
+        return self.duration(self.every, "every")
+
+    @property
+    def lateness_ms(self) -> int:
+        return self.duration(self.lateness, "lateness")
+
+    @property
+    def ahead_ms(self) -> int:
+        return duration_ms(self.ahead, "ahead")
+
+    @property
+    def idle_ms(self) -> int:
+        return duration_ms(self.idle, "idle")
+
+
+# The fields that are read of each event, and the conditions under which they are.
+
+_What = TypeVar("_What")
+
+TOMBSTONES = ("pass-over", "dead-letter")
+SOURCE_FORMATS = ("json", "avro", "protobuf", "json-schema")
+_BINARY = ("avro", "protobuf")
+
+
+class ReadFields(EventTimes):
+    """The fields of events that a topology reads."""
+
+    key_field: Field
+    time_field: Field
+    value_field: Field
+    where: str
+    computed: Sequence[str]
+    tombstones: str
+    source_format: str
+    source_schema: str
+    source_message: str
+    statistics: Sequence[Statistic]
+
+    @cached_property
+    def key_path(self) -> FieldPath | None:
+        """The field of the key; None where it is the record's own."""
+        return path_unless(self.key_field, "key_field", RECORD_KEY)
+
+    @cached_property
+    def time_path(self) -> FieldPath | None:
+        """The field of the event time; None where it is the record's timestamp."""
+        return path_unless(self.time_field, "time_field", RECORD_TIMESTAMP)
+
+    @cached_property
+    def value_path(self) -> FieldPath:
+        return field_path(self.value_field, "value_field")
+
+    @property
+    def key_name(self) -> str:
+        """Return the key's name for messages."""
+        return RECORD_KEY if self.key_path is None else field_text(self.key_path)
+
+    @property
+    def key_expression(self) -> str:
+        """The expression that computes the key, always written the same way; "" for the key of a
+        field.
+        """
+        computed = self.computed_fields.get(self.key_path or ())
+        return "" if computed is None else computed.text
+
+    @property
+    def time_name(self) -> str:
+        """Return the event time's name for messages."""
+        return RECORD_TIMESTAMP if self.time_path is None else field_text(self.time_path)
+
+    @property
+    def passes_tombstones_over(self) -> bool:
+        """Return whether a record without a value is skipped, and makes no dead letter."""
+        return self.tombstones == TOMBSTONES[0]
+
+    @property
+    def reads_binary(self) -> bool:
+        """Return whether the source's format needs a schema to be read."""
+        return self.source_format in _BINARY
+
+    @property
+    def takes_registry(self) -> bool:
+        """Return whether the schemas of the source's records are in a registry."""
+        return self.reads_binary and not self.source_schema
+
+    @property
+    def condition(self) -> Expression | None:
+        """The condition on its events, None if it counts all."""
+        return condition_of(self.where, "where")
+
+    @cached_property
+    def computed_fields(self) -> dict[FieldPath, ComputedField]:
+        """Return the fields that are computed, by their paths."""
+        return computed_fields(self.computed, "computed")
+
+    @property
+    def computed_texts(self) -> list[str]:
+        """Return its computed fields, always written the same way, in the order of their names."""
+        return [field.text for _, field in sorted(self.computed_fields.items())]
+
+    @cached_property
+    def asked_fields(self) -> list[tuple[FieldPath, Sort]]:
+        """Return the fields that expressions read, each path with its sort."""
+        own = [] if self.condition is None else [self.condition]
+        computed = (known.expression for known in self.computed_fields.values())
+        known = (*own, *self.columns.conditions, *computed)
+        return [field for expression in known for field in expression.fields]
+
+    @cached_property
+    def expression_fields(self) -> dict[FieldPath, set[Sort]]:
+        """Return the fields that expressions read, each path with the sorts that it is read as."""
+        found: dict[FieldPath, set[Sort]] = {}
+        for path, sort in self.asked_fields:
+            found.setdefault(path, set()).add(sort)
+        return found
+
+    @cached_property
+    def columns(self) -> Columns:
+        """Return the fields that are read of each event besides its key and time."""
+        conditions = (statistic.condition for statistic in self.statistics)
+        return Columns.of(
+            chain.from_iterable(map(self.columns_of, self.statistics)),
+            (condition for condition in conditions if condition is not None),
+        )
+
+    @cached_property
+    def chosen_columns(self) -> dict[int, tuple[int, ...]]:
+        """The number columns that no statistic reads of all events, by their places: the places of
+        the conditions under which it is read.
+        """
+        readers = (
+            (self.columns.index(column), statistic.condition)
+            for statistic in self.statistics
+            for column in self.columns_of(statistic)
+            if column.is_number
+        )
+        return _chosen(readers, self.columns.conditions)
+
+    @cached_property
+    def chosen_computed(self) -> dict[FieldPath, tuple[int, ...]]:
+        """The computed fields that are not read of all events, by their paths: the places of the
+        conditions under which they are.
+        """
+        readers = (
+            (column.path, statistic.condition)
+            for statistic in self.statistics
+            for column in self.columns_of(statistic)
+            if column.path in self.computed_fields and column.path != self.key_path
+        )
+        return _chosen(readers, self.columns.conditions)
+
+    @cached_property
+    def filling_columns(self) -> dict[int, float]:
+        """The largest value of each number column whose values can fill a window, by its place.
+
+        Windows of events cannot be filled: fewer events have smaller limits.
+        """
+        if self.span_length.of_events:
+            return {}
+        wanted = [self.columns_of(s) for s in self.statistics if not s.is_landmark]
+        paths = {column.path for column in chain.from_iterable(wanted) if _is_limited(column)}
+        return {
+            place: column.limits.most
+            for place, column in enumerate(self.columns.numbers)
+            if column.path in paths and column.limits is not None
+        }
+
+    def columns_of(self, statistic: Statistic) -> list[Column]:
+        span = self.span_length
+        shares = span.of_events and not statistic.is_landmark
+        return [
+            Column(column.path, column.limits.shared_by(span.length))
+            if shares and column.limits is not None and _is_limited(column)
+            else column
+            for column in statistic.columns(self.value_path)
+        ]
+
+
+def _chosen(
+    readers: Iterable[tuple[_What, Expression | None]], conditions: Sequence[Expression]
+) -> dict[_What, tuple[int, ...]]:
+    """Return the indexes, among the conditions, of those under which something is read; leave out
+    what is read unconditionally.
+    """
+    found: dict[_What, list[int | None]] = {}
+    for what, condition in readers:
+        place = None if condition is None else conditions.index(condition)
+        found.setdefault(what, []).append(place)
+    return {
+        what: tuple(place for place in places if place is not None)
+        for what, places in found.items()
+        if None not in places
+    }
+
+
+def _is_limited(column: Column) -> bool:
+    return column.limits is not None and not column.limits.are_any
+
+
+# The topics that a topology writes, and the form of what it writes.
+
+# A topology that publishes this keeps one state a partition, over the events of all keys.
+PARTITION = "partition"
+
+
+class WrittenTopics(Named):
+    """The topics, by `name`, `output`, `publish`, `alerts` and `repartition`."""
+
+    source: str
+    output: str
+    output_format: str
+    output_shape: str
+    publish: str | Sequence[str]
+    alerts: Sequence[Alert]
+    repartition: bool
+    exactly_once: bool
+
+    @property
+    def writes_rows(self) -> bool:
+        """Return whether the output is a row for each window."""
+        return self.output_shape == "rows"
+
+    @property
+    def publishes_partitions(self) -> bool:
+        """Return whether states are kept and published of whole partitions, not of keys."""
+        return self.publish == PARTITION
+
+    @property
+    def synopsis_topic(self) -> str:
+        """The topic on which the partitions publish their synopses, if they do."""
+        return f"{self._output_prefix}-synopses"
+
+    @property
+    def events_topic(self) -> str:
+        """The topic whose partitions are counted: the source, unless `repartition` is true."""
+        return f"{self.group_name}-repartition" if self.repartition else self.source
+
+    @property
+    def alert_topic(self) -> str | None:
+        return f"{self._output_prefix}-alerts" if self.alerts else None
+
+    @property
+    def written_topics(self) -> tuple[str, ...]:
+        topics: tuple[str, ...]
+        topics = (self.output_topic, self.dead_letter_topic, self.late_topic, self.changelog_topic)
+        if self.alert_topic is not None:
+            topics = (*topics, self.alert_topic)
+        if self.repartition:
+            topics = (*topics, self.events_topic)
+        return (*topics, self.synopsis_topic) if self.publish else topics
+
+    @property
+    def _output_prefix(self) -> str:
+        return self.output or self.name
+
+
+# The figures of a topology, the synopses that they come from, and the meaning of states.
+
+
+class KeptFigures(WrittenTopics, ReadFields):
+    """The figures of a topology by name, and the synopses that keep them."""
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The name of each statistic's figures."""
+        return tuple(statistic.label(self.value_path) for statistic in self.statistics)
+
+    @cached_property
+    def named_figures(self) -> list[NamedFigure]:
+        """The figures of an emission but those of lists of items, by their plain names."""
+        return named_figures(self.statistics, self.labels, self.window_lengths)
+
+    @cached_property
+    def row_columns(self) -> list[RowColumn]:
+        """The columns of its rows, if it writes such."""
+        window = "window_events" if self.windows_of_events else "window_ms"
+        return row_columns(self.named_figures, window, is_sequence=self.is_sequence)
+
+    @cached_property
+    def alert_windows(self) -> tuple[int, ...]:
+        """The length of each alert's window, in what the span is measured in."""
+        return tuple(
+            window_of(
+                alert,
+                self.window_lengths,
+                self.window(alert.window, f"the window of the alert {alert.name}").length
+                if alert.window
+                else None,
+            )
+            for alert in self.alerts
+        )
+
+    @cached_property
+    def runners(self) -> tuple[Runner, ...]:
+        """The synopsis of each statistic; those of two that can share one are equal."""
+        return shared([self._runner(statistic) for statistic in self.statistics])
+
+    def _runner(self, statistic: Statistic) -> Runner:
+        path = statistic.path(self.value_path)
+        try:
+            runner = self._one_window_runner(statistic)
+            if runner is None:
+                runner = statistic.runner(self.span_length.length, path)
+        except SynopsisError as error:
+            raise SlidestatError(
+                f"the statistic {statistic.label(self.value_path)} cannot be kept: {error}.",
+                "Give it other parameters.",
+            ) from error
+        condition = statistic.condition
+        return runner if condition is None else ChosenRunner(runner, condition)
+
+    def empty_synopsis(self, runner: Runner) -> bytes:
+        """Return the synopsis of a stream that has had no event."""
+        windows = np.array(self.window_lengths, np.int64)
+        return runner.run([None], Work.question(self.columns, (), windows)).states[0]
+
+    @property
+    def states_of(self) -> "KeptFigures":
+        """The topology whose states are kept: this one."""
+        return self
+
+    def _one_window_runner(self, statistic: Statistic) -> Runner | None:
+        """Return the synopsis for one window of a fixed number of events, None if more is asked
+        for.
+
+        The statistic takes each of the events that make a key's last n: one that lacks its field is
+        a dead letter where all statistics read that field. A window of time has now more of them,
+        now less.
+        """
+        declared = self.states_of
+        span = declared.span_length
+        if not span.of_events or declared.window_lengths != (span.length,):
+            return None
+        read = {column.path for column in statistic.columns(self.value_path)}
+        if statistic.condition is not None or not all(
+            read <= {column.path for column in other.columns(self.value_path)}
+            for other in declared.statistics
+        ):
+            return None
+        return statistic.one_window_runner(span.length, statistic.path(self.value_path))
+
+    @property
+    def _kept_for_one_window(self) -> list[str]:
+        """The meanings of states that are of use for the one window alone."""
+        runners = map(self._one_window_runner, self.statistics)
+        return list(dict.fromkeys(runner.meaning for runner in runners if runner is not None))
+
+    def promise_of(self, statistic: Statistic, window: int | None) -> Promise:
+        """Return the error of figures over a window of that length; None is for figures without
+        one.
+
+        A state for one window answers for shorter ones with the same error, in events.
+        """
+        span = self.span_length.length
+        promise = statistic.promise(span)
+        if window is None or self._one_window_runner(statistic) is None:
+            return promise
+        return replace(promise, share_error=min(1.0, promise.share_error * span / window))
+
+    @property
+    def sees_span_alone(self) -> bool:
+        """Return whether no figure depends on events of a key that have left the span."""
+        landmarks = any(statistic.is_landmark for statistic in self.statistics)
+        return not self.span_length.of_events and not landmarks
+
+    @cached_property
+    def forget_ms(self) -> int | None:
+        """The event time after its last event at which a key is forgotten; None if it never is."""
+        if self.forget_after:
+            return self.duration(self.forget_after, "forget_after")
+        return self.span_length.length if self.sees_span_alone else None
+
+    @cached_property
+    def silences(self) -> tuple[int, ...]:
+        """The event times after its last event at which a key is emitted once more: when the span
+        has none of its events any more, and when it is forgotten.
+        """
+        span = () if self.span_length.of_events else (self.span_length.length,)
+        forgotten = () if self.forget_ms is None else (self.forget_ms,)
+        return tuple(sorted({*span, *forgotten}))
+
+    @cached_property
+    def state_meaning(self) -> dict[str, str]:
+        """Return the fields that stored states depend on: with another meaning, states are of no
+        use. Windows and `every` are free to change.
+        """
+        written = self.time_format
+        return {
+            "group": self.group_name,
+            "name": self.name,
+            "source": self.events_topic,
+            "key_field": "none, whole partitions" if self.publishes_partitions else self.key_name,
+            "time_field": self.time_name + ("" if written == "ms" else f" in {written}"),
+            "span": f"{self.span_length.length} {'events' if self.windows_of_events else 'ms'}",
+            "lateness": f"{self.lateness_ms} {self.times.unit}",
+            "statistics": "; ".join(dict.fromkeys(runner.meaning for runner in self.runners)),
+            **({"one window": "; ".join(fixed)} if (fixed := self._kept_for_one_window) else {}),
+            **({} if self.condition is None else {"where": self.condition.text}),
+            **({"computed": "; ".join(self.computed_texts)} if self.computed else {}),
+        }
+
+    @cached_property
+    def state_label(self) -> dict[str, str]:
+        """Return what is stored with states: their meaning, where their output goes, and the alerts
+        that apply to them.
+        """
+        alerts = {ALERTS_LABEL: label_of(self.alerts, self.alert_windows)} if self.alerts else {}
+        return {**self.state_meaning, "output": self.output_topic, **alerts}

@@ -1,1 +1,0 @@
-"""Derived from the fields of a topology: topics, lengths, columns, synopses."""

@@ -1,1 +1,0 @@
-"""Event time: watermarks, ticks, and a clock that no single event moves."""

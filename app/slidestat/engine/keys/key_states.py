@@ -1,0 +1,326 @@
+"""States of a partition's keys in memory, in front of its store."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import groupby, islice
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.keys.columns import fitted
+from slidestat.engine.keys.key_numbers import UNKNOWN, KeyNumbers
+from slidestat.engine.keys.key_state import AS_DECLARED, KeyState, StateLayout
+from slidestat.engine.keys.shared_keys import KeySample
+from slidestat.engine.keys.states import States
+from slidestat.engine.keys.stored_keys import PartitionStore, StoredKeys
+from slidestat.engine.keys.unwritten import NOTHING_NEEDED, SLOTS, Unwritten
+from slidestat.engine.partition_work import PartitionWork
+from slidestat.synopses.core.arrays import Bools, Integers
+
+# The first of many keys that are in no order, for a page of them.
+
+_SAMPLE = 2_000
+
+
+def first_keys(
+    keys: Collection[str], after: str, limit: int, wanted: Callable[[str], bool]
+) -> list[str]:
+    """Return the first `limit` of the keys after `after` that are wanted, in order of their
+    characters.
+
+    Costs a comparison a key (about 50 nanoseconds): a sample gives an estimate of the last key of
+    the page, so that only few are sorted. The sample is the first keys of the iteration; this suits
+    a set best, whose order is that of its hashes.
+    """
+    sample = sorted(key for key in islice(keys, _SAMPLE) if key > after and wanted(key))
+    # Twice as far as the page is expected to reach, and further where it is little of the sample.
+    reach = 2 * limit * _SAMPLE // max(1, len(keys)) + 10
+    if reach < len(sample):
+        last = sample[reach]
+        near = [key for key in keys if after < key <= last and wanted(key)]
+        if len(near) >= limit:
+            return sorted(near)[:limit]
+    return sorted(key for key in keys if key > after and wanted(key))[:limit]
+
+
+NEW_KEY = KeyState(NO_TIME, -1, NO_TIME, 0, ())
+
+# A number's state is in the store alone, if anywhere; here; or nowhere, whatever the store has.
+_OUT, _HERE, _DELETED = range(3)
+
+
+class KeyStates:
+    """A cache of states: the changed ones until they are written, and the most recently touched of
+    the others, as columns over the keys' numbers. A synopsis is bytes; a state is put together when
+    it is written.
+    """
+
+    def __init__(
+        self,
+        numbers: KeyNumbers,
+        store: PartitionStore,
+        synopses: int,
+        limit: int,
+        work: PartitionWork | None = None,
+        layout: StateLayout = AS_DECLARED,
+    ) -> None:
+        """Create the cache; a state has so many `synopses`, and `limit` states stay in memory;
+        `layout` has the places of synopses in a stored state.
+        """
+        self.layout = layout
+        self.synopses = synopses
+        self._numbers = numbers
+        self._stored = StoredKeys(store, layout)
+        self._limit = limit
+        self._work = work or PartitionWork()
+        # How many keys have a state, here or in the store; None until they are counted.
+        self.keys_held: int | None = None
+        # Some of them, once those of the store are known.
+        self.sample = KeySample()
+        self._where = np.empty(0, np.uint8)
+        self._watermarks, self._offsets = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._last_times, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._synopses = [np.empty(0, object) for _ in range(synopses)]
+        self._used: dict[int, bytes] = {}
+        self._alerts: dict[int, bytes] = {}
+        self._sizes = np.empty(0, np.int64)
+        # By the order of looks.
+        self._touched, self._looks = np.empty(0, np.int64), 0
+        self._unwritten = Unwritten()
+        # Bytes of the states that are to be written.
+        self.unwritten_bytes = 0
+        # Whether the store may not have a key yet: to be written, and being written.
+        self._is_new, self._is_taken_new = np.empty(0, bool), np.empty(0, bool)
+        self._taken = np.empty(0, np.int64)
+
+    # Questions by name: nothing is remembered of them.
+
+    def peek(self, key: str) -> KeyState | None:
+        """Return the key's state, None if it has none."""
+        number = self._numbers.find([key])
+        where = self._where_of(number)[0]
+        if where == _OUT:
+            return self._stored.peek(key)
+        return next(self._taken_apart(number)) if where == _HERE else None
+
+    def are_there(self, keys: Sequence[str]) -> list[bool]:
+        """Return whether each of the keys has a state."""
+        where = self._where_of(self._numbers.find(keys))
+        out = [keys[row] for row in np.flatnonzero(where == _OUT).tolist()]
+        stored = iter(self._stored.are_there(out))
+        return [next(stored) if it == _OUT else it == _HERE for it in where.tolist()]
+
+    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
+        """Return the first `limit` keys after `after` that begin with `prefix` and have a state, in
+        order of their characters (which is that of their UTF-8).
+        """
+
+        def is_wanted(key: str) -> bool:
+            where = self._where_of(self._numbers.find([key]))[0]
+            return key.startswith(prefix) and bool(where != _DELETED)
+
+        new = self._numbers.names(np.flatnonzero(self._is_new | self._is_taken_new))
+        found = first_keys(new, after, limit, is_wanted)
+        stored = filter(is_wanted, self._stored.all_keys(prefix, after))
+        return islice((key for key, _ in groupby(merge(found, stored))), limit)
+
+    # States by number.
+
+    def load(self, numbers: Integers) -> States:
+        """Return the states of keys, from memory or the store, now the most recently touched; that
+        of a new key where there is none.
+        """
+        self._fit()
+        out = numbers[self._where[numbers] == _OUT]
+        self._work.cache_hits += len(numbers) - len(out)
+        self._work.cache_misses += len(out)
+        if len(out):
+            self._bring(out)
+        is_none = self._where[numbers] != _HERE
+        if is_none.any():
+            self._begin(numbers[is_none])
+        self._looks += 1
+        self._touched[numbers] = self._looks
+        return self._states(numbers)
+
+    def read(self, numbers: Integers) -> States:
+        """Return the states of keys as `load` does; nothing is remembered of it."""
+        self._fit()
+        found = self._states(numbers)
+        rows = np.flatnonzero(self._where[numbers] == _OUT)
+        if len(rows):
+            stored = self._stored.read(self._numbers.names(numbers[rows]))
+            for row, state in zip(rows.tolist(), stored, strict=True):
+                found.replace(row, state or NEW_KEY)
+        return found
+
+    def put(
+        self, numbers: Integers, states: States, first_offsets: Integers | int = NOTHING_NEEDED
+    ) -> None:
+        """Set the states of keys, to be written; `first_offsets` are those of the first event that
+        each has absorbed since its last `put`.
+        """
+        self._fit()
+        self._change(numbers, first_offsets)
+        self._set(numbers, states)
+        self.unwritten_bytes += int(self._sizes[numbers].sum())
+
+    def delete(self, numbers: Integers) -> None:
+        """Delete the keys' states, here and with the next write."""
+        if not len(numbers):
+            return
+        self._fit()
+        self._count(-len(numbers))
+        for key in self._numbers.names(numbers):
+            self.sample.discard(key)
+        self._change(numbers, NOTHING_NEEDED)
+        self._clear(numbers, _DELETED)
+        self._is_new[numbers] = False
+
+    def are_held(self) -> Bools:
+        """Return bool[n]: for which numbers memory holds something, so that they must not be given
+        to other keys.
+        """
+        self._fit()
+        held: Bools = (self._where != _OUT) | self._is_new | self._is_taken_new
+        return held
+
+    # Writing.
+
+    def first_offset(self) -> int | None:
+        """Return the offset from which the source must be read to make the unwritten changes again,
+        None if there are none.
+        """
+        return self._unwritten.first_offset()
+
+    def take_changes(self, slots: Iterable[int] = range(SLOTS)) -> dict[str, bytes | None]:
+        """Return the states of the keys of these slots that changed since they were last taken;
+        None for a deleted key.
+        """
+        self._fit()
+        taken = self._taken = self._unwritten.take(slots, self._numbers.slots)
+        self.unwritten_bytes -= int(self._sizes[taken].sum())
+        self._is_taken_new[:] = False
+        self._is_taken_new[taken] = self._is_new[taken]
+        self._is_new[taken] = False
+        is_here = self._where[taken] == _HERE
+        encode = self.layout.encode
+        stored = map(encode, self._taken_apart(taken[is_here]))
+        names = self._numbers.names(taken)
+        return {
+            name: next(stored) if is_it else None
+            for name, is_it in zip(names, is_here.tolist(), strict=True)
+        }
+
+    def written(self) -> None:
+        """Note that what was taken is in the store, and drop what is beyond the limit."""
+        self._fit()
+        self._is_taken_new[:] = False
+        taken = self._taken
+        gone = taken[(self._where[taken] == _DELETED) & ~self._unwritten.has(taken)]
+        self._where[gone] = _OUT
+        held = np.flatnonzero(self._where != _OUT)
+        surplus = len(held) - self._limit
+        if surplus > 0:
+            clean = held[~self._unwritten.has(held)]
+            if surplus < len(clean):
+                clean = clean[np.argpartition(self._touched[clean], surplus - 1)[:surplus]]
+            self._clear(clean, _OUT)
+
+    # Columns.
+
+    def _fit(self) -> None:
+        capacity = self._numbers.capacity
+        if len(self._where) >= capacity:
+            return
+        self._where = fitted(self._where, capacity, fill=_OUT)
+        self._watermarks = fitted(self._watermarks, capacity, fill=NEW_KEY.watermark)
+        self._offsets = fitted(self._offsets, capacity, fill=NEW_KEY.offset)
+        self._last_times = fitted(self._last_times, capacity, fill=NEW_KEY.last_time)
+        self._counts = fitted(self._counts, capacity, fill=NEW_KEY.number)
+        self._synopses = [fitted(column, capacity, fill=None) for column in self._synopses]
+        self._sizes = fitted(self._sizes, capacity, fill=0)
+        self._touched = fitted(self._touched, capacity, fill=0)
+        self._unwritten.fit(capacity)
+        self._is_new = fitted(self._is_new, capacity, fill=False)
+        self._is_taken_new = fitted(self._is_taken_new, capacity, fill=False)
+
+    def _where_of(self, numbers: Integers) -> npt.NDArray[np.uint8]:
+        """Return the places of states, of numbers that may be UNKNOWN."""
+        self._fit()
+        where = np.full(len(numbers), _OUT, np.uint8)
+        is_known = numbers != UNKNOWN
+        where[is_known] = self._where[numbers[is_known]]
+        return where
+
+    def _states(self, numbers: Integers) -> States:
+        used, alerts = self._used, self._alerts
+        places = list(enumerate(numbers.tolist())) if used or alerts else []
+        return States(
+            self._watermarks[numbers],
+            self._offsets[numbers],
+            self._last_times[numbers],
+            self._counts[numbers],
+            [column[numbers] for column in self._synopses],
+            {place: used[number] for place, number in places if number in used},
+            {place: alerts[number] for place, number in places if number in alerts},
+        )
+
+    def _set(self, numbers: Integers, states: States) -> None:
+        self._where[numbers] = _HERE
+        self._watermarks[numbers] = states.watermarks
+        self._offsets[numbers] = states.offsets
+        self._last_times[numbers] = states.last_times
+        self._counts[numbers] = states.counts
+        for column, synopses in zip(self._synopses, states.synopses, strict=True):
+            column[numbers] = synopses
+        self._sizes[numbers] = states.sizes()
+        for kept, given in ((self._used, states.used), (self._alerts, states.alerts)):
+            if kept or given:
+                for place, number in enumerate(numbers.tolist()):
+                    kept.pop(number, None)
+                    if place in given:
+                        kept[number] = given[place]
+
+    def _clear(self, numbers: Integers, where: int) -> None:
+        """Clear the states at these numbers, and note `where` to look for them."""
+        self._where[numbers] = where
+        self._watermarks[numbers], self._offsets[numbers] = NEW_KEY.watermark, NEW_KEY.offset
+        self._last_times[numbers], self._counts[numbers] = NEW_KEY.last_time, NEW_KEY.number
+        for column in self._synopses:
+            column[numbers] = None
+        self._sizes[numbers] = 0
+        for kept in (self._used, self._alerts):
+            if kept:
+                for number in numbers.tolist():
+                    kept.pop(number, None)
+
+    def _taken_apart(self, numbers: Integers) -> Iterator[KeyState]:
+        return self._states(numbers).each()
+
+    def _bring(self, numbers: Integers) -> None:
+        """Load states from the store."""
+        stored = self._stored.read(self._numbers.names(numbers))
+        rows = [row for row, state in enumerate(stored) if state is not None]
+        found = States.of([state for state in stored if state is not None], len(self._synopses))
+        self._set(numbers[rows], found)
+
+    def _begin(self, numbers: Integers) -> None:
+        """Note keys that have no state, and are about to be put."""
+        self._clear(numbers, _OUT)
+        new = numbers[~self._is_new[numbers]]
+        self._is_new[new] = True
+        for key in self._numbers.names(new):
+            self.sample.add(key)
+        self._count(len(new))
+
+    def _change(self, numbers: Integers, first_offsets: Integers | int) -> None:
+        """Note that states change."""
+        before = numbers[self._unwritten.has(numbers)]
+        self.unwritten_bytes -= int(self._sizes[before].sum())
+        self._unwritten.add(numbers, self._numbers.slots[numbers], first_offsets)
+
+    def _count(self, more: int) -> None:
+        if self.keys_held is not None:
+            self.keys_held += more

@@ -1,0 +1,109 @@
+"""The states of some keys, column by column."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.engine.keys.key_state import FIXED_BYTES, LENGTH_BYTES, KeyState
+from slidestat.synopses.core.arrays import Integers
+
+Objects = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The states of G keys, the fields of `KeyState` one by one: int64[G] each; of each synopsis G
+    bytes, None where there is none; and, by the places of keys that have such, their used quotas
+    and the state of their alerts.
+    """
+
+    watermarks: Integers
+    offsets: Integers
+    last_times: Integers
+    counts: Integers
+    synopses: Sequence[Objects]
+    used: dict[int, bytes]
+    alerts: dict[int, bytes]
+
+    @classmethod
+    def of(cls, states: Sequence[KeyState], synopses: int) -> "States":
+        """Return the columns of states, each with so many synopses or none."""
+        watermarks, offsets, last_times, counts = (
+            np.fromiter((state[field] for state in states), np.int64, len(states))
+            for field in range(4)
+        )
+        columns = [
+            objects([state.synopses[place] if state.synopses else None for state in states])
+            for place in range(synopses)
+        ]
+        used = {place: state.used for place, state in enumerate(states) if state.used}
+        alerts = {place: state.alerts for place, state in enumerate(states) if state.alerts}
+        return cls(watermarks, offsets, last_times, counts, columns, used, alerts)
+
+    def __len__(self) -> int:
+        return len(self.watermarks)
+
+    def each(self) -> Iterator[KeyState]:
+        """Yield the states, one by one; that of a new key has no synopses."""
+        columns = (self.watermarks, self.offsets, self.last_times, self.counts)
+        synopses: Iterable[tuple[Any, ...]] = zip(
+            *(column.tolist() for column in self.synopses), strict=True
+        )
+        used, alerts = self.used, self.alerts
+        rows = zip(*(column.tolist() for column in columns), synopses or repeat(()), strict=False)
+        for place, (watermark, offset, last_time, count, own) in enumerate(rows):
+            yield KeyState(
+                watermark,
+                offset,
+                last_time,
+                count,
+                () if None in own else own,
+                used.get(place, b""),
+                alerts.get(place, b""),
+            )
+
+    def at(self, places: Integers) -> "States":
+        """Return the states at these places, in their order."""
+        moved = list(enumerate(places.tolist())) if self.used or self.alerts else []
+        return States(
+            self.watermarks[places],
+            self.offsets[places],
+            self.last_times[places],
+            self.counts[places],
+            [column[places] for column in self.synopses],
+            {place: self.used[it] for place, it in moved if it in self.used},
+            {place: self.alerts[it] for place, it in moved if it in self.alerts},
+        )
+
+    def replace(self, place: int, state: KeyState) -> None:
+        """Replace the state at a place."""
+        fields = (self.watermarks, self.offsets, self.last_times, self.counts)
+        for column, value in zip(fields, state[: len(fields)], strict=True):
+            column[place] = value
+        for number, synopses in enumerate(self.synopses):
+            synopses[place] = state.synopses[number] if state.synopses else None
+        for kept, given in ((self.used, state.used), (self.alerts, state.alerts)):
+            kept.pop(place, None)
+            if given:
+                kept[place] = given
+
+    def sizes(self) -> Integers:
+        """Return the bytes of each state where it is stored, int64[G]; all have synopses."""
+        sizes = np.full(len(self), FIXED_BYTES + LENGTH_BYTES * len(self.synopses))
+        for column in self.synopses:
+            sizes += np.fromiter(map(len, column.tolist()), np.int64, len(self))
+        for given in (self.used, self.alerts):
+            for place, stored in given.items():
+                sizes[place] += LENGTH_BYTES + len(stored)
+        return sizes
+
+
+def objects(values: Sequence[object]) -> Objects:
+    """Return a column of Python objects."""
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column

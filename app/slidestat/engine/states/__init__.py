@@ -1,1 +1,0 @@
-"""The states of keys: as they are stored, and those that are in memory, column by column."""

@@ -1,1 +1,0 @@
-"""Hold events that were read and are not in the states of their keys yet."""

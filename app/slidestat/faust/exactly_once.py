@@ -1,0 +1,173 @@
+"""States that become durable in the transaction of what they led to.
+
+States, checkpoint and outputs of a partition are committed together. So a worker that restores the
+changelog, as far as it is committed, has the very position behind the last record that a reader of
+committed records sees, and writes what follows on that: nothing again, and nothing less.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+import faust
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import Snapshot
+from slidestat.errors import SlidestatError
+from slidestat.faust.fencing import SupersededError
+from slidestat.faust.table import StateTable, TablePartition, rows_of
+from slidestat.kafka.producer import BulkProducer
+from slidestat.kafka.transactional_producer import FencedError, TransactionalProducer
+
+# The transactions of a topology's partitions, each with a transactional id of its own.
+#
+# The group gives a partition to one worker at a time. Its id is the partition's, so that the next
+# owner fences a zombie off at the broker, and what a killed worker left open is aborted when its
+# partitions are taken over, not when it times out.
+
+
+def transactional_id(topology: str, partition: int) -> str:
+    """Return the transactional id that all owners of a partition of a topology share."""
+    return f"slidestat-{topology}-{partition}"
+
+
+class PartitionTransactions(BulkProducer):
+    """A producer for the outputs of all partitions: each record goes into its partition's open
+    transaction. It also sends requests to the brokers, outside of transactions.
+    """
+
+    def __init__(self, bootstrap_servers: str, topology: str) -> None:
+        super().__init__(bootstrap_servers)
+        self._servers = bootstrap_servers
+        self._topology = topology
+        self._owned: dict[int, TransactionalProducer] = {}
+        self._ended: list[TransactionalProducer] = []
+        self._taking_over = asyncio.Lock()
+
+    async def take_over(self, partitions: Collection[int]) -> None:
+        """Fence off who had these partitions before, this worker included; raises SlidestatError
+        if the brokers refuse. Cancelled, it ends once no call is under way: a late one would fence
+        off who takes them over next.
+        """
+        async with self._taking_over:
+            self.give_up(partitions)
+            loop = asyncio.get_running_loop()
+            # Its threads end with it, which takes a moment.
+            await loop.run_in_executor(None, self._ended.clear)
+            new = {
+                partition: TransactionalProducer(
+                    self._servers, transactional_id(self._topology, partition)
+                )
+                for partition in partitions
+            }
+            is_wanted = True
+
+            async def take(one: TransactionalProducer) -> None:
+                nonlocal is_wanted
+                try:
+                    await one.take_over(lambda: is_wanted)
+                except SlidestatError:
+                    is_wanted = False
+                    raise
+
+            taken = asyncio.gather(*map(take, new.values()), return_exceptions=True)
+            try:
+                outcomes = await asyncio.shield(taken)
+            except asyncio.CancelledError:
+                is_wanted = False
+                await taken
+                raise
+            for error in outcomes:
+                if error is not None:
+                    raise error
+            self._owned.update(new)
+
+    def give_up(self, partitions: Collection[int] | None = None) -> None:
+        """Leave the open transactions of these partitions, or of all, to be aborted by the next
+        owner.
+        """
+        for partition in tuple(self._owned if partitions is None else partitions):
+            if partition in self._owned:
+                self._ended.append(self._owned.pop(partition))
+
+    def of(self, partition: int) -> TransactionalProducer:
+        """Return the producer of a partition that was taken over; raises SupersededError for one
+        that was given up since.
+        """
+        if partition not in self._owned:
+            raise SupersededError
+        return self._owned[partition]
+
+    async def commit(self, partitions: Collection[int]) -> None:
+        """Commit the open transactions of partitions; raises SupersededError if another worker has
+        taken one over.
+        """
+        done = await asyncio.gather(
+            *(self.of(partition).commit() for partition in partitions), return_exceptions=True
+        )
+        for failed in done:
+            if isinstance(failed, FencedError):
+                raise SupersededError from failed
+            if failed is not None:
+                raise failed
+
+    def produce(self, topic: str, partition: int, *record: object, **more: object) -> None:
+        """Queue a record of a partition, of which the topic has as many as the source; nothing of
+        one that was given up, which is read again.
+        """
+        if partition in self._owned:
+            self._owned[partition].produce(topic, partition, *record, **more)  # type: ignore[arg-type]
+
+    async def room(self) -> None:
+        """Wait until few records of each partition are queued."""
+        for producer in tuple(self._owned.values()):
+            await producer.room()
+
+    def fail(self, error: SlidestatError) -> None:
+        """Raise this error within seconds in every wait for acknowledgements, now or later."""
+        super().fail(error)
+        for producer in self._owned.values():
+            producer.fail(error)
+
+    def waited_s(self) -> float:
+        """Return for how many seconds acknowledgements have been waited for; 0 if none are."""
+        return max((producer.waited_s() for producer in self._owned.values()), default=0.0)
+
+
+class TransactionalTable(StateTable):
+    """A table whose changelog is written in the `transactions` of the topology's outputs."""
+
+    def __init__(
+        self,
+        app: faust.App,
+        topology: Topology | Referee,
+        partitions: int,
+        changelog: BulkProducer,
+        bootstrap_servers: str,
+        transactions: PartitionTransactions,
+    ) -> None:
+        super().__init__(app, topology, partitions, changelog, bootstrap_servers)
+        self._transactions = transactions
+
+    async def before_highwaters(self, partitions: Collection[int]) -> None:
+        """Abort what an owner before left open of these partitions, and wait for the marks of what
+        it committed: what is committed is what readers of the changelog find then.
+        """
+        await self._transactions.take_over(partitions)
+
+    async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
+        """Commit the snapshots of partitions with what was queued before; then to RocksDB.
+
+        Raises SupersededError, with nothing in RocksDB, if another worker has taken one over.
+        """
+        producers = {store: self._transactions.of(store.partition) for store in snapshots}
+        for store, snapshot in snapshots.items():
+            if self.is_superseded(store.partition):
+                raise SupersededError
+            self.queue(store.partition, rows_of(snapshot), producers[store])
+        await self._transactions.commit([store.partition for store in snapshots])
+        loop = asyncio.get_running_loop()
+        for store, snapshot in snapshots.items():
+            # The transaction's mark lies behind its last record.
+            end = producers[store].last_offset(self.changelog_topic, store.partition) + 1
+            await loop.run_in_executor(None, self.store_snapshot, store, snapshot, end)

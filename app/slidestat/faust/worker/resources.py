@@ -1,0 +1,62 @@
+"""The memory of a worker's process: what the C library keeps of it, and what goes back."""
+
+import ctypes
+import resource
+from contextlib import suppress
+from typing import Any
+
+from slidestat.engine.garbage_collector import collect_garbage
+
+# GNU's <malloc.h>: M_ARENA_MAX.
+_ARENA_MAX = -8
+_ARENAS = 2
+
+
+def limit_arenas() -> None:
+    """Have all threads share two arenas of the C library, in place of eight a core: each keeps what
+    was once freed in it, and a worker has twenty threads, most of which hold little for a moment.
+    To be called before clients of Kafka start theirs: once it has made eight arenas, the library
+    asks no more. Does nothing where the library is not GNU's.
+    """
+    mallopt = _of_the_c_library("mallopt")
+    if mallopt is not None:
+        mallopt(ctypes.c_int(_ARENA_MAX), ctypes.c_int(_ARENAS))
+
+
+def give_back_memory() -> None:
+    """Return what was let go: the C library keeps what lies between things that are still in use,
+    and a worker that gets other partitions again and again would grow by it. Does nothing where the
+    library is not GNU's. Takes up to some hundred milliseconds, in which other threads run on.
+    """
+    collect_garbage()
+    trim = _of_the_c_library("malloc_trim")
+    if trim is not None:
+        trim(ctypes.c_size_t(0))
+
+
+def _of_the_c_library(name: str) -> Any | None:
+    return getattr(ctypes.CDLL(None), name, None)
+
+
+# How many files a worker may have open: RocksDB's tables, and every connection, are one each.
+
+# Enough for hundreds of partitions; more costs whatever walks over all numbers of descriptors.
+WANTED_FILES = 65_536
+
+
+def raise_open_files() -> None:
+    """Have this process open as many files as it may, up to WANTED_FILES: what a shell grants by
+    default, 1,024, is little for many partitions.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, WANTED_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        # Some systems have a limit of their own below the one that they report.
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def open_files() -> int:
+    """Return how many files this process may have open; WANTED_FILES where there is no limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return WANTED_FILES if soft == resource.RLIM_INFINITY else soft

@@ -1,0 +1,432 @@
+"""The audit of one key: all that was emitted for it compared with all that should have been."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import groupby
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.schemas.sequence import decode_emission
+from slidestat.spark.audit.declaration import (
+    ALWAYS,
+    Charge,
+    ColumnName,
+    Declaration,
+    DeclaredStatistic,
+    promises_less,
+)
+from slidestat.spark.audit.exact_key import ExactKey
+from slidestat.spark.audit.verdict import Verdict, judge, violation_of_sample
+from slidestat.synopses.core.arrays import Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A figure with its verdict; of an emission that is missing or strange, the violation alone."""
+
+    key: str
+    window_end_ms: int
+    provisional: bool = False
+    figure: Figure | None = None
+    verdict: Verdict | None = None
+    violation: str = ""
+
+
+def newest(
+    name: str, tick: int, records: Iterable[tuple[int, bytes]]
+) -> tuple[Emission | None, list[Finding]]:
+    """Return the emission of a key's tick from its records (place on the topic, value), however
+    often they were repeated: a final one replaces provisional ones. Two final ones that differ are
+    a violation, and so is a record that is no emission.
+    """
+    found: Emission | None = None
+    violations = []
+    for _, value in sorted(records, key=lambda record: record[0]):
+        try:
+            emission = decode_emission(value)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            violations.append(Finding(name, tick, violation=f"no emission: {error}"))
+            continue
+        if found is None or found.provisional:
+            found = emission
+        elif not emission.provisional and emission != found:
+            violations.append(Finding(name, tick, violation="emitted twice, differently"))
+    return found, violations
+
+
+class KeyJudge:
+    """A judge of the emissions of one key by one declaration, which was in charge in `charges`.
+
+    `watermark_ms` is the time up to which its partition was emitted; windows that begin before
+    `complete_from_ms` are left out: their events are gone. Unless it is certain to be the
+    declaration of these emissions (`is_marked`), missing figures are not looked for.
+    """
+
+    def __init__(
+        self,
+        declaration: Declaration,
+        name: str,
+        watermark_ms: int,
+        complete_from_ms: int,
+        charges: Sequence[Charge] = ALWAYS,
+        *,
+        is_marked: bool = True,
+    ) -> None:
+        self.declaration = declaration
+        self.name = name
+        self.watermark_ms = watermark_ms
+        self._complete_from_ms = complete_from_ms
+        self._charges = charges
+        self._is_marked = is_marked
+        self._statistics = {s.label: s for s in declaration.statistics}
+        self._expected = expected_figures(declaration)
+
+    def due(self, times: Integers, following: Integers) -> set[int]:
+        """Return the ticks at which a key is emitted by events at `times`, each followed by the
+        next: the first after each, the first at which the span has none left, and that at which it
+        is forgotten, up to the watermark; none if the key is published for a referee.
+        """
+        if self.name in self.declaration.publish:
+            return set()
+        every, until = self.declaration.every_ms, self.watermark_ms
+        ticks = (times // every + 1) * every
+        wanted = set(np.unique(ticks[ticks <= until]).tolist())
+        for silence in self.declaration.silences:
+            if self.declaration.is_of_referee:  # It goes by what is published at ticks.
+                silent = -(-(ticks + silence) // every) * every
+            else:
+                silent = ((times + silence) // every + 1) * every
+            wanted.update(silent[silent <= np.minimum(following, until)].tolist())
+        return wanted
+
+    def not_emitted(self, ticks: Iterable[int]) -> Iterator[Finding]:
+        """Yield a violation for each tick that this declaration should have emitted at."""
+        for tick in sorted(ticks):
+            is_its = any(charge.has(tick) for charge in self._charges)
+            if is_its and tick - self.declaration.span >= self._complete_from_ms:
+                yield Finding(self.name, tick, violation="not emitted")
+
+    def emission(self, key: ExactKey, emission: Emission) -> Iterator[Finding]:
+        """Yield what is found of an emission, `key` having the events of its windows."""
+        if self.declaration.is_sequence:
+            figures = [_with_length(one, one.window_events, None) for one in emission.figures]
+            for found in self._judged(key, msgspec.structs.replace(emission, figures=figures)):
+                figure = found.figure
+                if figure is not None:
+                    figure = _with_length(figure, None, figure.window_ms)
+                yield replace(found, figure=figure)
+        else:
+            yield from self._judged(key, emission)
+
+    def _judged(self, key: ExactKey, emission: Emission) -> Iterator[Finding]:
+        declaration, tick, provisional = self.declaration, emission.window_end_ms, False
+        seen, is_of_all = key, True
+        if emission.parties is not None:
+            seen = key.in_partitions([_partition_of(party) for party in emission.parties])
+        if emission.provisional:
+            provisional, seen = True, key.until(emission.source_offset)
+            # What came after that record is left out; of what is dropped already it cannot be.
+            is_of_all = key.bygone.last_offset <= emission.source_offset
+        if self._is_marked:
+            for violation in _without(self._expected, emission):
+                yield Finding(self.name, tick, provisional, violation=violation)
+        listed: dict[tuple[str, int | None, int | None], list[Figure]] = {
+            (s.label, *length): []
+            for s in declaration.statistics
+            if s.series is None
+            for length in declaration.lengths
+        }
+        # Nearly all figures of a window are of the same events.
+        windows: dict[tuple[int | None, ...], slice] = {}
+
+        def window_of(ms: int | None, events: int | None, since_ms: int | None) -> slice:
+            place = ms, events, since_ms
+            if place not in windows:
+                whole = seen.window(tick, ms, events, declaration.forget_ms)
+                windows[place] = seen.since(since_ms, whole)
+            return windows[place]
+
+        for figure in emission.figures:
+            statistic = self._statistics.get(figure.statistic)
+            window_ms = _window_ms(declaration, statistic, figure)
+            if not self._has_events(tick, window_ms) or (window_ms is None and not is_of_all):
+                continue
+            if statistic is None or not self._is_declared(statistic, figure):
+                told = ", ".join(f"{field} {it}" for field, it in _told(figure).items())
+                yield Finding(self.name, tick, provisional, violation=f"not declared: {told}")
+                continue
+            if self._is_marked and (less := promises_less(statistic, figure)):
+                violation = f"{statistic.label} {less}"
+                yield Finding(self.name, tick, provisional, violation=violation)
+            if statistic.series is None:
+                place = (statistic.label, figure.window_ms, figure.window_events)
+                listed[place].append(figure)
+                if _tells_of_no_item(figure):
+                    continue
+            window = window_of(window_ms, figure.window_events, figure.counted_from_ms)
+            verdict = judge(seen, statistic, figure, window, tick)
+            yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
+        for (label, window_ms, window_events), figures in listed.items():
+            if self._has_events(tick, window_ms) and (window_ms is not None or is_of_all):
+                window = window_of(window_ms, window_events, _counted_from(figures))
+                items = [figure for figure in figures if not _tells_of_no_item(figure)]
+                for figure, violation in _of_list(seen, self._statistics[label], items, window):
+                    whole = _with_length(figure, window_ms, window_events)
+                    yield Finding(self.name, tick, provisional, whole, violation=violation)
+
+    def _has_events(self, tick: int, window_ms: int | None) -> bool:
+        """Return whether the source still has all events of a window."""
+        return (tick - window_ms if window_ms is not None else 0) >= self._complete_from_ms
+
+    def _is_declared(self, statistic: DeclaredStatistic, figure: Figure) -> bool:
+        length = figure.window_ms, figure.window_events
+        if statistic.series is None:
+            return length in self.declaration.lengths
+        if self._is_marked:
+            return _place(figure) in self._expected
+        # The topology may have had other windows; none was longer than the span.
+        known = [own for own in length if own is not None]
+        return all(own <= self.declaration.span for own in known) and (
+            bool(known) == statistic.is_windowed
+        )
+
+
+def audit_key(
+    declaration: Declaration,
+    key: ExactKey,
+    name: str,
+    emissions: Mapping[int, Emission],
+    watermark_ms: int,
+    complete_from_ms: int,
+    charges: Sequence[Charge] = ALWAYS,
+    by_others: Collection[int] = (),
+    *,
+    is_marked: bool = True,
+) -> Iterator[Finding]:
+    """Yield the findings about one key of which all events are here, by tick, as `KeyJudge` has
+    them.
+
+    `emissions` are those of this declaration; other declarations emitted `by_others`.
+    """
+    judge_of_key = KeyJudge(
+        declaration, name, watermark_ms, complete_from_ms, charges, is_marked=is_marked
+    )
+    wanted = judge_of_key.due(key.times, np.append(key.times[1:], watermark_ms))
+    yield from judge_of_key.not_emitted(wanted - emissions.keys() - set(by_others))
+    for _, emission in sorted(emissions.items()):
+        yield from judge_of_key.emission(key, emission)
+
+
+def _partition_of(party: str) -> int:
+    """Return the partition of a party, from its name: source topic/partition."""
+    return int(party.rpartition("/")[2])
+
+
+def _counted_from(figures: Sequence[Figure]) -> int | None:
+    """Return the time from which the items of a list are counted; None for all of its window."""
+    return max((f.counted_from_ms for f in figures if f.counted_from_ms is not None), default=None)
+
+
+def _tells_of_no_item(figure: Figure) -> bool:
+    """Return whether a figure of a list is the mark that no item came since the counting began."""
+    return figure.item is None and figure.counted_from_ms is not None and figure.estimate is None
+
+
+def _window_ms(
+    declaration: Declaration, statistic: DeclaredStatistic | None, figure: Figure
+) -> int | None:
+    """Return the length of a figure's window of time: the span, for a statistic that has no
+    windows.
+    """
+    if statistic is None or statistic.has_windows:
+        return figure.window_ms
+    return declaration.span
+
+
+FigurePlace = tuple[
+    str, int | None, int | None, float | None, float | None, float | None, str | None
+]
+"""The identity of a figure in its emission."""
+
+
+def expected_figures(declaration: Declaration) -> frozenset[FigurePlace]:
+    """Return the figures that each emission has, without those of listed items."""
+    return frozenset(
+        (s.label, *length, series.quantile, series.at_least, series.below, series.item)
+        for s in declaration.statistics
+        for length in (declaration.lengths if s.is_windowed else ((None, None),))
+        for series in s.series or ()
+    )
+
+
+def _told(figure: Figure) -> dict[str, object]:
+    """Return the fields that identify a figure, without those that it does not have."""
+    names = ("statistic", "window_ms", "window_events", "quantile", "at_least", "below", "item")
+    return {name: it for name, it in zip(names, _place(figure), strict=True) if it is not None}
+
+
+def _place(figure: Figure) -> FigurePlace:
+    return (
+        *(figure.statistic, figure.window_ms, figure.window_events),
+        *(figure.quantile, figure.at_least, figure.below, figure.item),
+    )
+
+
+def _with_length(figure: Figure, window_ms: int | None, window_events: int | None) -> Figure:
+    return msgspec.structs.replace(figure, window_ms=window_ms, window_events=window_events)
+
+
+def _without(expected: frozenset[FigurePlace], emission: Emission) -> Iterator[str]:
+    """Yield a text for each statistic that an emission lacks."""
+    lacking = expected - {_place(figure) for figure in emission.figures}
+    if not lacking:
+        return
+    all_of = Counter(place[0] for place in expected)
+    for label, count in sorted(Counter(place[0] for place in lacking).items()):
+        of = "" if count == all_of[label] else f" {count} of {all_of[label]} figures of"
+        yield f"emitted without{of} {label}"
+
+
+def _of_list(
+    key: ExactKey, statistic: DeclaredStatistic, listed: Sequence[Figure], window: slice
+) -> Iterator[tuple[Figure, str]]:
+    """Yield what is wrong with a list as a whole, each with the figure that it is about."""
+    nothing = Figure(statistic.label, None, None, None)
+    if statistic.kind == "sample":
+        if violation := violation_of_sample(key, statistic, listed, window):
+            yield nothing, violation
+        return
+    for item in _missing(key, statistic, listed, window):
+        yield msgspec.structs.replace(nothing, item=item), "a top item not listed"
+
+
+def _missing(
+    key: ExactKey, statistic: DeclaredStatistic, listed: Sequence[Figure], window: slice
+) -> list[str]:
+    """Return items with a share of epsilon that are missing in a list with room for them."""
+    if len(listed) >= statistic.parameters["limit"]:
+        return []
+    share = Fraction(statistic.parameters["epsilon"]) * key.taken(statistic, window)
+    tallies = key.tallies(statistic.column, window)
+    frequent = np.flatnonzero((tallies > 0) & (tallies >= float(share))).tolist()
+    if not frequent:
+        return []
+    names, listed_names = key.items(statistic.column), {figure.item for figure in listed}
+    return [names[code] for code in frequent if names[code] not in listed_names]
+
+
+# The audit of one key while its events go by in order of time: memory is that of its windows.
+#
+# The emission of a tick comes after the events before the tick and before all others, so each
+# window can be recomputed when its emission comes, from the events that are still here. Those of no
+# further window are dropped: what stays are the events of one span (of windows of last events, as
+# many as the longest has), and those of one batch.
+
+# Dropping fewer events costs more than keeping them.
+_WORTH_DROPPING = 4_096
+
+
+class KeyEvents(NamedTuple):
+    """Some events of a key in order of time, each with its place: its offset, or of a referee's its
+    partition.
+    """
+
+    times: Integers
+    places: Integers
+    columns: Mapping[ColumnName, pa.Array]
+
+
+class Emitted(NamedTuple):
+    """An emission as it lies in a lake: the end of its windows, its place on the topic, its bytes,
+    and the fingerprint of its declaration.
+    """
+
+    tick: int
+    place: int
+    value: bytes
+    mark: str
+
+
+class RunningAudit:
+    """A running audit of one key by one declaration, that of the emissions with the fingerprint
+    `mark`.
+    """
+
+    def __init__(self, judge: KeyJudge, mark: str) -> None:
+        self._judge = judge
+        self._mark = mark
+        nothing = np.zeros(0, np.int64)
+        names = judge.declaration.columns
+        self._key = ExactKey(nothing, nothing, {name: [] for name in names})
+        # Ticks at which the key is to be emitted, and was, as far as they are not settled.
+        self._wanted: set[int] = set()
+        self._emitted: set[int] = set()
+        # Of a tick that may have further ones.
+        self._waiting: list[Emitted] = []
+
+    def go_on(
+        self, events: KeyEvents, emitted: Iterable[Emitted], reached_ms: int
+    ) -> Iterator[Finding]:
+        """Take the next events and emissions of the key, which go up to `reached_ms`, and yield
+        what is settled: all ticks before that.
+        """
+        self._want(events.times)
+        self._key.extend(*events)
+        for one in emitted:
+            self._emitted.add(one.tick)
+            if one.mark == self._mark:
+                self._waiting.append(one)
+        yield from self._settle(reached_ms)
+        self._drop(reached_ms)
+
+    def end(self, events: KeyEvents) -> Iterator[Finding]:
+        """Take the last events, and yield what is found once nothing comes any more."""
+        self._want(events.times)
+        self._key.extend(*events)
+        last, until = self._key.times[-1:], self._judge.watermark_ms
+        self._wanted |= self._judge.due(last, np.full(len(last), until))
+        latest = max((until, *self._emitted, *(one.tick for one in self._waiting)))
+        yield from self._settle(latest + 1, is_end=True)
+
+    def _want(self, times: Integers) -> None:
+        known = np.append(self._key.times[-1:], times)
+        if len(known):
+            self._wanted |= self._judge.due(known[:-1], known[1:])
+
+    def _settle_due(self, until_ms: int) -> Iterator[Finding]:
+        """Find what was not emitted at the ticks before `until_ms`."""
+        settled = {tick for tick in self._wanted if tick < until_ms}
+        yield from self._judge.not_emitted(settled - self._emitted)
+        self._wanted -= settled
+        self._emitted = {tick for tick in self._emitted if tick >= until_ms}
+
+    def _settle(self, until_ms: int, *, is_end: bool = False) -> Iterator[Finding]:
+        """Judge what was emitted, or was not, at the ticks before `until_ms`."""
+        # What is due after the last event is known when the next one comes.
+        sure_ms = min([until_ms, *(last + 1 for last in self._key.times[-1:].tolist())])
+        yield from self._settle_due(until_ms if is_end else sure_ms)
+        ready = [one for one in self._waiting if one.tick < until_ms]
+        self._waiting = [one for one in self._waiting if one.tick >= until_ms]
+        for tick, those in groupby(ready, key=lambda one: one.tick):
+            records = ((one.place, one.value) for one in those)
+            emission, violations = newest(self._judge.name, tick, records)
+            yield from violations
+            if emission is not None:
+                yield from self._judge.emission(self._key, emission)
+
+    def _drop(self, reached_ms: int) -> None:
+        """Forget the events that no window which ends at `reached_ms` or later has."""
+        declaration, times = self._judge.declaration, self._key.times
+        if declaration.of_events:
+            droppable = int(np.searchsorted(times, reached_ms)) - declaration.span
+        else:
+            droppable = int(np.searchsorted(times, reached_ms - declaration.span))
+        droppable = min(droppable, len(times) - 1)
+        if droppable >= _WORTH_DROPPING:
+            self._key.drop(droppable, declaration)

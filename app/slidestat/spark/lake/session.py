@@ -1,0 +1,65 @@
+"""A session for a job on a lake: with Delta Lake where the lake is of Delta tables."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.spark import session
+from slidestat.spark.delta import has_delta
+from slidestat.spark.lake.lake import Dataset, Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from slidestat.spark.lake.lake import Lake
+
+
+@contextmanager
+def session_of_lake(
+    job: str, root: str, topology: str, master: str | None = None, tables: Tables | None = None
+) -> Iterator[tuple["SparkSession", "Lake"]]:
+    """Yield a session for `job`, and the part of a topology in the lake at `root`; see
+    `spark_session`.
+
+    The session has Delta Lake if the job makes such `tables`, or finds them. On another file system
+    only a session can look: if it finds Delta tables, Spark is started once more, which costs
+    another 3 to 5 s.
+    """
+    delta = tables is Tables.DELTA or any(Path(root, topology).glob("*/_delta_log"))
+    with session.spark_session(job, master, delta=delta) as spark:
+        from slidestat.spark.lake.lake import Lake  # It needs PySpark.
+
+        lake = Lake(root, topology)
+        if has_delta(spark) or lake.tables(spark) is not Tables.DELTA:
+            yield spark, lake
+            return
+    with session.spark_session(job, master, delta=True) as spark:
+        yield spark, lake
+
+
+# Which topics a lake has of what is declared, in the order in which they are to be read.
+
+
+def lake_topics(declared: Topology | Referee) -> dict[Dataset, str]:
+    """Return the topic of each dataset; of a referee, that of its answers, and those of its
+    parties' synopses and letters.
+
+    What others rest on comes after them, and so is there: under statistics the synopses, with the
+    clocks of the parties, under both the letters.
+    """
+    if isinstance(declared, Referee):
+        return {
+            Dataset.STATISTICS: declared.output_topic,
+            Dataset.SYNOPSES: declared.source,
+            Dataset.LATE: declared.of.late_topic,
+            Dataset.DEAD_LETTERS: declared.of.dead_letter_topic,
+        }
+    return {
+        Dataset.STATISTICS: declared.output_topic,
+        Dataset.LATE: declared.late_topic,
+        Dataset.DEAD_LETTERS: declared.dead_letter_topic,
+        Dataset.SYNOPSES: declared.synopsis_topic,
+    }

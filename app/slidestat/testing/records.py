@@ -1,0 +1,197 @@
+"""Records of a driver: its own ticks, events written in the source's format, a table in memory."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import EventColumns
+from slidestat.engine.decoding.formats.source_schemas import (
+    PROTOBUF,
+    SchemaText,
+    SourceSchemas,
+    UnusableSchemaError,
+    framed,
+)
+from slidestat.engine.decoding.formats.translations import (
+    avro_schema,
+    protobuf_of,
+    require_protobuf,
+)
+from slidestat.errors import SlidestatError, shown
+
+# Ticks of a driver's own, which only move event time: their records, and how they are read.
+
+# As in Kafka: a record without one.
+NO_TIMESTAMP = -1
+# It is recognised by its identity: an event may have any key and any value.
+_TICK = b"a tick of the driver's clock"
+
+
+class SourceRecord(NamedTuple):
+    """A record of the source, its timestamp in milliseconds."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+    @property
+    def is_tick(self) -> bool:
+        """Return whether it is the driver's own."""
+        return self.value is _TICK
+
+
+def tick_at(time: int) -> SourceRecord:
+    """Return a record that moves event time to `time`, and is not counted."""
+    return SourceRecord(None, _TICK, time)
+
+
+class DriverDecoder(EventDecoder):
+    """A decoder that reads ticks as records that the topology passes over: no condition, no
+    statistic and no output sees them. A fetch has ticks alone, or none.
+    """
+
+    def __init__(self, topology: Topology, schemas: SourceSchemas) -> None:
+        super().__init__(topology, schemas=schemas)
+        self._known = schemas
+
+    def decode(
+        self,
+        records: Sequence[bytes | None],
+        keys: Sequence[bytes | None] = (),
+        timestamps: npt.ArrayLike = (),
+    ) -> EventColumns:
+        if len(records) and records[0] is _TICK:
+            times = np.asarray(timestamps, np.int64)
+            return replace(
+                super().decode([]), passed_over=np.arange(len(times)), passed_over_times=times
+            )
+        for number in self._known.unknown(records):
+            self._known.lack(number, "there is none of this number")
+        return super().decode(records, keys, timestamps)
+
+    def of(self, topology: Topology) -> "DriverDecoder":
+        return DriverDecoder(topology, self._known)
+
+
+# Events as the records of a source, in its format.
+
+# Of a JSON Schema, which nobody needs to read the record.
+_ANY_SCHEMA = 1
+
+_encode = msgspec.json.Encoder().encode
+
+
+class EventWriter:
+    """A writer of events in the format of a topology's source, by the last of its schemas where it
+    takes any; in Protobuf as the first message of that.
+    """
+
+    def __init__(self, topology: Topology, schemas: Mapping[int, str]) -> None:
+        """Check the schemas; raise SlidestatError for one that cannot be used, or that nothing
+        reads.
+        """
+        self.schemas = SourceSchemas()
+        self._format = topology.source_format
+        if schemas and not topology.takes_registry:
+            raise SlidestatError(
+                f"There are schemas, and {topology.name} takes none of a registry.",
+                'Leave them out, or declare source_format="avro" (or "protobuf") without a'
+                " source_schema.",
+            )
+        self._write: Callable[[Mapping[str, Any]], bytes] | None = None
+        try:
+            if topology.source_schema:
+                self._write = _by_its_own(topology)
+            for number, text in schemas.items():
+                schema = SchemaText(text, kind=topology.source_format.upper())
+                self._write = _by_registered(schema, number)
+                self.schemas.add(number, schema)
+        except UnusableSchemaError as error:
+            raise SlidestatError(
+                f"A schema cannot be used: {error}.", "Give another one."
+            ) from error
+
+    def write(self, event: Mapping[str, Any]) -> bytes:
+        """Return the value of an event's record; raise SlidestatError if it does not fit the
+        schema.
+        """
+        if self._format == "json":
+            return _json(event)
+        if self._format == "json-schema":
+            return framed(_ANY_SCHEMA, _json(event))
+        if self._write is None:
+            raise SlidestatError(
+                f"Events are sent in {self._format.title()}, and there is no schema.",
+                "Give the driver schemas={1: TEXT}.",
+            )
+        return self._write(event)
+
+
+def _json(event: Mapping[str, Any]) -> bytes:
+    try:
+        return _encode(event)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SlidestatError(
+            f"{shown(event)} cannot be written as JSON: {error}.",
+            "Give what JSON has, or the record itself with send_bytes.",
+        ) from error
+
+
+def _by_its_own(topology: Topology) -> Callable[[Mapping[str, Any]], bytes]:
+    if topology.source_format == "protobuf":
+        protobuf, message = protobuf_of(topology), topology.source_message
+        protobuf.reader_of(message)  # It says what is wrong with the message.
+        return lambda event: protobuf.write(event, message)
+    avro = avro_schema(SchemaText(topology.source_schema))
+    return lambda event: avro.write(dict(event))
+
+
+def _by_registered(schema: SchemaText, number: int) -> Callable[[Mapping[str, Any]], bytes]:
+    if schema.kind == PROTOBUF:
+        protobuf = require_protobuf().registered(schema.text)
+        return lambda event: framed(number, protobuf.write(event, framed=True))
+    avro = avro_schema(schema)
+    return lambda event: framed(number, avro.write(dict(event)))
+
+
+# A partition's table in memory.
+
+# A key and its state, None for a state that is deleted; without a key, the partition's checkpoint.
+Row = tuple[str | None, bytes | None]
+
+
+class MemoryStore:
+    """A PartitionStore that outlives the processors that read it."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._states: dict[str, bytes] = {}
+        self._checkpoint: bytes | None = None
+        self.write(rows)
+
+    def write(self, rows: Iterable[Row]) -> None:
+        """Take in rows, as the table takes a changelog's."""
+        for key, value in rows:
+            if key is None:
+                self._checkpoint = value
+            elif value is None:
+                self._states.pop(key, None)
+            else:
+                self._states[key] = value
+
+    def get_many(self, keys: list[str]) -> list[bytes | None]:
+        """Return the stored states of keys, None where there is none."""
+        return [self._states.get(key) for key in keys]
+
+    def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
+        """Return the keys from `start` on and their states, in order of the keys."""
+        return iter(sorted(item for item in self._states.items() if item[0] >= start))
+
+    def checkpoint(self) -> bytes | None:
+        """Return the partition's checkpoint, None for a partition never seen."""
+        return self._checkpoint

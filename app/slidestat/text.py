@@ -1,0 +1,231 @@
+"""Figures, lengths, sizes and refusals as texts for people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from math import floor, log10
+
+from slidestat.schemas.dead_letter import Reason
+from slidestat.schemas.emission import Figure, LostRecords
+from slidestat.schemas.event import EARLIEST_TIME_MS
+
+# The numbers of a figure for people: only digits that its bounds make certain.
+
+# Of half of the bounds' width.
+_DIGITS = 3
+# Beyond them numbers are written with an exponent.
+_LARGEST, _MOST_DECIMALS = 1e15, 12
+
+
+def numbers_text(
+    estimate: float | None, lower: float | None, upper: float | None
+) -> tuple[str, str, str]:
+    """Return estimate, lower and upper bound as texts, "-" for one that does not exist.
+
+    Where the bounds lie apart, half of their width has three digits, and what lies beyond these is
+    rounded away, in the bounds outward. Numbers that are exact, very large or very small have ten
+    digits.
+    """
+    decimals = _decimals(estimate, lower, upper)
+    return (
+        _text(estimate, decimals, ROUND_HALF_EVEN),
+        _text(lower, decimals, ROUND_FLOOR),
+        _text(upper, decimals, ROUND_CEILING),
+    )
+
+
+def _decimals(estimate: float | None, lower: float | None, upper: float | None) -> int | None:
+    """Return how many decimals are sure; None where ten digits are shown."""
+    if estimate is None or lower is None or upper is None:
+        return None
+    half = upper / 2 - lower / 2  # Their difference may be too large.
+    if not half > 0 or max(abs(estimate), abs(lower), abs(upper)) >= _LARGEST:
+        return None
+    decimals = max(0, _DIGITS - 1 - floor(log10(half)))
+    return decimals if decimals <= _MOST_DECIMALS else None
+
+
+def _text(number: float | None, decimals: int | None, rounding: str) -> str:
+    if number is None:
+        return "-"
+    if decimals is None:
+        return f"{number:,.10g}"
+    # The shortest text of a double is the number that stands in the record.
+    exact = Decimal(repr(float(number)))
+    rounded = exact.quantize(Decimal(1).scaleb(-decimals), rounding) + 0
+    text = f"{rounded:,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+# Durations as people write them.
+
+_DURATIONS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
+
+
+def human_duration(duration_ms: int) -> str:
+    """Return the shortest exact text in one unit: 604800000 is "7d", 90000 is "90s"."""
+    for unit, size_ms in _DURATIONS:
+        if duration_ms % size_ms == 0 and duration_ms != 0:
+            return f"{duration_ms // size_ms}{unit}"
+    return "0s"
+
+
+# Figures as people read them: a statistic with what qualifies it, a window, bounds, times.
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure with its emission's key, window end and marks."""
+
+    key: str
+    window_end_ms: int
+    figure: Figure
+    provisional: bool = False
+    lost: LostRecords | None = None
+
+    @property
+    def marks(self) -> str:
+        """Return the remarks on the figure, "" for none."""
+        marks = ["provisional"] if self.provisional else []
+        if self.lost is not None and self._may_lack(self.lost):
+            marks.append(f"may lack {self.lost.records:,} lost records")
+        if self.figure.counted_from_ms is not None:
+            marks.append(f"counted since {iso_time(self.figure.counted_from_ms)}")
+        return ", ".join(marks)
+
+    def _may_lack(self, lost: LostRecords) -> bool:
+        """Return whether the figure's own window may lack lost records, not just the longest
+        window.
+        """
+        if self.window_end_ms <= lost.from_ms:
+            return False
+        length = self.figure.window_ms
+        if length is None or lost.until_ms is None:
+            return True
+        return self.window_end_ms - length <= lost.until_ms
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """Return key, statistic, window, its end, estimate, lower, upper, and half the width of the
+    bounds in per cent of the estimate. A figure or a share that does not exist is "-".
+    """
+    f = row.figure
+    return (
+        printable(row.key),
+        qualified(f),
+        window_text(f),
+        iso_time(row.window_end_ms),
+        *numbers_text(f.estimate, f.lower, f.upper),
+        _percent(f),
+    )
+
+
+def qualified(figure: Figure) -> str:
+    """Return the statistic with all that identifies the figure in its window: quantile 0.99."""
+    words = [printable(figure.statistic)]
+    if figure.quantile is not None:
+        words.append(short(figure.quantile))
+    if figure.item is not None:
+        words.append(f'"{printable(figure.item)}"')
+    if figure.at_least is not None or figure.below is not None:
+        words.append(_values(figure))
+    return " ".join(words)
+
+
+def bounds_text(figure: Figure) -> str:
+    """Return a figure with its bounds, in words: quantile 0.99 250 in [245, 255]."""
+    if figure.estimate is None:
+        return f"{qualified(figure)} -"
+    estimate, lower, upper = numbers_text(figure.estimate, figure.lower, figure.upper)
+    return f"{qualified(figure)} {estimate} in [{lower}, {upper}]"
+
+
+def window_text(figure: Figure) -> str:
+    """Return the length of a figure's window: 5m, 1,000 events, or all."""
+    if figure.window_ms is not None:
+        return human_duration(figure.window_ms)
+    if figure.window_events is not None:
+        return f"{figure.window_events:,} events"
+    return "all"
+
+
+def iso_time(time_ms: int) -> str:
+    """Return a time as ISO 8601 in UTC, with milliseconds if it has any; a sequence number as it
+    is.
+    """
+    if 0 <= time_ms < EARLIEST_TIME_MS:
+        return f"{time_ms:,}"
+    try:
+        moment = _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return str(time_ms)
+    precision = "milliseconds" if moment.microsecond else "seconds"
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def _values(figure: Figure) -> str:
+    """Return the range of a figure's values as an interval; of "above" its threshold alone."""
+    least, below = figure.at_least, figure.below
+    if figure.statistic == "above" and least is not None and below is None:
+        return short(least)
+    left = "(-∞" if least is None else f"[{short(least)}"
+    right = "∞" if below is None else short(below)
+    return f"{left}, {right})"
+
+
+def _percent(figure: Figure) -> str:
+    if figure.estimate is None or figure.lower is None or figure.upper is None:
+        return "-"
+    half_width = figure.upper / 2 - figure.lower / 2  # Their difference may be too large.
+    if half_width == 0:
+        return "0.00"
+    if figure.estimate == 0:
+        return "-"
+    return f"{100 * (half_width / abs(figure.estimate)):.2f}"
+
+
+def short(number: float) -> str:
+    """Return the shortest text that reads back as the number, without ".0"."""
+    return repr(number).removesuffix(".0")
+
+
+def printable(text: str) -> str:
+    """Escape what would move the cursor: keys and items are anybody's text."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+# Reasons of refusals for people: how many there are of each, and what to do about one.
+
+_ADVICE = {
+    Reason.NULL_RECORD: 'With tombstones = "pass-over", records without a value are no letters.',
+    Reason.NOT_JSON: 'Check source_format: what a schema registry\'s clients write is "avro",'
+    ' "protobuf" or "json-schema".',
+    Reason.NOT_AVRO: "Check source_format and the schema against what the producer writes.",
+    Reason.NOT_PROTOBUF: "Check source_format and the schema against what the producer writes.",
+    Reason.BAD_SCHEMA: "Check --schema-registry, and what the producer registers there.",
+    Reason.MISSING_FIELD: "Check the names of key_field, time_field and the statistics' fields.",
+    Reason.WRONG_TYPE: "Name a field that has what is read, or compute one with `computed`.",
+    Reason.BAD_KEY: "Name a key_field of texts of 1 to 256 characters, or of whole numbers.",
+    Reason.BAD_TIME: 'Check time_field, and time_format: "ms", "s", "us", "ns", "iso8601".',
+    Reason.FROM_THE_FUTURE: "Check time_field, time_format, and the Kafka timestamps that the"
+    " producer gives its records; `ahead` says by how much a time may lie after its own.",
+    Reason.NEGATIVE_VALUE: "Name a field that is never negative, or a statistic that takes such.",
+    Reason.VALUE_TOO_LARGE: "Name another field, or give the statistic fewer `decimals`.",
+    Reason.BAD_ITEM: "Name a field of shorter items, or compute one with `computed`.",
+    Reason.NOT_COMPUTABLE: "Check conditions and computed fields against a record.",
+    Reason.WINDOW_FULL: "Give the statistic fewer `decimals`, or a shorter span.",
+}
+
+
+def reasons_text(reasons: Mapping[Reason, int]) -> str:
+    """Return the count of each reason, the most frequent first: 12 bad-time, 3 not-json."""
+    most = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {reason.value}" for reason, count in most)
+
+
+def advice_on(reason: Reason) -> str:
+    """Return what to do where all records are refused for one reason."""
+    return f"{_ADVICE[reason]} " if reason in _ADVICE else ""

@@ -1,1 +1,0 @@
-"""Figures, lengths and sizes as texts for people."""

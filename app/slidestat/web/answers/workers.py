@@ -1,0 +1,168 @@
+"""Look at the topologies of this worker, on the loop of the work."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+from aiohttp import web
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.live.live_topology import LiveTopology, View
+from slidestat.live.looks import Looks
+from slidestat.schemas.query import KeyPage
+from slidestat.web.errors import HttpError, bad_request, too_many, unavailable
+from slidestat.web.peers import WORKER_HEADER, Peers, Reply
+
+Parsed = TypeVar("Parsed")
+Seen = TypeVar("Seen")
+
+
+class Here:
+    """The topologies of one worker, whose partitions are read by `looks`."""
+
+    def __init__(self, topologies: Mapping[str, LiveTopology], looks: Looks, worker: str) -> None:
+        self.topologies = topologies
+        self.looks = looks
+        self._worker = worker
+
+    def topology(self, request: web.Request) -> LiveTopology:
+        """Return the topology that a request names; raises HttpError where it is not here."""
+        name = request.match_info["name"]
+        live = self.topologies.get(name)
+        if live is None:
+            here = ", ".join(sorted(self.topologies))
+            raise HttpError(404, f"There is no topology {name!r} here.", f"There is {here}.")
+        return live
+
+    def is_for_here(self, request: web.Request) -> bool:
+        """Return whether another worker asks; raises HttpError if it means another worker than this
+        one.
+        """
+        meant = request.headers.get(WORKER_HEADER)
+        if meant not in (None, self._worker):
+            raise HttpError(
+                421,
+                "Another worker is meant.",
+                f"Ask again; or leave the header {WORKER_HEADER} out.",
+            )
+        return meant is not None
+
+    async def see(self, live: LiveTopology, read: Callable[[View], Seen]) -> tuple[int, list[Seen]]:
+        """Read each partition that is here, and return the epoch and what was read; raises
+        HttpError while they are being restored.
+        """
+
+        def look() -> tuple[int, list[Seen]]:
+            require_ready(live)
+            return live.epoch, [read(view) for view in live.views()]
+
+        return await self.looks.take(look)
+
+
+def answering(live: LiveTopology) -> Topology:
+    """Return the topology whose figures are in the answers: for a referee, the one whose synopses
+    it merges.
+    """
+    declared = live.topology
+    return declared.answering if isinstance(declared, Referee) else declared
+
+
+def checked(parse: Callable[[str], Parsed], request: web.Request) -> Parsed:
+    """Return the query of a request; raises HttpError for one that cannot be parsed."""
+    try:
+        return parse(request.rel_url.raw_query_string)
+    except SlidestatError as error:
+        raise bad_request(error) from error
+
+
+def require_ready(live: LiveTopology) -> None:
+    """Raise HttpError while the partitions of a topology are being restored."""
+    if not live.is_ready:
+        raise unavailable(f"The partitions of {live.topology.name!r} are being restored.")
+
+
+# Ask the other workers of the group for what is not here.
+
+_page_decoder = msgspec.json.Decoder(KeyPage)
+
+
+class Elsewhere:
+    """The answers of the other workers."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+
+    async def answered(
+        self, live: LiveTopology, request: web.Request, key: str, epoch: int, *, is_for_here: bool
+    ) -> web.Response:
+        """Return the answer of the worker that has the key, which was not here in an epoch."""
+        found = [] if is_for_here else await self._found(live, request, epoch)
+        if len(found) > 1:
+            raise in_two_places(key, [f"worker {reply.worker.url}" for reply in found])
+        if found:
+            return web.Response(body=found[0].body, content_type="application/json")
+        raise HttpError(
+            404,
+            f"The topology {live.topology.name!r} has no key {key!r}.",
+            "A key is there from its first event until its last one has left the span; in a"
+            " referee, from its first answer on.",
+        )
+
+    async def pages(self, live: LiveTopology, request: web.Request, epoch: int) -> list[KeyPage]:
+        """Return the other workers' pages of keys; raises HttpError if one does not answer."""
+        pages = []
+        for reply in await self._ask(live, request, epoch):
+            if reply.status != 200:
+                raise _no_answer(reply)
+            pages.append(_page_decoder.decode(reply.body))
+        return pages
+
+    async def _found(self, live: LiveTopology, request: web.Request, epoch: int) -> list[Reply]:
+        """Return the answers of the workers that have the key; raises HttpError if that is not
+        certain.
+        """
+        replies = await self._ask(live, request, epoch)
+        found = [reply for reply in replies if reply.status == 200]
+        if not found:
+            for reply in replies:
+                if reply.status != 404:
+                    raise _no_answer(reply)
+        return found
+
+    async def _ask(self, live: LiveTopology, request: web.Request, epoch: int) -> list[Reply]:
+        replies = await self._peers.ask(live.topology.events_topic, request.rel_url.raw_path_qs)
+        if live.epoch != epoch:
+            # A partition may have been nowhere, or in two places.
+            raise unavailable("Partitions moved between the workers meanwhile.")
+        return replies
+
+
+def _no_answer(reply: Reply) -> HttpError:
+    url = reply.worker.url
+    if reply.status in (0, 421):
+        return HttpError(
+            503,
+            f"The worker at {url} cannot be reached from here.",
+            "Ask again in a moment; workers on several machines need --web-host.",
+            {"Retry-After": "1"},
+        )
+    if reply.status == 429:
+        return too_many()
+    if reply.status == 503:
+        return unavailable(f"The worker at {url} is restoring its partitions.")
+    return HttpError(
+        502,
+        f"The worker at {url} answered with status {reply.status}.",
+        "Give all workers of the group the same token and the same version.",
+    )
+
+
+def in_two_places(key: str, places: Sequence[str]) -> HttpError:
+    """Return the error of a key that is held more than once."""
+    return HttpError(
+        409,
+        f"The key {key!r} is in several places: {', '.join(places)}.",
+        "Have the producers partition the source by this key.",
+    )
