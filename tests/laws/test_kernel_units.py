@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import CodeType
@@ -298,6 +299,31 @@ def test_machine_code_that_does_something_else_is_refused(monkeypatch: pytest.Mo
     assert refused.value.advice.startswith("Delete")
 
 
+@compiled
+def test_what_no_process_has_used_for_a_month_is_removed_when_a_unit_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units of other versions, locks of killed processes, users' kernels; nothing of anybody else,
+    and nothing that a process loads now and then.
+    """
+    package = "slidestat.kafka"
+    assert unit_of(package)
+    name = f"{package}-{key_of(package)}"
+    whole = (units.cache_folder() / name).read_bytes()
+    old, used = f"{package}-0f0f", f"{package}-f0f0"
+    of_user = "0123/4567/mine/kernel-8.py311.nbi"
+    for path in (old, used, f"{old}.lock", f"{old}.17.new", of_user, "notes", f"{used}.nbi"):
+        units.write(tmp_path / path, whole)
+        os.utime(tmp_path / path, (0, 0))
+    units._kept(tmp_path / used)
+    monkeypatch.setattr(
+        units, "_build_in_a_process", lambda where, *_: units.write(where / name, whole)
+    )
+    assert units._made(package, tmp_path / name)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {name, used, "notes"}
+
+
 # Keys.
 
 
@@ -315,6 +341,59 @@ def test_a_key_is_of_code_and_constants_of_callees_too() -> None:
     finally:
         wire._BLOCK = block
     assert key_of(package) == before
+
+
+def parts_of(function: object) -> list[bytes]:
+    """Return what goes into a key for a function."""
+    return list(units._parts(function, frozenset(), {}))
+
+
+def test_a_key_is_of_what_a_name_means_where_all_meanings_are_in_it_already() -> None:
+    """Two callees, each called elsewhere in the package as well, change places."""
+
+    def one() -> int:
+        return 1
+
+    def other() -> int:
+        return 2
+
+    def caller(first: Callable[[], int], second: Callable[[], int]) -> Callable[[], int]:
+        def both() -> int:
+            return first() - second()
+
+        return both
+
+    def kernels(*pair: Callable[[], int]) -> tuple[Callable[[], int], ...]:
+        return one, other, caller(*pair)
+
+    assert parts_of(kernels(one, other)) == parts_of(kernels(one, other))
+    assert parts_of(kernels(one, other)) != parts_of(kernels(other, one))
+
+
+def test_a_key_is_of_default_values() -> None:
+    """A callee takes them where its caller names none."""
+
+    def scaled(value: float, factor: float = 2.5) -> float:
+        return value * factor
+
+    before = parts_of(scaled)
+    scaled.__defaults__ = (3.5,)
+    assert parts_of(scaled) != before
+
+
+def test_a_key_is_refused_where_it_would_not_be_of_all_that_is_used() -> None:
+    """Machine code has the values of a list, the fields of our classes: a key has neither."""
+    factors = [2.5]
+
+    def scaled(value: float) -> float:
+        return value * factors[0]
+
+    def tried(value: int) -> Vector:
+        return Vector((value,), None, ())
+
+    for function in (scaled, tried):
+        with pytest.raises(TypeError, match=r"units\.py has no key for a (list|type)"):
+            parts_of(function)
 
 
 def test_the_first_constant_of_code_is_in_its_key_unless_it_is_the_docstring() -> None:

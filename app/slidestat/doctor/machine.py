@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from tempfile import TemporaryFile
 
 from aiokafka.codec import has_lz4, has_snappy, has_zstd
 
@@ -76,9 +75,7 @@ def kernels() -> Finding:
         return Finding("kernels", Verdict.GOOD, "machine code came with the package")
     folder = units.cache_folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):
-            pass
+        units.try_to_write()
     except OSError as error:
         found = f"{folder} cannot be written ({error.strerror}): each start compiles for minutes"
         advice = "Set NUMBA_CACHE_DIR to a folder that this user may write."

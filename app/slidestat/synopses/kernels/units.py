@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -61,8 +62,10 @@ _OURS = _NAME.partition(".")[0]
 _CORE = "slidestat.synopses.core"
 _FORMAT = b"slidestat unit 1\n"
 _OVER_BLOCKS = ("blocks", "frequent", "merge", "quantiles", "summaries")
-_LOCK_S = 600.0
 _BUILD_S = 1_200.0
+_LOCK_S = _BUILD_S + 60.0  # A process that waits for another's unit outlasts its making.
+_UNUSED_S = 30 * 24 * 3600.0
+_TOUCHED_S = 24 * 3600.0
 _V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
@@ -80,12 +83,17 @@ def cache_folder() -> Path:
     return Path(config.CACHE_DIR or str(user_cache_path("slidestat"))) / "kernels"
 
 
+def try_to_write() -> None:
+    """Write a file into the cache folder, and remove it; raises OSError where it cannot be."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    TemporaryFile(dir=cache_folder()).close()
+
+
 @cache
 def is_writable() -> bool:
     """Return whether the cache folder can be written."""
     try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
-        TemporaryFile(dir=cache_folder()).close()
+        try_to_write()
     except OSError:
         return False
     return True
@@ -131,26 +139,32 @@ def key_of(package: str) -> str:
         int(config.OPT),
     )
     digest.update(repr(environment).encode())
-    seen: set[int] = set()
+    seen: dict[int, int] = {}
     for name, kernel in kernels_of(package):
         digest.update(f"{name} {sorted(_signatures(package, name, kernel))}".encode())
         for part in _parts(kernel, frozenset(), seen):
-            digest.update(part)
+            digest.update(b"%d:%b" % (len(part), part))
     return digest.hexdigest()[:24]
 
 
-def _parts(value: Any, names: frozenset[str], seen: set[int]) -> Iterator[bytes]:
-    """Yield what machine code has of `value`: code and constants, of callees as well."""
+def _parts(value: Any, names: frozenset[str], seen: dict[int, int]) -> Iterator[bytes]:
+    """Yield what machine code has of `value`: code and constants, of callees as well.
+
+    A function that was `seen` before is its number. Raises TypeError for a value of a kind that is
+    not known here: machine code might change with it, and the key would not.
+    """
     if isinstance(value, Dispatcher):
         yield repr(sorted(value.targetoptions.items())).encode()
         value = value.py_func
     if isinstance(value, FunctionType):
         if id(value) in seen:
+            yield b"%d" % seen[id(value)]
             return
-        seen.add(id(value))
+        seen[id(value)] = len(seen)
         yield value.__qualname__.encode()
         used = frozenset(_names(value.__code__))
         yield from _code(value.__code__)
+        yield from _parts(value.__defaults__, used, seen)
         for cell in value.__closure__ or ():
             yield from _parts(cell.cell_contents, used, seen)
         for name in sorted(used & value.__globals__.keys()):
@@ -158,7 +172,7 @@ def _parts(value: Any, names: frozenset[str], seen: set[int]) -> Iterator[bytes]
             yield from _parts(value.__globals__[name], used, seen)
     elif isinstance(value, ModuleType):
         yield value.__name__.encode()
-        if value.__name__.partition(".")[0] == _OURS:
+        if _is_ours(value.__name__):
             for name in sorted(names & vars(value).keys()):
                 yield name.encode()
                 yield from _parts(vars(value)[name], names, seen)
@@ -166,14 +180,19 @@ def _parts(value: Any, names: frozenset[str], seen: set[int]) -> Iterator[bytes]
         yield repr((value.dtype.str, value.shape)).encode()
         yield value.tobytes()
     elif isinstance(value, tuple):
+        yield b"%d" % len(value)
         for part in value:
             yield from _parts(part, names, seen)
-    elif isinstance(value, type | BuiltinFunctionType):
+    elif isinstance(value, type | BuiltinFunctionType) and not _is_ours(value.__module__):
         yield value.__qualname__.encode()
     elif isinstance(value, int | float | str | bytes | None | np.generic):
         yield repr(value).encode()
     else:
-        yield type(value).__qualname__.encode()
+        raise TypeError(f"kernels use {value!r}: units.py has no key for a {type(value).__name__}")
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == _OURS
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -289,9 +308,18 @@ def unit_of(package: str) -> Unit | None:
             _warn(f"The kernels that came with {package} cannot be used: {error}")
     path = cache_folder() / name
     try:
-        return Unit(path.read_bytes())
+        return _kept(path)
     except (OSError, ValueError):
         return _made(package, path)
+
+
+def _kept(path: Path) -> Unit:
+    """Return a unit of the cache folder; once a day, take note that it is used."""
+    unit = Unit(path.read_bytes())
+    with suppress(OSError):  # It may be another user's, or gone meanwhile.
+        if path.stat().st_mtime < time.time() - _TOUCHED_S:
+            path.touch()
+    return unit
 
 
 def ship_with_the_package() -> bool:
@@ -306,16 +334,32 @@ def _file_of(package: str) -> str:
 def _made(package: str, path: Path) -> Unit | None:
     if not is_writable() or not sys.executable:
         return None
+    lock = path.with_name(f"{path.name}.lock")
     try:
-        with FileLock(f"{path}.lock", timeout=_LOCK_S):
+        with FileLock(lock, timeout=_LOCK_S):
             try:  # Another process may have made it meanwhile.
-                return Unit(path.read_bytes())
+                unit = _kept(path)
             except (OSError, ValueError):
                 _build_in_a_process(path.parent, package)
-                return Unit(path.read_bytes())
+                unit = _kept(path)
+                _remove_unused(path.parent)
+            lock.unlink(missing_ok=True)  # A process that makes a new one finds the unit.
+        return unit
     except (OSError, ValueError, Timeout, subprocess.SubprocessError) as error:
         _warn(f"The kernels of {package} are compiled by this process alone: {error}")
         return None
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove what is a month old: units that no process has loaded since, locks and parts of files
+    that killed processes left, and what numba keeps of users' kernels. A process that has loaded a
+    file does not need it again, and one that misses a file makes it anew.
+    """
+    oldest = time.time() - _UNUSED_S
+    for path in (*folder.glob(f"{_OURS}.*"), *folder.glob("*/*/*/*.nb[ic]")):
+        with suppress(OSError):  # Another process tidies up at the same time.
+            if path.stat().st_mtime < oldest:
+                path.unlink()
 
 
 def _warn(text: str) -> None:
@@ -455,6 +499,8 @@ def build_all(folder: Path) -> None:
             pool.map(lambda part: _build_in_a_process(folder, *part), parts)
         if folder != cache_folder():
             _remove_others(folder)
+        elif missing:
+            _remove_unused(folder)
     lock.unlink(missing_ok=True)
 
 
