@@ -98,7 +98,7 @@ kernels: setup ## compile all kernels that are not compiled yet; instant when no
 wheel: setup ## the wheel for this Python and this kind of processor, with all kernels compiled, into dist
 	SLIDESTAT_KERNELS=1 $(BIN)/python -m hatchling build -t wheel
 
-vectors: setup ## write the golden vectors of kernels again, after a change of kernels; half an hour
+vectors: setup ## write the golden vectors of kernels again, after a change of kernels; many minutes
 	$(BIN)/python -m scripts.vectors
 
 test-laws: setup ## those of all tests that need no broker and compute long
@@ -127,7 +127,7 @@ chaos: setup ## two million events while all fails, then an hour (SOAK_MINUTES) 
 demo: setup ## real events through a real broker, every figure checked against the exact one
 	$(BIN)/slidestat demo
 
-bench: setup ## ours and other libraries side by side, every answer checked; half an hour
+bench: setup ## ours and other libraries side by side, every answer checked; many minutes
 	$(BIN)/python -m benchmarks.everything
 
 bench-full: setup ## the same with more events, workloads and runs; an hour or two

@@ -1,11 +1,13 @@
 """Write the golden vectors of kernels again: `python -m scripts.vectors` (`make vectors`).
 
-Tests are run, and what they call kernels with is kept in a folder: some calls of each kernel and
-each combination of types. Then plain Python, without the compiler, runs the kept calls of each
-kernel, the smallest first; those that reach lines which no call before them reached become its
-vectors. See slidestat/synopses/kernels/vectors.py.
+A sample of the tests is run (tests/sampled.py), and what they call kernels with is kept in a
+folder: some calls of each kernel and each combination of types. Then plain Python, without the
+compiler, runs the kept calls of each kernel, the smallest first; those that reach lines which no
+call before them reached become its vectors. See slidestat/synopses/kernels/vectors.py.
 
-`python -m scripts.vectors FOLDER` chooses again among the calls that are in a folder.
+`python -m scripts.vectors TEST...` runs these tests alone, and keeps all vectors that there are: it
+adds those of kernels and types that have none. `python -m scripts.vectors --rename OLD NEW` runs no
+test: it puts the vectors of a module or package that was moved where its new name wants them.
 """
 
 import hashlib
@@ -32,6 +34,7 @@ _MOST_BYTES = 200_000
 _MOST_S = 1.0
 _MOST_VECTORS = 8
 _OURS = "slidestat."
+_ROOT = Path(str(files("slidestat")))
 
 
 # Recording: this module is pytest's plugin then.
@@ -75,27 +78,37 @@ def _size(value: Any) -> int:
 # Choosing, without the compiler.
 
 
-def _choose(folder: Path) -> None:
-    from slidestat.synopses.kernels.vectors import FILE_NAME, Vectors
+def _choose(folder: Path, adds: bool) -> None:
+    from slidestat.synopses.kernels import units
+    from slidestat.synopses.kernels.vectors import FILE_NAME, Vector, Vectors, vectors_of
 
     calls: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for path in sorted(folder.iterdir()):
         for name, (vector,) in Vectors.from_bytes(path.read_bytes()).items():
             calls[name].append(vector.arguments)
     packages: dict[str, Vectors] = defaultdict(Vectors)
+    if adds:
+        for package in units.packages():
+            there = vectors_of(package).items()
+            packages[package] = Vectors((name, list(ones)) for name, ones in there)
     for name, ones in sorted(calls.items()):
         module, _, function = name.rpartition(".")
         package, _, file = module.rpartition(".")
+        kept = packages[package].setdefault(f"{file}.{function}", [])
+        known = {one.types for one in kept}
+        ones = [one for one in ones if Vector(one, None, ()).types not in known]
         chosen = list(_chosen(getattr(import_module(module), function), ones))
-        packages[package][f"{file}.{function}"] = chosen
-        print(f"{name}: {len(chosen)} of {len(ones)} calls", flush=True)
+        kept += chosen
+        if ones:
+            print(f"{name}: {len(chosen)} of {len(ones)} calls", flush=True)
     # Kernels that take addresses have no vectors, and are compiled ahead all the same.
     for name in ("librdkafka._produce", "librdkafka._take_report"):
         packages["slidestat.kafka"][name] = []
     for package, vectors in packages.items():
-        data = vectors.to_bytes()
-        Path(str(files(package).joinpath(FILE_NAME))).write_bytes(data)
-        print(f"{package}: {len(data):,} bytes")
+        data, path = vectors.to_bytes(), Path(str(files(package).joinpath(FILE_NAME)))
+        if not path.is_file() or data != path.read_bytes():
+            path.write_bytes(data)
+            print(f"{package}: {len(data):,} bytes")
 
 
 def _chosen(function: Any, calls: list[tuple[Any, ...]]) -> Iterator[Any]:
@@ -181,22 +194,56 @@ def _run(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, set[tuple[str,
         sys.settrace(None)
 
 
+# Renaming.
+
+
+def _rename(old: str, new: str) -> None:
+    """Give each vector of the module or package `old` its place in `new`."""
+    from slidestat.synopses.kernels import vectors
+
+    def renamed(name: str) -> str:
+        return new + name[len(old) :] if f"{name}.".startswith(f"{old}.") else name
+
+    # Arguments may be of classes of a moved module.
+    setattr(vectors, "import_module", lambda name: import_module(renamed(name)))  # noqa: B010
+    found: dict[str, vectors.Vectors] = defaultdict(vectors.Vectors)
+    before: dict[Path, bytes] = {}
+    for path in sorted(_ROOT.rglob(vectors.FILE_NAME)):
+        package = ".".join(path.parent.relative_to(_ROOT.parent).parts)
+        before[path] = path.read_bytes()
+        for name, ones in vectors.Vectors.from_bytes(before[path]).items():
+            place, module, function = renamed(f"{package}.{name}").rsplit(".", 2)
+            found[place][f"{module}.{function}"] = ones
+    after = {
+        _ROOT.parent.joinpath(*package.split("."), vectors.FILE_NAME): ones.to_bytes()
+        for package, ones in found.items()
+    }
+    for path in sorted(before.keys() | after.keys()):
+        if before.get(path) != after.get(path):
+            path.unlink() if path not in after else path.write_bytes(after[path])
+            print(path.relative_to(_ROOT.parent))
+
+
 def _run_python(*arguments: str, variables: dict[str, str]) -> None:
     subprocess.run([sys.executable, "-m", *arguments], env=os.environ | variables, check=True)  # noqa: S603
 
 
 def main() -> None:
-    """Record and choose, or choose among the calls of a folder."""
-    if os.environ.get("NUMBA_DISABLE_JIT"):
-        _choose(Path(sys.argv[1]))
-        return
-    with tempfile.TemporaryDirectory() as made:
-        folder = sys.argv[1] if sys.argv[1:] else made
-        if not sys.argv[1:]:
-            _run_python(
-                "pytest", "-q", "-n", "2", "-p", _NAME, *_TESTS, variables={_FOLDER: folder}
-            )
-        _run_python(_NAME, folder, variables={"NUMBA_DISABLE_JIT": "1"})
+    """Record and choose, or rename."""
+    match sys.argv[1:]:
+        case ["--rename", old, new]:
+            _rename(old, new)
+        case ["--choose", folder, *adds]:
+            _choose(Path(folder), bool(adds))
+        case tests:
+            with tempfile.TemporaryDirectory() as folder:
+                plugins = "-p", _NAME, "-p", "tests.sampled"
+                _run_python(
+                    *("pytest", "-q", "-n", "2", "-m", "not long", *plugins, *(tests or _TESTS)),
+                    variables={_FOLDER: folder},
+                )
+                adds = ["--adds"] if tests else []
+                _run_python(_NAME, "--choose", folder, *adds, variables={"NUMBA_DISABLE_JIT": "1"})
 
 
 if __name__ == "__main__":

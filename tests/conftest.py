@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 import time
 import uuid
 import warnings
@@ -38,6 +39,18 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     place = f"{item.path.parent.name}/{item.path.stem}"
     is_in_spark = "spark" in getattr(item, "fixturenames", ())
     item.add_marker(pytest.mark.xdist_group("spark" if is_in_spark else place))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_compiled(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hold the units of kernels to what tests call: what a unit lacks, each process compiles. Where
+    several processes share the tests, each fails with its last one.
+    """
+    yield
+    compiling = sys.modules.get("slidestat.synopses.kernels.compile")
+    if compiling and not request.config.pluginmanager.hasplugin("scripts.vectors"):
+        names = "\n".join(compiling.compiled_here)
+        assert not names, f"no vector has these types (python -m scripts.vectors TEST):\n{names}"
 
 
 @pytest.fixture(scope="session")
