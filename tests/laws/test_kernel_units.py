@@ -247,7 +247,7 @@ def test_a_folder_for_a_wheel_gets_whole_units_of_these_sources_alone(
     for damaged in (kept, folder):
         units.write(damaged / name, whole[:-1])
     monkeypatch.setattr(
-        units, "_build_in_a_process", lambda where, *_: units.write(where / name, whole)
+        units, "_build_in_a_process", lambda where, *_, **__: units.write(where / name, whole)
     )
     units.build_all(folder)
     assert (folder / name).read_bytes() == whole
@@ -317,7 +317,7 @@ def test_what_no_process_has_used_for_a_month_is_removed_when_a_unit_is_made(
         os.utime(tmp_path / path, (0, 0))
     units._kept(tmp_path / used)
     monkeypatch.setattr(
-        units, "_build_in_a_process", lambda where, *_: units.write(where / name, whole)
+        units, "_build_in_a_process", lambda where, *_, **__: units.write(where / name, whole)
     )
     assert units._made(package, tmp_path / name)
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}

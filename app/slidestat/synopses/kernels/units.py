@@ -340,7 +340,7 @@ def _made(package: str, path: Path) -> Unit | None:
             try:  # Another process may have made it meanwhile.
                 unit = _kept(path)
             except (OSError, ValueError):
-                _build_in_a_process(path.parent, package)
+                _build_in_a_process(path.parent, package, within_s=_BUILD_S)
                 unit = _kept(path)
                 _remove_unused(path.parent)
             lock.unlink(missing_ok=True)  # A process that makes a new one finds the unit.
@@ -366,7 +366,7 @@ def _warn(text: str) -> None:
     _log.warning(text, extra={"text": text})  # A terminal shows the text of a record alone.
 
 
-def _build_in_a_process(folder: Path, *packages: str) -> None:
+def _build_in_a_process(folder: Path, *packages: str, within_s: float | None = None) -> None:
     name, features = processor()
     environment = os.environ | {
         "NUMBA_CPU_NAME": name,
@@ -386,7 +386,7 @@ def _build_in_a_process(folder: Path, *packages: str) -> None:
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        timeout=_BUILD_S,
+        timeout=within_s,
     )
     if done.returncode:
         reason = done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
