@@ -102,7 +102,7 @@ def _choose(folder: Path, adds: bool) -> None:
         if ones:
             print(f"{name}: {len(chosen)} of {len(ones)} calls", flush=True)
     # Kernels that take addresses have no vectors, and are compiled ahead all the same.
-    for name in ("librdkafka._produce", "librdkafka._take_report"):
+    for name in ("column_producer._produce", "column_producer._take_report"):
         packages["slidestat.kafka"][name] = []
     for package, vectors in packages.items():
         data, path = vectors.to_bytes(), Path(str(files(package).joinpath(FILE_NAME)))
