@@ -14,6 +14,7 @@ DOCUMENTS = sorted(
         *ROOT.glob("deploy/**/*.md"),
         *ROOT.glob("app/**/*.md"),
         *ROOT.glob("benchmarks/*.md"),
+        *ROOT.glob("examples/*.md"),
     }
 )
 
