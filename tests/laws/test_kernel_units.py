@@ -396,6 +396,17 @@ def test_a_key_is_refused_where_it_would_not_be_of_all_that_is_used() -> None:
             parts_of(function)
 
 
+def test_a_key_is_of_the_modules_of_functions() -> None:
+    """Machine code names them: a unit that was made before one was renamed cannot be loaded."""
+
+    def plain() -> int:
+        return 1
+
+    before = list(units._parts(plain, frozenset(), {}))
+    plain.__module__ = "slidestat.renamed"
+    assert list(units._parts(plain, frozenset(), {})) != before
+
+
 def test_the_first_constant_of_code_is_in_its_key_unless_it_is_the_docstring() -> None:
     """Python 3.14 keeps no place for a docstring that there is not; comprehensions never did."""
 

@@ -161,7 +161,8 @@ def _parts(value: Any, names: frozenset[str], seen: dict[int, int]) -> Iterator[
             yield b"%d" % seen[id(value)]
             return
         seen[id(value)] = len(seen)
-        yield value.__qualname__.encode()
+        # Machine code is found again by the module's name, too.
+        yield f"{value.__module__}.{value.__qualname__}".encode()
         used = frozenset(_names(value.__code__))
         yield from _code(value.__code__)
         yield from _parts(value.__defaults__, used, seen)
