@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.peers.environments import environment_python
 from slidestat.synopses import CountParameters, ExponentialHistogram
-from slidestat.synopses.waves.count_wave import CountWave
-from slidestat.synopses.waves.wave_parameters import WaveParameters
+from slidestat.synopses.waves.parameters import WaveParameters
+from slidestat.synopses.waves.waves import CountWave
 
 _RESULTS = Path(__file__).with_name("results")
 DATA = _RESULTS / "pictures.json"

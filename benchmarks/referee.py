@@ -37,7 +37,7 @@ from slidestat.engine.records import RecordBatch
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.synopsis import SynopsisKey, decode_key
 from slidestat.synopses import Bundle, DistinctParameters, DistinctWave, insert_bits, union_distinct
-from slidestat.synopses.distinct.distinct_parameters import plan
+from slidestat.synopses.distinct.parameters import plan
 from slidestat.testing.records import MemoryStore
 
 PARTITIONS = 4

@@ -13,7 +13,7 @@ from benchmarks.referee import (
     least_deterministic_bits,
     throughput,
 )
-from slidestat.synopses.distinct.distinct_parameters import plan
+from slidestat.synopses.distinct.parameters import plan
 
 
 @pytest.mark.parametrize("n", [128, 1_024])

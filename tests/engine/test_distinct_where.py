@@ -22,8 +22,7 @@ from slidestat.live.live_query import LiveQuery
 from slidestat.referee.live_referee import RefereeQuery
 from slidestat.synopses import Bundle
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.distinct.item_ids import item_ids
-from slidestat.synopses.distinct.paired_ids import paired_ids, second_is
+from slidestat.synopses.distinct.items import item_ids, paired_ids, second_is
 from slidestat.testing.records import MemoryStore
 from tests.engine.cases import laws
 from tests.engine.memory import PARTITION, SOURCE, batch_of

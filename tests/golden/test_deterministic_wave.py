@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.waves.count_wave import CountWave
-from slidestat.synopses.waves.position_wave import PositionWave
-from slidestat.synopses.waves.sum_wave import SumWave
-from slidestat.synopses.waves.wave_parameters import WaveParameters
+from slidestat.synopses.waves.parameters import WaveParameters
+from slidestat.synopses.waves.waves import CountWave, PositionWave, SumWave
 from tests.wave_oracles import BasicWave, Bracket, LiteralSumWave, ranks_of_a_wave
 
 # Figure 1: 1-rank of each position with a one, from position 61 on.

@@ -18,7 +18,7 @@ from slidestat.synopses import (
     union_quantiles,
     union_totals,
 )
-from slidestat.synopses.distinct.distinct_parameters import plan
+from slidestat.synopses.distinct.parameters import plan
 from tests.golden.golden import HOUR, steps
 
 STEPS, TIMES = steps(20)

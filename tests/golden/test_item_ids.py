@@ -3,7 +3,7 @@
 import pytest
 
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.distinct.items import item_ids
 
 KNOWN = {
     "": 3244421341483603138,  # 0x2d06800538d394c2 of the published test vectors

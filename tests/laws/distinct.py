@@ -8,15 +8,15 @@ import numpy as np
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
-from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
-from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
-from slidestat.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
+from slidestat.synopses.distinct.batch import run_distinct_batch
 from slidestat.synopses.distinct.flajolet_martin import (
     BitmapsParameters,
     DistinctBitmaps,
     merge_bitmaps,
     run_bitmaps_batch,
 )
+from slidestat.synopses.distinct.parameters import DistinctParameters
+from slidestat.synopses.distinct.wave import DistinctWave, merge_distinct
 from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 from slidestat.synopses.lean_distinct.sketch import LeanDistinct, merge_lean_distinct

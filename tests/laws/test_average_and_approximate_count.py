@@ -8,7 +8,7 @@ import pytest
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.waves.approximate_count import ApproximateCount, ApproximateCountParameters
 from slidestat.synopses.waves.average_wave import AverageWave
-from slidestat.synopses.waves.wave_parameters import AverageParameters
+from slidestat.synopses.waves.parameters import AverageParameters
 from tests.laws.streams import TIMES
 from tests.laws.test_wave_error import VALUES
 from tests.wave_oracles import exact_sums

@@ -9,16 +9,16 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
-from slidestat.synopses.distinct.distinct_parameters import (
+from slidestat.synopses.distinct.batch import run_distinct_batch
+from slidestat.synopses.distinct.field_hash import coefficients, level_of, multiples
+from slidestat.synopses.distinct.parameters import (
     DistinctParameters,
     failure,
     majority,
     plan,
     tail,
 )
-from slidestat.synopses.distinct.distinct_wave import DistinctWave
-from slidestat.synopses.distinct.field_hash import coefficients, level_of, multiples
+from slidestat.synopses.distinct.wave import DistinctWave
 from tests.laws.chances import most_misses, trials
 from tests.laws.distinct import ITEMS, PARAMETERS, SPAN, exact, not_beyond
 from tests.laws.streams import TIMES

@@ -10,9 +10,9 @@ import pytest
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch
-from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
-from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
-from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.distinct.batch import run_distinct_batch
+from slidestat.synopses.distinct.items import item_ids
+from slidestat.synopses.distinct.parameters import DistinctParameters
 from tests.laws.distinct import exact, not_beyond
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -11,11 +11,11 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses import Batch, SynopsisError
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
-from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
-from slidestat.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
+from slidestat.synopses.distinct.batch import run_distinct_batch
 from slidestat.synopses.distinct.flajolet_martin import BitmapsParameters
+from slidestat.synopses.distinct.parameters import DistinctParameters
 from slidestat.synopses.distinct.union_counting import insert_bits, union_count
+from slidestat.synopses.distinct.wave import DistinctWave, merge_distinct
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 from tests.laws.distinct import ITEMS, PARAMETERS, SPAN, SYNOPSES, Synopsis, merge, run
 from tests.laws.hostile import sealed

@@ -14,10 +14,17 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch
-from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
-from slidestat.synopses.frequent.frequent_items import FrequentItems, FrequentParameters
-from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
-from slidestat.synopses.frequent_pairs.paired_items import PairedItems, PairedParameters
+from slidestat.synopses.frequent.frequent_items import (
+    FrequentBatch,
+    FrequentItems,
+    FrequentParameters,
+    run_frequent_batch,
+)
+from slidestat.synopses.frequent_pairs.paired_items import (
+    PairedItems,
+    PairedParameters,
+    run_paired_items_batch,
+)
 from tests.laws.streams import TIMES
 
 Parameters = FrequentParameters | PairedParameters

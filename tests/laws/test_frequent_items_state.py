@@ -10,8 +10,11 @@ import pytest
 
 from slidestat.synopses import Batch, SynopsisError
 from slidestat.synopses.blocks.frequent_layout import choose
-from slidestat.synopses.frequent.frequent_batch import run_frequent_batch
-from slidestat.synopses.frequent.frequent_items import FrequentItems, FrequentParameters
+from slidestat.synopses.frequent.frequent_items import (
+    FrequentItems,
+    FrequentParameters,
+    run_frequent_batch,
+)
 from tests.laws.plain_python import as_plain_python
 from tests.laws.streams import TIMES
 

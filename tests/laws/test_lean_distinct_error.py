@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from slidestat.synopses.core.batch import Batch
-from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
-from slidestat.synopses.lean_distinct.figures import figures_for, moments
+from slidestat.synopses.lean_distinct.batch import figures_for, moments, run_lean_distinct_batch
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters, reach
 from slidestat.synopses.lean_distinct.sketch import LeanDistinct
 from tests.laws.chances import trials

@@ -17,7 +17,7 @@ from slidestat.synopses import (
     run_named_items_batch,
     run_paired_items_batch,
 )
-from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.distinct.items import item_ids
 from slidestat.synopses.frequent import named_batch, named_items
 from tests.laws.hostile import sealed
 from tests.laws.streams import TIMES, Times

@@ -17,12 +17,11 @@ import pytest
 from slidestat.synopses import Batch, NamedItems, PairedParameters, run_named_items_batch
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.distinct.items import item_ids
 from slidestat.synopses.frequent_pairs import layout
 from slidestat.synopses.frequent_pairs.encoding import put_parameters
 from slidestat.synopses.frequent_pairs.marks import compact, mark, marks_room, since
-from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
-from slidestat.synopses.frequent_pairs.paired_items import PairedItems
+from slidestat.synopses.frequent_pairs.paired_items import PairedItems, run_paired_items_batch
 
 HOUR_MS = 3_600_000
 BUSY = 900_000

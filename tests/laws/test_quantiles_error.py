@@ -12,8 +12,12 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch
-from slidestat.synopses.quantiles.quantile_batch import QuantileBatch, run_quantile_batch
-from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles
+from slidestat.synopses.quantiles.quantiles import (
+    QuantileBatch,
+    QuantileParameters,
+    Quantiles,
+    run_quantile_batch,
+)
 from tests.laws.streams import TIMES, VALUES
 
 QUANTILES = [0.0, 0.001, 0.07, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0]

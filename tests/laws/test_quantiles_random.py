@@ -16,7 +16,7 @@ from slidestat.synopses import (
     run_quantile_batch,
 )
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.quantiles.quantile_batch import QuantileBatch
+from slidestat.synopses.quantiles.quantiles import QuantileBatch
 from slidestat.synopses.quantiles.random_layout import choose
 from tests.laws.chances import trials
 from tests.laws.streams import TIMES

@@ -10,8 +10,7 @@ import pytest
 
 from slidestat.synopses import Batch, SynopsisError
 from slidestat.synopses.blocks.quantile_layout import choose, fresh_weight
-from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
-from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles
+from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles, run_quantile_batch
 from tests.laws.plain_python import as_plain_python
 from tests.laws.streams import TIMES, VALUES
 

@@ -21,7 +21,7 @@ from slidestat.synopses import (
 )
 from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.value_quantiles.rank import rank_of
+from slidestat.synopses.value_quantiles.sketch import rank_of
 from tests.laws.streams import TIMES
 
 QUANTILES = (0.0, 0.0001, 0.01, 0.1, 0.3, 0.5, 0.9, 0.99, 0.999, 1.0)

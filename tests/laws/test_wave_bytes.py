@@ -6,11 +6,8 @@ import pytest
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.waves.approximate_count import ApproximateCount, ApproximateCountParameters
 from slidestat.synopses.waves.average_wave import AverageWave
-from slidestat.synopses.waves.count_wave import CountWave
-from slidestat.synopses.waves.position_wave import PositionWave
-from slidestat.synopses.waves.stored_wave import StoredWave
-from slidestat.synopses.waves.sum_wave import SumWave
-from slidestat.synopses.waves.wave_parameters import AverageParameters
+from slidestat.synopses.waves.parameters import AverageParameters
+from slidestat.synopses.waves.waves import CountWave, PositionWave, StoredWave, SumWave
 from tests.laws.hostile import sealed
 
 WAVES: dict[int, type[StoredWave]] = {3: CountWave, 4: SumWave, 5: PositionWave}

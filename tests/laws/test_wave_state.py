@@ -8,12 +8,9 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch
-from slidestat.synopses.waves.count_wave import CountWave
-from slidestat.synopses.waves.position_wave import PositionWave
-from slidestat.synopses.waves.stored_wave import StoredWave
-from slidestat.synopses.waves.sum_wave import SumWave
-from slidestat.synopses.waves.wave_batch import run_wave_batch
-from slidestat.synopses.waves.wave_parameters import WaveParameters
+from slidestat.synopses.waves.batch import run_wave_batch
+from slidestat.synopses.waves.parameters import WaveParameters
+from slidestat.synopses.waves.waves import CountWave, PositionWave, StoredWave, SumWave
 
 SPAN = 500
 WAVES: list[type[StoredWave]] = [CountWave, SumWave, PositionWave]

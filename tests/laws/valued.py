@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.stored_values import StoredSynopsis
+from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.extremes.extreme import Extreme, ExtremeParameters
 from slidestat.synopses.moments.spread import Spread, SpreadParameters
 from slidestat.synopses.sampling.sample import SampleParameters, SlidingSample

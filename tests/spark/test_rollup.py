@@ -47,8 +47,8 @@ from slidestat.synopses import (
     ValueQuantileParameters,
     ValueQuantiles,
 )
-from slidestat.synopses.distinct.distinct_wave import DistinctWave
-from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.distinct.items import item_ids
+from slidestat.synopses.distinct.wave import DistinctWave
 from slidestat.synopses.frequent.named_items import FrequentParameters, NamedItems
 from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles
 

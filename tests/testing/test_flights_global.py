@@ -22,7 +22,7 @@ from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.schemas.synopsis import SynopsisKey, decode_key
 from slidestat.synopses import Bundle, DistinctWave, union_distinct_where
-from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.distinct.items import item_ids
 from tests.engine.checks import check_figure
 from tests.engine.exact import root, variance
 

@@ -14,25 +14,24 @@ from slidestat.synopses.core.parameters import (
     Parameters as Parameters,
     SumParameters as SumParameters,
 )
-from slidestat.synopses.distinct.distinct_batch import run_distinct_batch as run_distinct_batch
-from slidestat.synopses.distinct.distinct_parameters import DistinctParameters as DistinctParameters
-from slidestat.synopses.distinct.distinct_wave import (
-    DistinctEstimate as DistinctEstimate,
-    DistinctWave as DistinctWave,
-    Retained as Retained,
-    merge_distinct as merge_distinct,
-)
+from slidestat.synopses.distinct.batch import run_distinct_batch as run_distinct_batch
 from slidestat.synopses.distinct.flajolet_martin import (
     BitmapsParameters as BitmapsParameters,
     DistinctBitmaps as DistinctBitmaps,
     merge_bitmaps as merge_bitmaps,
     run_bitmaps_batch as run_bitmaps_batch,
 )
-from slidestat.synopses.distinct.item_ids import item_ids as item_ids
-from slidestat.synopses.distinct.paired_ids import second_is as second_is
+from slidestat.synopses.distinct.items import item_ids as item_ids, second_is as second_is
+from slidestat.synopses.distinct.parameters import DistinctParameters as DistinctParameters
 from slidestat.synopses.distinct.union_counting import (
     insert_bits as insert_bits,
     union_count as union_count,
+)
+from slidestat.synopses.distinct.wave import (
+    DistinctEstimate as DistinctEstimate,
+    DistinctWave as DistinctWave,
+    Retained as Retained,
+    merge_distinct as merge_distinct,
 )
 from slidestat.synopses.exponential_histogram.batch import run_batch as run_batch
 from slidestat.synopses.exponential_histogram.histogram import (
@@ -43,20 +42,22 @@ from slidestat.synopses.extremes.extreme import (
     ExtremeParameters as ExtremeParameters,
     run_extreme_batch as run_extreme_batch,
 )
-from slidestat.synopses.frequent.frequent_batch import run_frequent_batch as run_frequent_batch
-from slidestat.synopses.frequent.frequent_items import FrequentItems as FrequentItems
+from slidestat.synopses.frequent.frequent_items import (
+    FrequentItems as FrequentItems,
+    run_frequent_batch as run_frequent_batch,
+)
 from slidestat.synopses.frequent.named_batch import run_named_items_batch as run_named_items_batch
 from slidestat.synopses.frequent.named_items import NamedItems as NamedItems
-from slidestat.synopses.frequent.random_frequent import RandomFrequentItems as RandomFrequentItems
-from slidestat.synopses.frequent.random_frequent_batch import (
+from slidestat.synopses.frequent.random_frequent import (
     FixedRandomFrequentParameters as FixedRandomFrequentParameters,
+    RandomFrequentItems as RandomFrequentItems,
     RandomFrequentParameters as RandomFrequentParameters,
     run_random_frequent_batch as run_random_frequent_batch,
 )
-from slidestat.synopses.frequent_pairs.paired_batch import (
+from slidestat.synopses.frequent_pairs.paired_items import (
+    PairedItems as PairedItems,
     run_paired_items_batch as run_paired_items_batch,
 )
-from slidestat.synopses.frequent_pairs.paired_items import PairedItems as PairedItems
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters as PairedParameters
 from slidestat.synopses.lean_distinct.batch import (
     run_lean_distinct_batch as run_lean_distinct_batch,
@@ -68,30 +69,28 @@ from slidestat.synopses.lean_distinct.sketch import (
     LeanDistinct as LeanDistinct,
     merge_lean_distinct as merge_lean_distinct,
 )
-from slidestat.synopses.merge.age_union import union_ages as union_ages
+from slidestat.synopses.merge.ages import union_ages as union_ages
 from slidestat.synopses.merge.asked import UnionAnswers as UnionAnswers
 from slidestat.synopses.merge.bundle import Bundle as Bundle, Part as Part
-from slidestat.synopses.merge.distinct_union import (
+from slidestat.synopses.merge.distinct import (
     union_distinct as union_distinct,
     union_distinct_where as union_distinct_where,
     union_lean_distinct as union_lean_distinct,
 )
 from slidestat.synopses.merge.extremes import union_extremes as union_extremes
-from slidestat.synopses.merge.histogram_union import (
-    union_value_histograms as union_value_histograms,
-)
-from slidestat.synopses.merge.item_union import UnionItems as UnionItems, union_items as union_items
-from slidestat.synopses.merge.merged_histogram import MergedHistogram as MergedHistogram
-from slidestat.synopses.merge.named_union import (
+from slidestat.synopses.merge.items import (
+    UnionItems as UnionItems,
     UnionNamedItems as UnionNamedItems,
     union_item_counts as union_item_counts,
+    union_items as union_items,
     union_named_items as union_named_items,
 )
-from slidestat.synopses.merge.quantile_union import (
+from slidestat.synopses.merge.merged_histogram import MergedHistogram as MergedHistogram
+from slidestat.synopses.merge.quantiles import (
     UnionQuantiles as UnionQuantiles,
     union_quantiles as union_quantiles,
 )
-from slidestat.synopses.merge.sample_union import (
+from slidestat.synopses.merge.samples import (
     UnionSample as UnionSample,
     party_seed as party_seed,
     union_sample as union_sample,
@@ -103,8 +102,9 @@ from slidestat.synopses.merge.spreads import (
 from slidestat.synopses.merge.totals import (
     union_averages as union_averages,
     union_totals as union_totals,
+    union_value_histograms as union_value_histograms,
 )
-from slidestat.synopses.merge.value_quantile_union import (
+from slidestat.synopses.merge.value_quantiles import (
     union_value_quantiles as union_value_quantiles,
     union_value_ranks as union_value_ranks,
 )
@@ -118,37 +118,39 @@ from slidestat.synopses.norm.lp_norm import (
     LpNormParameters as LpNormParameters,
     run_lp_norm_batch as run_lp_norm_batch,
 )
-from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch as run_quantile_batch
-from slidestat.synopses.quantiles.quantiles import Quantiles as Quantiles
+from slidestat.synopses.quantiles.quantiles import (
+    Quantiles as Quantiles,
+    run_quantile_batch as run_quantile_batch,
+)
 from slidestat.synopses.quantiles.random_quantiles import RandomQuantiles as RandomQuantiles
 from slidestat.synopses.sampling.sample import (
     SampleParameters as SampleParameters,
     SlidingSample as SlidingSample,
     run_sample_batch as run_sample_batch,
 )
-from slidestat.synopses.summaries.window_distinct import WindowDistinct as WindowDistinct
-from slidestat.synopses.summaries.window_extremes import WindowExtreme as WindowExtreme
-from slidestat.synopses.summaries.window_form import (
+from slidestat.synopses.summaries.distinct import (
+    WindowDistinct as WindowDistinct,
+    WindowLeanDistinct as WindowLeanDistinct,
+)
+from slidestat.synopses.summaries.extremes import WindowExtreme as WindowExtreme
+from slidestat.synopses.summaries.form import (
     SummaryAnswer as SummaryAnswer,
     WindowSummary as WindowSummary,
 )
-from slidestat.synopses.summaries.window_items import (
+from slidestat.synopses.summaries.items import (
     WindowItem as WindowItem,
     WindowItems as WindowItems,
 )
-from slidestat.synopses.summaries.window_lean_distinct import (
-    WindowLeanDistinct as WindowLeanDistinct,
+from slidestat.synopses.summaries.quantiles import WindowQuantiles as WindowQuantiles
+from slidestat.synopses.summaries.spreads import WindowSpread as WindowSpread
+from slidestat.synopses.summaries.totals import WindowTotals as WindowTotals
+from slidestat.synopses.summaries.value_quantiles import (
+    WindowValueQuantiles as WindowValueQuantiles,
 )
-from slidestat.synopses.summaries.window_quantiles import WindowQuantiles as WindowQuantiles
-from slidestat.synopses.summaries.window_spreads import WindowSpread as WindowSpread
 from slidestat.synopses.summaries.window_summary import (
     merge_summaries as merge_summaries,
     read_summary as read_summary,
     take_summary as take_summary,
-)
-from slidestat.synopses.summaries.window_totals import WindowTotals as WindowTotals
-from slidestat.synopses.summaries.window_value_quantiles import (
-    WindowValueQuantiles as WindowValueQuantiles,
 )
 from slidestat.synopses.value_histogram.counter_table import (
     CounterTable as CounterTable,
@@ -167,18 +169,19 @@ from slidestat.synopses.value_quantiles.batch import (
 from slidestat.synopses.value_quantiles.parameters import (
     ValueQuantileParameters as ValueQuantileParameters,
 )
-from slidestat.synopses.value_quantiles.rank import Rank as Rank
-from slidestat.synopses.value_quantiles.sketch import ValueQuantiles as ValueQuantiles
+from slidestat.synopses.value_quantiles.sketch import Rank as Rank, ValueQuantiles as ValueQuantiles
 from slidestat.synopses.waves.approximate_count import (
     ApproximateCount as ApproximateCount,
     ApproximateCountParameters as ApproximateCountParameters,
 )
 from slidestat.synopses.waves.average_wave import AverageWave as AverageWave
-from slidestat.synopses.waves.count_wave import CountWave as CountWave
-from slidestat.synopses.waves.position_wave import PositionWave as PositionWave
-from slidestat.synopses.waves.sum_wave import SumWave as SumWave
-from slidestat.synopses.waves.wave_batch import run_wave_batch as run_wave_batch
-from slidestat.synopses.waves.wave_parameters import (
+from slidestat.synopses.waves.batch import run_wave_batch as run_wave_batch
+from slidestat.synopses.waves.parameters import (
     AverageParameters as AverageParameters,
     WaveParameters as WaveParameters,
+)
+from slidestat.synopses.waves.waves import (
+    CountWave as CountWave,
+    PositionWave as PositionWave,
+    SumWave as SumWave,
 )

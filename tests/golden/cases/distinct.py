@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
-from slidestat.synopses.distinct.distinct_wave import DistinctWave
 from slidestat.synopses.distinct.flajolet_martin import BitmapsParameters, DistinctBitmaps
+from slidestat.synopses.distinct.parameters import DistinctParameters
 from slidestat.synopses.distinct.union_counting import insert_bits
+from slidestat.synopses.distinct.wave import DistinctWave
 from tests.golden.golden import HOUR, NOON, of_synopses, steps
 
 STEPS, TIMES = steps(1_200)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slidestat.synopses.core.stored_values import StoredSynopsis
+from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.extremes.extreme import Extreme, ExtremeParameters
 from slidestat.synopses.moments.spread import Spread, SpreadParameters
 from slidestat.synopses.sampling.sample import SampleParameters, SlidingSample

@@ -5,10 +5,8 @@ from typing import Any
 
 from slidestat.synopses.waves.approximate_count import ApproximateCount, ApproximateCountParameters
 from slidestat.synopses.waves.average_wave import AverageWave
-from slidestat.synopses.waves.count_wave import CountWave
-from slidestat.synopses.waves.position_wave import PositionWave
-from slidestat.synopses.waves.sum_wave import SumWave
-from slidestat.synopses.waves.wave_parameters import AverageParameters, WaveParameters
+from slidestat.synopses.waves.parameters import AverageParameters, WaveParameters
+from slidestat.synopses.waves.waves import CountWave, PositionWave, SumWave
 from tests.golden.golden import HOUR, NOON, of_synopses, steps
 
 STEPS, TIMES = steps(5_000)

@@ -43,7 +43,7 @@ class ItemCountRunner(UnitedRunner):
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         require_question(work)
-        from slidestat.synopses.frequent.named_counts import run_item_counts
+        from slidestat.synopses.frequent.named_batch import run_item_counts
 
         states, counts = run_item_counts(self.parameters, states, *work.queries, self.items)
         return Answered(states, {}, self.listed(counts))

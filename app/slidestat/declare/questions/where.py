@@ -26,7 +26,7 @@ from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 
 if TYPE_CHECKING:
-    from slidestat.synopses.distinct.distinct_wave import Predicate
+    from slidestat.synopses.distinct.wave import Predicate
 
 from slidestat.declare.columns import MAX_ITEM_LENGTH
 from slidestat.declare.fields import FieldPath, field_text

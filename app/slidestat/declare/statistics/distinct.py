@@ -46,7 +46,7 @@ class DistinctRunner(UnitedRunner):
         return what if self.by is None else f"{what} by {list(self.by)}"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        from slidestat.synopses.distinct.paired_ids import paired_ids
+        from slidestat.synopses.distinct.items import paired_ids
 
         if self.by is None:
             batch, (items,) = work.items_of(self.field)

@@ -157,7 +157,7 @@ def merged(parts: DataFrame) -> DataFrame:
 
     Where a group has more than `MERGED_AT_ONCE`, they are merged in stages, each of which costs
     quantiles by rank 1/2,044 of the events in rank; what items lose in all stages together is
-    1/2,049 (`window_items.py`). How many there are is counted here, without making summaries.
+    1/2,049 (`items.py`). How many there are is counted here, without making summaries.
     """
     most = parts.groupBy(*_OF_ONE).count().agg(f.max("count")).first()
     left = 0 if most is None else most[0] or 0

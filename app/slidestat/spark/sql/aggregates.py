@@ -47,13 +47,13 @@ from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
-from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
-from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
+from slidestat.synopses.distinct.batch import run_distinct_batch
+from slidestat.synopses.distinct.parameters import DistinctParameters
 from slidestat.synopses.exponential_histogram.batch import run_batch
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.frequent.named_batch import run_named_items_batch
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
-from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
+from slidestat.synopses.quantiles.quantiles import run_quantile_batch
 from slidestat.synopses.summaries.window_summary import take_summary
 from slidestat.synopses.value_quantiles.batch import run_value_quantile_batch
 from slidestat.synopses.value_quantiles.mapping import LIMIT

@@ -18,7 +18,7 @@ from slidestat.errors import SlidestatError
 from slidestat.spark.sql.frames import Column
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.parameters import MAX_DECIMALS
-from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.distinct.items import item_ids
 
 # Whole numbers with NULLs among them, as they were.
 #

@@ -26,9 +26,9 @@ from slidestat.spark.sql.foreign import Foreign
 from slidestat.synopses.core.envelope import is_sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.rounding import with_rounded
-from slidestat.synopses.distinct.item_ids import item_ids
-from slidestat.synopses.summaries.window_form import SUMMARY
-from slidestat.synopses.summaries.window_items import WindowItems
+from slidestat.synopses.distinct.items import item_ids
+from slidestat.synopses.summaries.form import SUMMARY
+from slidestat.synopses.summaries.items import WindowItems
 from slidestat.synopses.summaries.window_summary import (
     AnySummary,
     merge_summaries,

@@ -8,7 +8,8 @@ the events would have given themselves, where each has a number and none is miss
 
 import numpy as np
 
-from slidestat.synopses.blocks.block_codec import (
+from slidestat.synopses.blocks.blocks import left_tail
+from slidestat.synopses.blocks.codec import (
     BLOCK,
     LAYER,
     PHASE,
@@ -17,7 +18,6 @@ from slidestat.synopses.blocks.block_codec import (
     list_blocks,
     put_parameters,
 )
-from slidestat.synopses.blocks.blocks import left_tail
 from slidestat.synopses.blocks.feeding import settle, summarise
 from slidestat.synopses.blocks.memory import (
     DEAD,

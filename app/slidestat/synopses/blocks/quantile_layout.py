@@ -25,7 +25,7 @@ less than
 
 `waiting` being the D of a fresh block of layer 40 as a share of its events, and (as what straddles
 is at most 2^l - 1 events) with one to spare. Of m <= R events it is known exactly.
-quantile_answer.py shows that the rank error is at most half the width, rounded up.
+answer.py shows that the rank error is at most half the width, rounded up.
 
 Space, in values: a phase of a layer has 2^(g-1) blocks of at most 2^(fineness-g) values, so a layer
 has at most levels 2^(fineness-1) + 2^(fresh+c), and 2^levels times and maxima; and the tail has

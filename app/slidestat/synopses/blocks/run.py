@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slidestat.synopses.blocks.block_codec import (
+from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
+from slidestat.synopses.blocks.codec import (
     column_size,
     decode,
     encode,
@@ -17,7 +18,6 @@ from slidestat.synopses.blocks.block_codec import (
     read_parameters,
     values_size,
 )
-from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.feeding import absorb, settle, tail_begin
 from slidestat.synopses.blocks.memory import (
     DEAD,
@@ -40,9 +40,9 @@ from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, foll
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.frequent.frequent_answer import list_items
+from slidestat.synopses.frequent.answer import list_items
 from slidestat.synopses.kernels.compile import kernel
-from slidestat.synopses.quantiles.quantile_answer import answer_quantiles
+from slidestat.synopses.quantiles.answer import answer_quantiles
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
-from slidestat.synopses.blocks.block_codec import (
+from slidestat.synopses.blocks.codec import (
     BLOCK,
     LAYER,
     PHASE,

@@ -45,8 +45,8 @@ from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import Stored, asking, moving
-from slidestat.synopses.distinct.distinct_batch import item_column, run_items
-from slidestat.synopses.distinct.distinct_codec import (
+from slidestat.synopses.distinct.batch import item_column, run_items
+from slidestat.synopses.distinct.codec import (
     BITMAPS,
     CAPACITY,
     DELTA,
@@ -56,7 +56,7 @@ from slidestat.synopses.distinct.distinct_codec import (
     Kept,
     read_state,
 )
-from slidestat.synopses.distinct.distinct_parameters import DELTAS, checked_delta, checked_whole
+from slidestat.synopses.distinct.parameters import DELTAS, checked_delta, checked_whole
 from slidestat.synopses.distinct.union_of_states import common, run_union
 from slidestat.synopses.kernels.compile import kernel
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.distinct.distinct_wave import DistinctEstimate, DistinctWave, merge_distinct
+from slidestat.synopses.distinct.wave import DistinctEstimate, DistinctWave, merge_distinct
 
 
 def insert_bits(party: DistinctWave, bits: npt.ArrayLike) -> None:

@@ -9,8 +9,8 @@ from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import moving
-from slidestat.synopses.distinct.distinct_batch import run_items
-from slidestat.synopses.distinct.distinct_codec import Kept
+from slidestat.synopses.distinct.batch import run_items
+from slidestat.synopses.distinct.codec import Kept
 
 Parameters = TypeVar("Parameters", bound=Hashable)
 

@@ -12,7 +12,7 @@ state. Order: times must not fall. Merge: merge/extremes.py; of separate streams
 the answers, of the lowers and of the uppers are those of the union, and the relative error stays.
 
 Proof of the space: kept ranks differ, and a rank is one of 2^m for each power of two of the
-value. Of the error: see extreme_kernel.py; an answer is the middle of the exact one's rank.
+value. Of the error: see kernel.py; an answer is the middle of the exact one's rank.
 """
 
 from collections.abc import Sequence
@@ -29,9 +29,8 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON
-from slidestat.synopses.core.stored import asking, moving
-from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
-from slidestat.synopses.extremes.extreme_kernel import (
+from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
+from slidestat.synopses.extremes.kernel import (
     ALL_BITS,
     APPROXIMATE,
     EXACT,

@@ -8,7 +8,7 @@ Contract: with m events in the window [now - n, now), n <= N, for every item, se
 lower <= its count <= upper and upper - lower < epsilon m; the estimate, in the middle, is off by
 less than half of that. A list for a share s >= epsilon misses no item with at least s m events, and
 has none with less than (s - 2 epsilon) m. Up to 2^(levels + 2) events, about 10/epsilon, counts
-are exact. Proofs: blocks.py, frequent_layout.py, frequent_answer.py.
+are exact. Proofs: blocks.py, frequent_layout.py, answer.py.
 Made with `FixedFrequentParameters`, it is for the window of the last `span` events alone, each with
 a number of its own, in O(1/epsilon log^2(1/epsilon)) items and the fresh ones (one_window.py); of
 windows of n < span events, bounds lie less than epsilon min(span, events so far) apart then.
@@ -16,7 +16,7 @@ Items are 64-bit numbers. A state then is flat and bounded by the theorem, whate
 called; names are the caller's: a number that they already have, or a 64-bit hash of them.
 Space: O(1/epsilon log^2(1/epsilon) log(epsilon m)) items; few events or few items, few bytes.
 Cost: an event O(log(1/epsilon)) amortised; a query O(items listed * log).
-Order: times must not fall. Merge: merge/item_union.py; bounds of separate streams add up. (Blocks
+Order: times must not fall. Merge: merge/items.py; bounds of separate streams add up. (Blocks
 are numbered by one stream's events.)
 
 >>> from slidestat.synopses import FrequentItems, FrequentParameters
@@ -28,15 +28,139 @@ are numbered by one stream's events.)
 Estimate(estimate=1.0, lower=1.0, upper=1.0)
 """
 
-from typing import ClassVar
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from slidestat.synopses.blocks.memory import FIXED_FREQUENT, FREQUENT
 from slidestat.synopses.blocks.parameters import FixedFrequentParameters, FrequentParameters
+from slidestat.synopses.blocks.run import run_blocks
 from slidestat.synopses.blocks.summary import BlockSummary
-from slidestat.synopses.core.batch import NO_QUERIES
-from slidestat.synopses.core.stored import asking
-from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
-from slidestat.synopses.frequent.item_summary import FrequentItem, ItemSummary
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.stored import Stored, asking
+from slidestat.synopses.frequent.answer import PARTS
+
+
+@dataclass(frozen=True)
+class FrequentBatch:
+    """The result of a batch: the new state of each group, and a list for each query and span.
+
+    The list of query q and span k is items[at:to] with lowers[at:to] and uppers[at:to], rising by
+    item, where at, to = ends[q * spans + k], ends[q * spans + k + 1]. unlisted[q, k] is what any
+    other item's count may be at most; events_low and events_high bound the window's events.
+    """
+
+    states: list[bytes]
+    ends: Integers
+    items: Integers
+    lowers: Integers
+    uppers: Integers
+    unlisted: Integers
+    events_low: Integers
+    events_high: Integers
+
+
+def part_of(share: float) -> int:
+    """Return a share, 0 to 1, in whole millionths; raises SynopsisError for any other number."""
+    if not (0 <= share <= 1):
+        raise SynopsisError(f"a share must be a number from 0 to 1, not {share!r}")
+    return round(share * PARTS)
+
+
+def run_frequent_batch(
+    parameters: FrequentParameters, states: Sequence[bytes | None], batch: Batch, share: float
+) -> FrequentBatch:
+    """Feed and ask many summaries of frequent items at once, one a group (key).
+
+    The values are items, int64. share: each list has all items that may have at least this share of
+    the window's events, 0 to 1, taken to the millionth, and none that is short of it by
+    2 epsilon of them or more. With a share of at least epsilon, no item that has it is missing;
+    with less, one that is not listed has at most `unlisted`.
+
+    However the events are split into batches, the states end in the same bytes.
+
+    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
+    parameters, for times or queries before a state's time, for items that are not 64-bit
+    whole numbers, and for windows of more than 2^40 events. Cost: O(bytes in + events *
+    log(1/epsilon) + bytes out), and of a query and window O(items listed * log). Source: Arasu and
+    Manku 2004.
+    """
+    parts = np.array([part_of(share), 0], np.int64)
+    result = run_blocks(parameters, states, batch, batch.items(), parts)
+    return FrequentBatch(result.states, result.ends, *result.lists, *result.facts)
+
+
+P = TypeVar("P")
+
+
+class FrequentItem(NamedTuple):
+    """`lower <= count of item <= upper`; the estimate is in the middle."""
+
+    item: int
+    estimate: float
+    lower: float
+    upper: float
+
+
+class ItemSummary(Stored[P]):
+    """A synopsis of the items of one stream."""
+
+    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
+        """Take in events: `times` not falling, from `now` - 1 on, and an item (int64) for each.
+
+        Raises SynopsisError, and takes in nothing, if a time goes back or an item is no number.
+        """
+        self._insert(times, integers("items", np.atleast_1d(items)))
+
+    def frequent(self, n: int, share: float, now: int | None = None) -> list[FrequentItem]:
+        """Return the items that may have `share` of the window [now - n, now), most frequent first.
+
+        1 <= n <= span; `now` is the summary's if None, a later one is a look ahead that changes
+        nothing. The share is taken to the millionth; one below epsilon raises SynopsisError, for
+        items would be missed.
+        """
+        if not (self._epsilon() <= share <= 1):
+            raise SynopsisError(
+                f"a share must be from epsilon, {self._epsilon()}, to 1, not {share!r}"
+            )
+        return self._counts(n, share, now)[0]
+
+    def query(self, n: int, item: int, now: int | None = None) -> Estimate:
+        """Return the count of `item` in the window [now - n, now); n and now as for `frequent`."""
+        counts, unlisted = self._counts(n, 0, now)
+        for known in counts:
+            if known.item == item:
+                return Estimate(known.estimate, known.lower, known.upper)
+        return Estimate(unlisted / 2, 0.0, float(unlisted))
+
+    def _counts(self, n: int, share: float, now: int | None) -> tuple[list[FrequentItem], int]:
+        result = self._asked(n, share, self._at(now))
+        columns = (result.items.tolist(), result.lowers.tolist(), result.uppers.tolist())
+        counts = [
+            FrequentItem(item, (lower + upper) / 2, float(lower), float(upper))
+            for item, lower, upper in zip(*columns, strict=True)
+        ]
+        counts.sort(key=lambda count: -count.estimate)
+        return counts, int(result.unlisted[0, 0])
+
+    def _no_values(self) -> Integers:
+        return NO_QUERIES
+
+    @abstractmethod
+    def _epsilon(self) -> float:
+        """Return the least share that can be asked for."""
+
+    @abstractmethod
+    def _asked(self, n: int, share: float, at: int) -> FrequentBatch:
+        """Ask the state at time `at`."""
+
 
 __all__ = ["FrequentItem", "FrequentItems", "FrequentParameters"]
 

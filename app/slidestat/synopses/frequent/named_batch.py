@@ -1,22 +1,29 @@
 """All keys of a batch in one call: frequent items with their texts, events in and lists out.
 
 `NamedItems` is the same for a single key.
+
+How often chosen items came, whether a summary lists them or not.
+
+Source: Arasu and Manku 2004, lemma 4.1; frequent_pairs/layout.py. A listed item has its own
+bounds, any other one 0 and what an item that is not listed may have at most. So upper - lower is
+below epsilon m for every item, m being the window's events, and the estimate is in the middle.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import RunResult, run_blocks, summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MAX, Batch, Joined, joined, require_states, split
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.distinct.item_ids import item_ids
-from slidestat.synopses.frequent.frequent_batch import part_of
+from slidestat.synopses.distinct.items import item_ids
+from slidestat.synopses.frequent.frequent_items import part_of
 from slidestat.synopses.frequent.named_codec import (
     IN_BLOCKS,
     IN_PAIRS,
@@ -26,7 +33,7 @@ from slidestat.synopses.frequent.named_codec import (
     read_texts,
     write_named,
 )
-from slidestat.synopses.frequent_pairs.memory import PAIRED
+from slidestat.synopses.frequent_pairs.layout import PAIRED
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 from slidestat.synopses.frequent_pairs.run import PairedRun, run_pairs
 
@@ -210,3 +217,51 @@ def run_named_items_batch(
         for place in listed.tolist()
     ]
     return NamedBatch(split(out, offsets), ran.ends, names, *ran.lists, *ran.facts)
+
+
+def run_item_counts(
+    parameters: ItemParameters,
+    states: Sequence[bytes | None],
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    texts: Sequence[str],
+) -> tuple[list[bytes], Floats]:
+    """Return the states, and float64[3, queries, spans, texts]: estimates, lowers and uppers.
+
+    states, query_starts, query_times, spans, and what is raised: as of `run_named_items_batch`,
+    which this costs. Two texts with one id count as one (named_items.py).
+    """
+    starts = np.zeros(len(states) + 1, np.int64)
+    asked = Batch(starts, (), (), query_starts, query_times, spans)
+    batch = run_named_items_batch(parameters, states, asked, (), 0)
+    ids = item_ids(texts)
+    queries, windows = batch.unlisted.shape
+    counts = np.empty((3, queries, windows, len(ids)))
+    for query in range(queries):
+        for window in range(windows):
+            place = query * windows + window
+            listed = slice(batch.ends[place], batch.ends[place + 1])
+            counts[:, query, window] = counts_of(
+                ids,
+                batch.items[listed],
+                batch.lowers[listed],
+                batch.uppers[listed],
+                int(batch.unlisted[query, window]),
+            )
+    return batch.states, counts
+
+
+def counts_of(
+    ids: Integers, items: Integers, lowers: Integers, uppers: Integers, unlisted: int
+) -> Floats:
+    """Return float64[3, ids]: estimates, lowers and uppers of `ids`, of which some are listed."""
+    counts = np.zeros((3, len(ids)))
+    counts[2] = unlisted
+    order = np.argsort(items)
+    places = np.searchsorted(items[order], ids)
+    for i, place in enumerate(places.tolist()):
+        if place < len(order) and items[order[place]] == ids[i]:
+            counts[1:, i] = lowers[order[place]], uppers[order[place]]
+    counts[0] = (counts[1] + counts[2]) / 2
+    return counts

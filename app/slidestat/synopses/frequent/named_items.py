@@ -13,7 +13,7 @@ Two texts with the same id are counted as one, under the name that came last.
 Of x texts that were not chosen for it, some two have the same id with a chance of x^2 / 2^65; one
 who wants to can find such texts, and gets a wrong name shown, no more.
 Space: that of paired_items.py, with ids of 8 bytes; and at most 258 bytes for each id held.
-Cost, order, limits: as for `PairedItems`. Merge: merge/named_union.py.
+Cost, order, limits: as for `PairedItems`. Merge: merge/items.py.
 
 >>> from slidestat.synopses import NamedItems, PairedParameters
 >>> paths = NamedItems.create(PairedParameters(epsilon=0.01, span=60_000))
@@ -36,7 +36,7 @@ from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import Stored, asking, moving
-from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.distinct.items import item_ids
 from slidestat.synopses.frequent.frequent_items import FrequentItems
 from slidestat.synopses.frequent.named_batch import (
     ItemParameters,
@@ -47,7 +47,7 @@ from slidestat.synopses.frequent.named_batch import (
     was_cut,
 )
 from slidestat.synopses.frequent.named_codec import IN_BLOCKS, IN_PAIRS, open_inner
-from slidestat.synopses.frequent_pairs.memory import PAIRED
+from slidestat.synopses.frequent_pairs.layout import PAIRED
 from slidestat.synopses.frequent_pairs.paired_items import PairedItems
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 

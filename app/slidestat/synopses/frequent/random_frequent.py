@@ -40,35 +40,297 @@ separate streams add up, and uppers, with the sum of their deltas.
 [FrequentItem(item=7, estimate=3.0, lower=3.0, upper=3.0)]
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log
+from typing import ClassVar
+
 import numpy as np
 
+from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
+from slidestat.synopses.blocks.one_window import not_larger
+from slidestat.synopses.blocks.parameters import (
+    MAX_EPSILON,
+    MAX_SEED,
+    MIN_EPSILON,
+    check_delta,
+    check_whole,
+)
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import NO_QUERIES
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.keyed import drive, with_room
+from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.frequent.frequent_batch import FrequentBatch
-from slidestat.synopses.frequent.item_summary import FrequentItem, ItemSummary
-from slidestat.synopses.frequent.random_frequent_batch import (
-    FixedRandomFrequentParameters,
-    RandomFrequentParameters,
-    open_state,
-    run_random_frequent_batch,
+from slidestat.synopses.frequent.answer import PARTS, with_columns
+from slidestat.synopses.frequent.frequent_items import (
+    FrequentBatch,
+    FrequentItem,
+    ItemSummary,
+    part_of,
 )
-from slidestat.synopses.frequent.sticky_codec import read_head
+from slidestat.synopses.frequent.sticky_codec import (
+    decode,
+    encode,
+    encoded_limit,
+    read_head,
+)
 from slidestat.synopses.frequent.sticky_kernel import (
+    COUNT,
     FIXED_RANDOM_FREQUENT,
+    ITEM,
     NOW,
     POSITION,
     RANDOM_FREQUENT,
+    REACH,
+    ROWS,
+    SEED,
     SIZE,
+    SPAN,
     STATE_SIZE,
+    STORED,
     TOTAL,
     level_kept,
+    level_needed,
     level_of,
+    sweep,
+    take,
+    window_of,
 )
+from slidestat.synopses.kernels.compile import kernel
+
+
+@dataclass(frozen=True)
+class RandomFrequentParameters:
+    """Frequent items of windows of up to `span`, by random sampling.
+
+    epsilon: by which share of the window's events a count may be too low, 0.001 to 0.5. span:
+    longest window kept, 1 to 2^53, in the unit of the event times: for the last N events, number
+    the events and give the numbers as times. delta: how often a count of a window may be lower
+    still, 1e-9 to 0.5. seed: 0 to 2^63 - 1; streams with the same seed draw the same numbers of
+    events. Raises SynopsisError for anything else.
+    """
+
+    epsilon: float
+    span: int
+    delta: float
+    seed: int
+
+    stored_kind: ClassVar[int] = RANDOM_FREQUENT
+
+    def __post_init__(self) -> None:
+        if not (MIN_EPSILON <= self.epsilon <= MAX_EPSILON):
+            raise SynopsisError(
+                f"epsilon of frequent items must be from {MIN_EPSILON} to {MAX_EPSILON}, "
+                f"not {self.epsilon!r}"
+            )
+        check_whole("span", self.span, 1, MAX_SPAN, "2^53")
+        check_delta(self.delta)
+        check_whole("seed", self.seed, 0, MAX_SEED, "2^63 - 1")
+
+    @property
+    def rarity(self) -> float:
+        """lambda of random_frequent.py: in groups of 2^r, lambda 2^r occurrences are not missed."""
+        return log(2 * (2 / self.epsilon + 8) / self.delta)
+
+    @property
+    def reach(self) -> int:
+        """The number of groups of a level that are sampled: so many of the last events are
+        exact.
+        """
+        return ceil(2 * self.rarity / self.epsilon) + 8
+
+    @property
+    def head(self) -> Integers:
+        """The whole numbers that kernels take."""
+        return np.array([self.span, self.seed, self.reach, self.stored_kind], np.int64)
+
+    @property
+    def shares(self) -> Floats:
+        """epsilon and delta."""
+        return np.array([self.epsilon, self.delta])
+
+
+@dataclass(frozen=True)
+class FixedRandomFrequentParameters(RandomFrequentParameters):
+    """Frequent items of the last `span` events, as `RandomFrequentParameters` but for that window.
+
+    Of windows of n < span events, counts may be too low by epsilon of span.
+    """
+
+    stored_kind: ClassVar[int] = FIXED_RANDOM_FREQUENT
+
+
+@kernel
+def _list_items(
+    head: Integers,
+    rarity: float,
+    state: Integers,
+    samples: Integers,
+    start: int,
+    part: int,
+    facts: Integers,
+    lists: Integers,
+    listed: int,
+) -> tuple[Integers, int]:
+    """Append the items that may have part/PARTS of the window from `start` on to `lists`.
+
+    facts, and what is returned, are as of `list_items`. Cost: O(samples * log).
+    """
+    first, fewest, most = window_of(head, state, samples, start)
+    level = level_needed(most, head[REACH])
+    if head[STORED] == FIXED_RANDOM_FREQUENT:
+        level = level_kept(head, state[TOTAL], 0)
+    missed = int(np.ceil(rarity * (1 << level))) - 1 if level > 0 else 0
+    lists = with_columns(lists, listed, state[SIZE] - first)
+    begin = listed
+    for i in np.argsort(samples[ITEM, first : state[SIZE]]):
+        item = samples[ITEM, first + i]
+        if listed == begin or lists[0, listed - 1] != item:
+            lists[0, listed] = item
+            lists[1, listed] = 0
+            listed += 1
+        lists[1, listed - 1] += samples[COUNT, first + i]
+    count = begin
+    for i in range(begin, listed):
+        upper = min(lists[1, i] + missed, most)
+        if upper * PARTS >= part * fewest:
+            lists[0, count] = lists[0, i]
+            lists[1, count] = lists[1, i]
+            lists[2, count] = upper
+            count += 1
+    facts[0] = min(missed, most)
+    facts[1] = fewest
+    facts[2] = most
+    return lists, count
+
+
+@kernel
+def open_state(
+    head: Integers, shares: Floats, arena: Bytes, start: int, end: int, state: Integers, added: int
+) -> tuple[int, int, int, Integers]:
+    """Read a stored state, or make a new one; return (error, its two numbers, samples)."""
+    samples = np.empty((ROWS, added), np.int64)
+    state[TOTAL] = 0
+    state[NOW] = TIME_MIN
+    state[SIZE] = 0
+    if start == end:
+        return error_codes.OK, 0, 0, samples
+    found = np.empty(len(shares), np.float64)
+    kind = head[STORED]
+    error_code, number, seed, span, at = read_head(arena, start, end, kind, found)
+    if error_code != error_codes.OK:
+        known = VERSION if error_code == error_codes.NEWER_VERSION else kind
+        return error_code, number, known, samples
+    if seed != head[SEED] or span != head[SPAN] or not np.all(found == shares):
+        return error_codes.OTHER_PARAMETERS, 0, 0, samples
+    error_code, samples = decode(arena, at, end, head, state, added)
+    return error_code, 0, 0, samples
+
+
+@kernel
+def _run(
+    head: Integers,
+    shares: Floats,
+    rarity: float,
+    arena: Bytes,
+    offsets: Integers,
+    columns: Columns,
+    items: Integers,
+    part: int,
+    facts: Integers,
+    ends: Integers,
+) -> tuple[int, int, int, int, Bytes, Integers, Integers]:
+    """Run each group's events and queries in time order.
+
+    Returns (error, group, its two numbers, new arena, its offsets, the lists).
+    """
+    starts, times, query_starts, query_times, spans, _, cuts = columns
+    groups = len(starts) - 1
+    state = np.empty(STATE_SIZE, np.int64)
+    out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
+    out_offsets = np.zeros(groups + 1, np.int64)
+    lists = np.empty((3, 64), np.int64)
+    length = 0
+    end = 0
+    for group in range(groups):
+        event = starts[group]
+        stop = starts[group + 1]
+        error_code, a, b, samples = open_state(
+            head, shares, arena, offsets[group], offsets[group + 1], state, stop - event
+        )
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets, lists
+        if state[TOTAL] + stop - event > EVENT_LIMIT:
+            return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets, lists
+        if head[STORED] == FIXED_RANDOM_FREQUENT:
+            a, b = not_larger(times[event:stop], state[NOW])
+            if a <= b:
+                return error_codes.NUMBER_NOT_LARGER, group, a, b, out, out_offsets, lists
+        for query in range(query_starts[group], query_starts[group + 1] + 1):
+            cut = cuts[group + query]
+            samples = take(head, state, samples, times[event:cut], items[event:cut])
+            event = cut
+            if query == query_starts[group + 1]:
+                break
+            for k in range(len(spans)):
+                lists, length = _list_items(
+                    head,
+                    rarity,
+                    state,
+                    samples,
+                    query_times[query] - spans[k],
+                    part,
+                    facts[:, query, k],
+                    lists,
+                    length,
+                )
+                ends[query * len(spans) + k + 1] = length
+        state[NOW] = after
+        sweep(head, state, samples, state[TOTAL])
+        if window_of(head, state, samples, state[NOW] - head[SPAN])[2] > LIVE_LIMIT:
+            return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
+        out = with_room(out, end, encoded_limit(state[SIZE]))
+        end = encode(out, end, head, shares, state, samples)
+        out_offsets[group + 1] = end
+    return error_codes.OK, 0, 0, 0, out, out_offsets, lists
+
+
+def run_random_frequent_batch(
+    parameters: RandomFrequentParameters,
+    states: Sequence[bytes | None],
+    batch: Batch,
+    share: float,
+) -> FrequentBatch:
+    """Feed and ask many random summaries of frequent items at once, one a group (key).
+
+    All is as `run_frequent_batch` has it, but that uppers and `unlisted` of a query and span may be
+    too low for some item, with a chance of delta. Raises SynopsisError, and changes nothing, for
+    what that refuses; and for windows that may have more than 2^40 events. Cost: O(bytes in +
+    events * log(samples) + bytes out), and of a query and window O(samples * log).
+    Source: Arasu and Manku 2004.
+    """
+    part = part_of(share)
+    columns = batch.within(parameters.span)
+    queries, windows = batch.shape
+    facts = np.empty((3, queries, windows), np.int64)
+    ends = np.zeros(queries * windows + 1, np.int64)
+    out, offsets, lists = drive(
+        _run,
+        (parameters.head, parameters.shares, parameters.rarity),
+        states,
+        columns,
+        *(batch.items(), part, facts, ends),
+        error_of=summary_error,
+    )
+    return FrequentBatch(split(out, offsets), ends, *lists[:, : ends[-1]], *facts)
+
 
 __all__ = ["FrequentItem", "RandomFrequentItems", "RandomFrequentParameters"]
 

@@ -9,14 +9,13 @@ from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.keyed import get_now, open_body
 from slidestat.synopses.core.wire import get_varint
 from slidestat.synopses.frequent_pairs.encoding import FEW, count_entries
-from slidestat.synopses.frequent_pairs.layout import MARKED
-from slidestat.synopses.frequent_pairs.marks import next_mark
-from slidestat.synopses.frequent_pairs.memory import (
+from slidestat.synopses.frequent_pairs.layout import (
     BEGIN,
     COUNTED,
     DROP_MARKS,
     DROPS,
     ITEM,
+    MARKED,
     MARKS,
     NOW,
     QUEUE,
@@ -31,6 +30,7 @@ from slidestat.synopses.frequent_pairs.memory import (
     WAITING,
     Memory,
 )
+from slidestat.synopses.frequent_pairs.marks import next_mark
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 HELD_LIMIT = 1 << 42

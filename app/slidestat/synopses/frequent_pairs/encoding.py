@@ -31,14 +31,13 @@ from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.keyed import open_envelope, seal
 from slidestat.synopses.core.wire import put_varint
 from slidestat.synopses.frequent_pairs.feeding import tidy
-from slidestat.synopses.frequent_pairs.layout import MARKED
-from slidestat.synopses.frequent_pairs.marks import compact
-from slidestat.synopses.frequent_pairs.memory import (
+from slidestat.synopses.frequent_pairs.layout import (
     BEGIN,
     COUNTED,
     DROP_MARKS,
     DROPS,
     ITEM,
+    MARKED,
     MARKS,
     NOW,
     OLDEST,
@@ -51,6 +50,7 @@ from slidestat.synopses.frequent_pairs.memory import (
     WAIT,
     Memory,
 )
+from slidestat.synopses.frequent_pairs.marks import compact
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 FEW = 128

@@ -10,7 +10,7 @@ middle. A list for a share s >= epsilon misses no item with at least s m events,
 less than (s - 2 epsilon) m. Up to 10/epsilon events counts are exact. Proofs: layout.py, marks.py.
 Space: O(1/epsilon log(epsilon m)) entries of three bytes or so, and 8 bytes for each item held.
 Cost: an event O(1) amortised; a query O(entries). Order: times must not fall. Merge: bounds of
-separate streams add up (merge/item_union.py).
+separate streams add up (merge/items.py).
 
 >>> from slidestat.synopses import PairedItems, PairedParameters
 >>> pages = PairedItems.create(PairedParameters(epsilon=0.01, span=60_000))
@@ -21,6 +21,7 @@ separate streams add up (merge/item_union.py).
 Estimate(estimate=1.0, lower=1.0, upper=1.0)
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 import numpy as np
@@ -28,16 +29,33 @@ import numpy as np
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import NO_QUERIES
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.frequent.frequent_batch import FrequentBatch
-from slidestat.synopses.frequent.item_summary import FrequentItem, ItemSummary
+from slidestat.synopses.frequent.frequent_items import (
+    FrequentBatch,
+    FrequentItem,
+    ItemSummary,
+    part_of,
+)
 from slidestat.synopses.frequent_pairs.decoding import read_numbers, read_parameters
-from slidestat.synopses.frequent_pairs.memory import NOW, PAIRED, STATE_SIZE
-from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
+from slidestat.synopses.frequent_pairs.layout import NOW, PAIRED, STATE_SIZE
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
+from slidestat.synopses.frequent_pairs.run import run_pairs
+
+
+def run_paired_items_batch(
+    parameters: PairedParameters, states: Sequence[bytes | None], batch: Batch, share: float
+) -> FrequentBatch:
+    """Feed and ask many summaries of frequent items in pairs at once, one a group (key).
+
+    All is as of `run_frequent_batch`, but for the cost: O(bytes in + events + bytes out) amortised;
+    of a query and window O(entries + items listed * log). Raises SynopsisError.
+    """
+    ran = run_pairs(parameters, states, batch, batch.items(), part_of(share), 0)
+    return FrequentBatch(split(ran.out, ran.offsets), ran.ends, *ran.lists, *ran.facts)
+
 
 __all__ = ["FrequentItem", "PairedItems", "PairedParameters"]
 

@@ -33,7 +33,7 @@ class PairedParameters:
 
     @property
     def head(self) -> Integers:
-        """The whole numbers that kernels take: see memory.py."""
+        """The whole numbers that kernels take: see layout.py."""
         return np.array([self.span, *layout.choose(self.epsilon)], np.int64)
 
     @property

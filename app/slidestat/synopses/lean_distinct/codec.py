@@ -33,7 +33,7 @@ from slidestat.synopses.core.keyed import (
     seal,
 )
 from slidestat.synopses.core.wire import get_varint, put_varint
-from slidestat.synopses.distinct.distinct_codec import (
+from slidestat.synopses.distinct.codec import (
     COUNT,
     NOW,
     SPAN,

@@ -2,7 +2,7 @@
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.5: the bitmaps of Flajolet and Martin (1983),
 with the latest time at which each bit was set instead of the bit. A bit is set in a window if that
-time is in it. Of the bits that are set all are counted (figures.py); and the newest 4 / epsilon
+time is in it. Of the bits that are set all are counted (batch.py); and the newest 4 / epsilon
 items are kept as they are, so that few items are counted exactly.
 
 Contract: of a window with fewer than 4 / epsilon distinct items the answer is exact. Of others,
@@ -20,6 +20,8 @@ both streams in order of time; and batches cannot show.
 Chabchoub and Hebrail (2010) keep of each register of a HyperLogLog the times of those items that no
 later one of a higher level outdoes, half as many for a bitmap. But a register says less than a
 bitmap: for one error 2.2 times as many are needed (1.04 / sqrt(m) instead of ln(2) / sqrt(m)).
+
+A window of a state, on its own: what was seen in it, without its times.
 """
 
 from collections.abc import Sequence
@@ -29,33 +31,86 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, windows
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import Stored, asking, moving
-from slidestat.synopses.distinct.distinct_codec import (
+from slidestat.synopses.distinct.codec import (
+    COUNT,
     DELTA,
     EPSILON,
     NOW,
     SEED,
     SPAN,
 )
-from slidestat.synopses.distinct.distinct_parameters import DELTAS, EPSILONS
+from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS
 from slidestat.synopses.distinct.union_of_states import common
+from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.lean_distinct.batch import (
+    head_of,
     run_lean_distinct_batch,
     united,
 )
 from slidestat.synopses.lean_distinct.codec import (
+    BITMAPS,
     HEAD_SIZE,
     LEAN_DISTINCT,
+    LEVELS,
+    MOST_LEVELS,
+    NEVER,
+    SHORTEST_ITEM,
     STATE_SIZE,
+    read_bits,
     read_head,
 )
+from slidestat.synopses.lean_distinct.kernel import bit_of, finish, read_state, set_bit
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
-from slidestat.synopses.lean_distinct.window import window_of
+
+
+def window_of(parameters: LeanDistinctParameters, state: bytes, start: int) -> bytes:
+    """Return a state of span 1 at time 1 that has, as events at 0, those that `state`, made with
+    `parameters`, has from `start` on.
+
+    Raises SynopsisError for bytes that are no such state. Cost: O(bytes).
+    """
+    arena = np.frombuffer(bytearray(state), np.uint8)
+    error_code, a, b, out, end = _window(head_of(parameters), arena, start)
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, int(a), int(b), -1)
+    return bytes(out[:end])
+
+
+@kernel
+def _window(head: Integers, arena: Bytes, start: int) -> tuple[int, int, int, Bytes, int]:
+    """Return (error, its two numbers, bytes, how many of them are the state)."""
+    ids = np.empty(len(arena) // SHORTEST_ITEM + 1, np.int64)
+    times = np.empty(len(ids), np.int64)
+    last = np.full(MOST_LEVELS * head[BITMAPS], NEVER, np.int64)
+    touched = np.empty(len(last), np.int64)
+    stored = np.empty(HEAD_SIZE, np.int64)
+    state = np.empty(STATE_SIZE, np.int64)
+    out = np.empty(len(arena) + 64, np.uint8)
+    error_code, a, b, at = read_state(arena, 0, len(arena), head, stored, state, ids, times)
+    number = 0
+    if error_code == error_codes.OK and state[LEVELS] > 0:
+        error_code, number = read_bits(arena, at, len(arena), head, state, last, touched, 0)
+    if error_code != error_codes.OK:
+        return error_code, a, b, out, 0
+    for i in range(number):
+        last[touched[i]] = 0 if last[touched[i]] >= start else NEVER
+    first = 0
+    while first < state[COUNT] and times[first] < start:
+        first += 1
+    for slot in range(first, state[COUNT]):
+        times[slot] = 0
+        number = set_bit(bit_of(ids[slot], head), 0, last, touched, number)
+    alone = head.copy()
+    alone[SPAN] = 1
+    kept = np.arange(state[COUNT] - 1, first - 1, -1)
+    out, end = finish(out, 0, alone, 1, ids, times, kept, last, touched, number)
+    return error_codes.OK, 0, 0, out, end
 
 
 class LeanDistinct(Stored[LeanDistinctParameters]):

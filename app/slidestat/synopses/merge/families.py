@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol
 
 from slidestat.synopses.core import envelope
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.distinct.distinct_wave import DistinctWave
+from slidestat.synopses.distinct.wave import DistinctWave
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
 from slidestat.synopses.extremes.extreme import Extreme
 from slidestat.synopses.frequent.frequent_items import FrequentItems
@@ -18,9 +18,7 @@ from slidestat.synopses.sampling.sample import SampleParameters, SlidingSample
 from slidestat.synopses.value_histogram.value_histogram import ValueHistogram
 from slidestat.synopses.value_quantiles.sketch import ValueQuantiles
 from slidestat.synopses.waves.average_wave import AverageWave
-from slidestat.synopses.waves.count_wave import CountWave
-from slidestat.synopses.waves.position_wave import PositionWave
-from slidestat.synopses.waves.sum_wave import SumWave
+from slidestat.synopses.waves.waves import CountWave, PositionWave, SumWave
 
 
 class Mergeable(Protocol):

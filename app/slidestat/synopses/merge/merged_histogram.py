@@ -70,8 +70,7 @@ from slidestat.synopses.exponential_histogram.codec import (
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.merge.bundle import HISTOGRAM, MERGED, opened_form
-from slidestat.synopses.waves.count_wave import CountWave
-from slidestat.synopses.waves.sum_wave import SumWave
+from slidestat.synopses.waves.waves import CountWave, SumWave
 
 MAX_DEPTH = 16
 """No more merges one after another: units are halved at each, and errors multiply."""

@@ -35,10 +35,7 @@ from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.moments.large_spread import large_spread
-from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, MAX_COUNT, MAX_MAGNITUDES, add
-from slidestat.synopses.moments.spread import Spread, SpreadParameters, run_spread_batch
-from slidestat.synopses.moments.spread_codec import (
+from slidestat.synopses.moments.codec import (
     BUCKET_ROWS,
     FIRST,
     HEAD_SIZE,
@@ -54,7 +51,10 @@ from slidestat.synopses.moments.spread_codec import (
     room_for,
     write,
 )
-from slidestat.synopses.moments.spread_kernel import DEVIATION, MEAN, VARIANCE
+from slidestat.synopses.moments.kernel import DEVIATION, MEAN, VARIANCE
+from slidestat.synopses.moments.large_spread import large_spread
+from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, MAX_COUNT, MAX_MAGNITUDES, add
+from slidestat.synopses.moments.spread import Spread, SpreadParameters, run_spread_batch
 
 # The pooled window as a stream of its own: events of A at times 0 and 1, those of K at 1, and the
 # window [1, 2).

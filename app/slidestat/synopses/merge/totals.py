@@ -11,6 +11,13 @@ Proof. Windows of separate streams are disjoint, so estimates, lowers and uppers
 |sum e_i - sum x_i| <= sum r x_i = r sum x_i. Lowers are rounded down while they are added, uppers
 up. An average is such a sum over such a count: its proof (average_wave.py) needs no more of the two
 than that each is within its own share of the exact one.
+
+Counts of values between edges over the union of a bundle's parts.
+
+Contract: as of one part (value_histogram.py): of each bin and each sum of bins
+lower <= exact <= upper, and the relative error stays. Cost: that of one batch over all parts.
+Proof: counts of separate streams add up, and so do estimates and bounds (totals.py). They are whole
+or half numbers, so that nothing is rounded below 2^52 events.
 """
 
 import math
@@ -32,12 +39,16 @@ from slidestat.synopses.exponential_histogram.histogram import ExponentialHistog
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.value_histogram.value_histogram import (
+    ValueHistogram,
+    ValueHistogramParameters,
+    run_value_histogram_batch,
+)
 from slidestat.synopses.waves.average_wave import AVERAGE, AverageWave
-from slidestat.synopses.waves.count_wave import CountWave
-from slidestat.synopses.waves.sum_wave import SumWave
-from slidestat.synopses.waves.wave_batch import run_wave_batch
-from slidestat.synopses.waves.wave_codec import COUNT, SUM
-from slidestat.synopses.waves.wave_parameters import AverageParameters, WaveParameters
+from slidestat.synopses.waves.batch import run_wave_batch
+from slidestat.synopses.waves.codec import COUNT, SUM
+from slidestat.synopses.waves.parameters import AverageParameters, WaveParameters
+from slidestat.synopses.waves.waves import CountWave, SumWave
 
 TOTALS = (*ExponentialHistogram.kinds, *CountWave.kinds, *SumWave.kinds)
 
@@ -139,3 +150,18 @@ def _quotients(above: Floats, below: Floats, rounded: Callable[[Fraction], float
     for at in zip(*np.nonzero(below), strict=True):
         quotients[at] = rounded(Fraction(float(above[at])) / Fraction(float(below[at])))
     return quotients
+
+
+def union_value_histograms(
+    bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike
+) -> UnionAnswers:
+    """Answer for each bin of the windows [time - span, time): float64[bundles, spans, bins].
+
+    times: int64[B]; spans: int64[K], 1 to the span kept. Raises SynopsisError as `ask` does.
+    """
+    asked = ask(ValueHistogramParameters, ValueHistogram.kinds, bundles, times, spans)
+    parts = run_value_histogram_batch(asked.parameters, asked.states, asked.batch())
+    first = asked.starts[:-1]
+    return UnionAnswers(
+        *(np.add.reduceat(f, first, axis=0) for f in (parts.estimates, parts.lowers, parts.uppers))
+    )

@@ -14,8 +14,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.envelope import refused
-from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, HIGH, LOW
-from slidestat.synopses.moments.spread_codec import (
+from slidestat.synopses.moments.codec import (
     BUCKET_ROWS,
     DECIMALS,
     FIRST,
@@ -27,12 +26,13 @@ from slidestat.synopses.moments.spread_codec import (
     STATE_SIZE,
     read,
 )
-from slidestat.synopses.moments.spread_kernel import (
+from slidestat.synopses.moments.kernel import (
     STATISTICS,
     put_spread,
     spread_of_all,
     spread_of_cut,
 )
+from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, HIGH, LOW
 
 
 @dataclass

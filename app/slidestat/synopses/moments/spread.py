@@ -68,10 +68,8 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSILON
-from slidestat.synopses.core.stored import asking, moving
-from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
-from slidestat.synopses.moments.moments import COUNT, ROWS, add, squared_deviations
-from slidestat.synopses.moments.spread_codec import (
+from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
+from slidestat.synopses.moments.codec import (
     BUCKET_ROWS,
     DECIMALS,
     FIRST,
@@ -87,7 +85,8 @@ from slidestat.synopses.moments.spread_codec import (
     STATE_SIZE,
     read,
 )
-from slidestat.synopses.moments.spread_kernel import DEVIATION, MEAN, STATISTICS, VARIANCE, run
+from slidestat.synopses.moments.kernel import DEVIATION, MEAN, STATISTICS, VARIANCE, run
+from slidestat.synopses.moments.moments import COUNT, ROWS, add, squared_deviations
 
 _FOR_ROUNDING = 1 + Fraction(1, 1 << 40)
 

@@ -56,7 +56,7 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.stored import Stored, asking, moving
-from slidestat.synopses.norm import composition, composition_codec, stable
+from slidestat.synopses.norm import composition, stable
 from slidestat.synopses.norm.composition import MAX_WEIGHT, Buckets, Function
 
 LP_NORM = 15
@@ -265,7 +265,7 @@ def _run_group(
 ) -> bytes:
     function, settings, span = _function(parameters), parameters.settings, parameters.span
     buckets = (
-        composition_codec.read(state, LP_NORM, settings, span, function.width)
+        composition.read(state, LP_NORM, settings, span, function.width)
         if state
         else Buckets(function.width)
     )
@@ -290,7 +290,7 @@ def _run_group(
                 else function.bounds(window.inner, window.outer)
             )
     buckets.now = int(after)
-    return composition_codec.write(buckets, LP_NORM, settings, span)
+    return composition.write(buckets, LP_NORM, settings, span)
 
 
 def run_lp_norm_batch(
@@ -412,4 +412,4 @@ class LpNorm(Stored[LpNormParameters]):
 
 def _read(parameters: LpNormParameters, data: bytes) -> Buckets:
     width = _function(parameters).width
-    return composition_codec.read(data, LP_NORM, parameters.settings, parameters.span, width)
+    return composition.read(data, LP_NORM, parameters.settings, parameters.span, width)

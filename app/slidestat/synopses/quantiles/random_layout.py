@@ -6,7 +6,7 @@ r = p mod 2^e. So a thinning to values for 2^w events adds an error to S(x) that
 whatever the thinnings before it drew, and lies between two numbers at most 2^w apart. By the
 inequality of Hoeffding and Azuma, S(x) is more than s too high with a chance of at most
 exp(-2 s^2 / V), and as much for too low, V being the sum of 4^w over all thinnings that the
-window's blocks went through. Answers need that at four values of x (quantile_answer.py): for a
+window's blocks went through. Answers need that at four values of x (answer.py): for a
 chance of delta in all, s = sqrt(V log(4 / delta) / 2).
 
 V of a fresh block: V(l) = 2 V(l - 1), plus 4^w where w rises; that is less than 2 4^(l - fresh), as

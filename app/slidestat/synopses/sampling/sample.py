@@ -11,7 +11,7 @@ event is kept with probability min(1, k / i), independently of the others (a rec
 k (1 + H_n - H_k) of n are expected, and at most that plus t but for a probability of
 exp(-t^2 / (2 (mean + t / 3))); with, at most k H_n are expected. Update: O(events + kept)
 priorities a batch (times k with replacement); query the same over what is kept. Order: times must
-not fall. Merge: merge/sample_union.py, a sample of the union.
+not fall. Merge: merge/samples.py, a sample of the union.
 
 Chain sampling of the same paper is for windows of the last n events: give the event's number as
 its time, and the window is one of events.
@@ -36,9 +36,8 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_SPAN
-from slidestat.synopses.core.stored import moving
-from slidestat.synopses.core.stored_values import StoredSynopsis
-from slidestat.synopses.sampling.sample_kernel import (
+from slidestat.synopses.core.stored import StoredSynopsis, moving
+from slidestat.synopses.sampling.kernel import (
     BITS,
     EVENTS,
     HEAD_SIZE,

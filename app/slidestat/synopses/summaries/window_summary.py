@@ -20,15 +20,14 @@ from typing import Any, get_args
 
 from slidestat.synopses.core.envelope import damaged, kind_of
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.summaries.window_distinct import WindowDistinct
-from slidestat.synopses.summaries.window_extremes import WindowExtreme
-from slidestat.synopses.summaries.window_form import WindowSummary, opened_summary
-from slidestat.synopses.summaries.window_items import WindowItems
-from slidestat.synopses.summaries.window_lean_distinct import WindowLeanDistinct
-from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
-from slidestat.synopses.summaries.window_spreads import WindowSpread
-from slidestat.synopses.summaries.window_totals import WindowTotals
-from slidestat.synopses.summaries.window_value_quantiles import WindowValueQuantiles
+from slidestat.synopses.summaries.distinct import WindowDistinct, WindowLeanDistinct
+from slidestat.synopses.summaries.extremes import WindowExtreme
+from slidestat.synopses.summaries.form import WindowSummary, opened_summary
+from slidestat.synopses.summaries.items import WindowItems
+from slidestat.synopses.summaries.quantiles import WindowQuantiles
+from slidestat.synopses.summaries.spreads import WindowSpread
+from slidestat.synopses.summaries.totals import WindowTotals
+from slidestat.synopses.summaries.value_quantiles import WindowValueQuantiles
 
 AnySummary = (
     WindowTotals

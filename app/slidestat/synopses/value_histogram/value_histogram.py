@@ -15,7 +15,7 @@ on, the rounding of a double (2^-52) comes on top. Space: of each bin with an ev
 most (l + 1)(log2(N' / l + 1) + 1) buckets, never more than it has distinct times; a bin without one
 takes none. Update: O(buckets of the bins touched + events) a batch, and log(edges) an event; query
 O(bins log). Order: times must not fall. Windows of the last n events: number the events and give
-the numbers as times. Merge: merge/histogram_union.py: bins of separate streams add up, and the
+the numbers as times. Merge: merge/totals.py: bins of separate streams add up, and the
 relative error stays.
 """
 
@@ -32,8 +32,7 @@ from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, CountParameters
-from slidestat.synopses.core.stored import asking, moving
-from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
+from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
 from slidestat.synopses.value_histogram import edges as bin_edges
 from slidestat.synopses.value_histogram.cells import check_cells
 from slidestat.synopses.value_histogram.cells_batch import Settings, inspect, run_cells

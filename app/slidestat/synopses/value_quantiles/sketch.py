@@ -25,17 +25,16 @@ Windows of the last n events: number the events and give the numbers as times.
 Estimate(estimate=0.5, lower=0.5, upper=0.5)
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.envelope import damaged, numbers, opened, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.stored import asking, moving
-from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
+from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.value_quantiles.bands import (
     COLUMNS,
@@ -62,7 +61,28 @@ from slidestat.synopses.value_quantiles.codec import (
     read,
 )
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
-from slidestat.synopses.value_quantiles.rank import Rank, rank_of
+
+
+class Rank(NamedTuple):
+    """lower <= exact <= upper, always, of each; shares are from 0 to 1, NaN without events.
+
+    Of the two sides the one with the lower estimate is within epsilon of itself, and so is its
+    share, of what is exact for some value in the bin of the one asked about: off by at most
+    `rank_value_error` of it, or for values near zero by 2^-30. (Of the events equal to that value
+    any part may count.) The other side is what is left of all events, which are known to
+    epsilon^2. Proof: bounds.py.
+    """
+
+    at_most: Estimate
+    more_than: Estimate
+    share_at_most: Estimate
+    share_more_than: Estimate
+
+
+def rank_of(numbers: Floats) -> Rank:
+    """Return the rank in float64[4, 3]."""
+    return Rank(*(Estimate(*map(float, row)) for row in numbers))
+
 
 Decoded = tuple[Integers, Integers, Integers, Integers]
 

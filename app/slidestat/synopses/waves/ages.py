@@ -1,6 +1,6 @@
 """How old events are, in a wave over positions: one of them, or all in a row.
 
-Source: Gibbons and Tirthapura 2002, section 5 (Nth most recent 1); position_wave.py says why it
+Source: Gibbons and Tirthapura 2002, section 5 (Nth most recent 1); waves.py says why it
 holds. No item is dead.
 """
 
@@ -9,7 +9,7 @@ import numpy as np
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
-from slidestat.synopses.waves.wave_pool import (
+from slidestat.synopses.waves.pool import (
     GROUP,
     LOST,
     LOST_TIME,

@@ -30,9 +30,8 @@ import numpy.typing as npt
 from slidestat.synopses.core import wire
 from slidestat.synopses.core.envelope import body_of, damaged, sealed
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.waves.count_wave import CountWave
-from slidestat.synopses.waves.sum_wave import SumWave
-from slidestat.synopses.waves.wave_parameters import AverageParameters
+from slidestat.synopses.waves.parameters import AverageParameters
+from slidestat.synopses.waves.waves import CountWave, SumWave
 
 AVERAGE = 6
 

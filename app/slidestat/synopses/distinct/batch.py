@@ -1,0 +1,77 @@
+"""Randomised waves of all keys of a batch in one call.
+
+`DistinctWave` is the same for a single key.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import Batch, BatchResult, integers, split
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.keyed import drive
+from slidestat.synopses.distinct.codec import RANDOMISED_WAVE, SPAN
+from slidestat.synopses.distinct.field_hash import coefficients
+from slidestat.synopses.distinct.kernel import run
+from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS, DistinctParameters
+
+
+@lru_cache(maxsize=64)
+def head_of(parameters: DistinctParameters) -> tuple[Integers, Integers]:
+    """Return `parameters` as kernels take them, and the polynomials of the instances."""
+    head = [
+        round(parameters.epsilon * EPSILONS),
+        round(parameters.delta * DELTAS),
+        parameters.span,
+        parameters.seed,
+        parameters.instances,
+        parameters.capacity,
+        RANDOMISED_WAVE,
+    ]
+    return np.array(head, np.int64), coefficients(parameters.seed, parameters.instances)
+
+
+def item_column(items: npt.ArrayLike, length: int) -> Integers:
+    """Return items, int64 or uint64, as int64 of the same bits, or raise SynopsisError."""
+    column = np.asarray(items)
+    if column.dtype == np.uint64:
+        column = column.view(np.int64)
+    column = integers("items", column)
+    if column.shape != (length,):
+        raise SynopsisError(f"an item is needed for each time: {length}, not {len(column)}")
+    return column
+
+
+def run_distinct_batch(
+    parameters: DistinctParameters, states: Sequence[bytes | None], batch: Batch
+) -> BatchResult:
+    """Feed and ask many randomised waves at once, one a group (key).
+
+    states: G stored states, None for a new key. The values of `batch` are items, int64 or uint64;
+    its windows are from 1 to the span kept. The answer is the number of distinct items in each.
+
+    An answer below `parameters.capacity` is exact: estimate, lower and upper are one. For others,
+    lower <= exact <= upper with a confidence of 1 - delta each.
+
+    However the events are split into batches, the states end in the same bytes.
+
+    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
+    parameters, and for times or queries before a state's time. Cost: O(bytes in + events
+    + queries * items in their windows + bytes out), and 10^2 steps of hashing for an item that is
+    new to a key with `capacity` items. Source: Gibbons, Tirthapura 2002, sections 4 and 5.
+    """
+    return run_items(*head_of(parameters), states, batch)
+
+
+def run_items(
+    head: Integers, polynomials: Integers, states: Sequence[bytes | None], batch: Batch
+) -> BatchResult:
+    """Run as `run_distinct_batch`, with its parameters as kernels take them."""
+    columns = batch.within(int(head[SPAN]))
+    items = item_column(batch.values, len(columns.times))
+    answers = np.empty((3, *batch.shape), np.float64)
+    out, ends = drive(run, (head, polynomials), states, columns, items, answers)
+    return BatchResult(split(out, ends), *answers)

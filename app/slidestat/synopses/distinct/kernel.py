@@ -1,0 +1,319 @@
+"""A randomised wave while it is in memory: what events, queries and time do to it.
+
+Items are in slots, in the order of their latest times. An event of a known item gives up its old
+slot and takes a new one at the end; a table finds the slot of an item. Nothing is pushed out before
+a batch is over: a query counts what is in its window, and what would have been pushed out cannot
+make a level complete that is not.
+"""
+
+from math import ceil, floor
+
+import numpy as np
+
+from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
+from slidestat.synopses.core.keyed import with_room
+from slidestat.synopses.distinct.codec import (
+    CAPACITY,
+    COUNT,
+    EPSILON,
+    INSTANCES,
+    KIND,
+    LONGEST_HEAD,
+    LONGEST_ITEM,
+    NOW,
+    SHORTEST_ITEM,
+    SPAN,
+    STATE_SIZE,
+    STORED,
+    UNKNOWN,
+    Levels,
+    read_head,
+    read_items,
+    write,
+)
+from slidestat.synopses.distinct.field_hash import MAX_LEVEL, level_of, multiples
+from slidestat.synopses.distinct.parameters import EPSILONS
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
+
+_PART = (1 << 31) - 1
+_SHORT = 24  # so many are sorted as they come
+
+
+@borrowing_kernel
+def place_of(
+    item: int, ids: Integers, table: Integers, stamps: Integers, stamp: int, mixers: Integers
+) -> int:
+    """Return the place of `item` in the table, or the free one where it belongs.
+
+    A place is free unless its stamp is `stamp`; mixers[3] is the length of the table, a power of
+    two, less 1. Products stay below 2^62.
+    """
+    mixed = (item & _PART) * mixers[0]
+    mixed ^= ((item >> 31) & _PART) * mixers[1]
+    mixed ^= ((item >> 62) & 3) * mixers[2]
+    at = int((mixed >> 20) & mixers[3])
+    while stamps[at] == stamp and ids[table[at]] != item:
+        at = (at + 1) & mixers[3]
+    return at
+
+
+@borrowing_kernel
+def _first_from(times: Integers, count: int, start: int) -> int:
+    """Return the first of the slots 0..count - 1 with a time from `start` on."""
+    low = 0
+    high = count
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] < start:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@borrowing_kernel
+def fill_levels(
+    slot: int, ids: Integers, levels: Levels, polynomials: Integers, window: Integers
+) -> None:
+    """Make the levels of `slot` known."""
+    if levels[slot, 0] == UNKNOWN:
+        multiples(ids[slot], window)
+        for instance in range(len(polynomials)):
+            levels[slot, instance] = level_of(polynomials[instance], window)
+
+
+@borrowing_kernel
+def complete_level(reached: Integers, capacity: int) -> int:
+    """Return the lowest level with less than `capacity` items; reached[l] have l as their own.
+
+    Source: Gibbons, Tirthapura 2002, figure 6. There a queue may be full if its tail is the first
+    position of the window; a time may have more than one item, so here it may not.
+    """
+    level = MAX_LEVEL
+    items = reached[level]
+    while level > 0 and items + reached[level - 1] < capacity:
+        level -= 1
+        items += reached[level]
+    return level
+
+
+@borrowing_kernel
+def bounds_of(estimate: float, epsilon: int, least: int) -> tuple[float, float, float]:
+    """Return (estimate, lower, upper), none below `least`, which is known of the exact answer."""
+    share = epsilon / EPSILONS
+    estimate = max(estimate, float(least))
+    lower = max(float(floor(estimate / (1 + share))), float(least))
+    return estimate, lower, float(ceil(estimate / (1 - share)))
+
+
+@kernel
+def answer(
+    head: Integers,
+    polynomials: Integers,
+    ids: Integers,
+    times: Integers,
+    alive: Bytes,
+    levels: Levels,
+    count: int,
+    start: int,
+) -> tuple[float, float, float]:
+    """Return (estimate, lower, upper) of the window of the times from `start` on.
+
+    Cost: O(log kept) and the items in the window.
+    """
+    first = _first_from(times, count, start)
+    items = 0
+    for slot in range(first, count):
+        items += int(np.int64(alive[slot]))
+    if items < head[CAPACITY]:
+        return float(items), float(items), float(items)
+    window = np.empty(16, np.int64)
+    reached = np.zeros((head[INSTANCES], MAX_LEVEL + 1), np.int64)
+    for slot in range(first, count):
+        if alive[slot]:
+            fill_levels(slot, ids, levels, polynomials, window)
+            for instance in range(head[INSTANCES]):
+                reached[instance, levels[slot, instance]] += 1
+    estimates = np.empty(head[INSTANCES], np.float64)
+    for instance in range(head[INSTANCES]):
+        level = complete_level(reached[instance], head[CAPACITY])
+        estimates[instance] = float(np.sum(reached[instance, level:])) * 2.0**level
+    median = np.sort(estimates)[head[INSTANCES] >> 1]
+    return bounds_of(median, head[EPSILON], head[CAPACITY])
+
+
+@kernel
+def in_order(ids: Integers, times: Integers, order: Integers) -> None:
+    """Sort the slots `order`, whose times do not fall, by item where times are equal."""
+    start = 0
+    while start < len(order):
+        end = start + 1
+        while end < len(order) and times[order[end]] == times[order[start]]:
+            if end - start < _SHORT:
+                slot = order[end]
+                at = end
+                while at > start and ids[order[at - 1]] > ids[slot]:
+                    order[at] = order[at - 1]
+                    at -= 1
+                order[at] = slot
+            end += 1
+        if end - start > _SHORT:
+            tied = order[start:end].copy()
+            order[start:end] = tied[np.argsort(ids[tied])]
+        start = end
+
+
+@kernel
+def _swept(
+    head: Integers,
+    polynomials: Integers,
+    ids: Integers,
+    levels: Levels,
+    order: Integers,
+) -> Integers:
+    """Return the slots of `order` that some level of some instance keeps.
+
+    An item of level h is among the `capacity` newest ones of some level exactly if it is among
+    those of level h. Cost: O(1) expected a slot and instance.
+    """
+    window = np.empty(16, np.int64)
+    newer = np.zeros((head[INSTANCES], MAX_LEVEL + 1), np.int64)  # that reach a level
+    at = len(order)
+    for i in range(len(order) - 1, -1, -1):
+        slot = order[i]
+        fill_levels(slot, ids, levels, polynomials, window)
+        kept = False
+        for instance in range(head[INSTANCES]):
+            level = int(levels[slot, instance])
+            kept |= newer[instance, level] < head[CAPACITY]
+            for lower in range(level + 1):
+                newer[instance, lower] += 1
+        if kept:
+            at -= 1
+            order[at] = slot
+    return order[at:]
+
+
+@borrowing_kernel
+def _room(offsets: Integers, starts: Integers) -> int:
+    """Return how many slots the largest group may need."""
+    most = 1
+    for group in range(len(starts) - 1):
+        stored = (offsets[group + 1] - offsets[group]) // SHORTEST_ITEM
+        most = max(most, stored + starts[group + 1] - starts[group])
+    return most
+
+
+@borrowing_kernel
+def table_mask(items: int) -> int:
+    """Return the length less 1 of a table for `items`: a power of two, at most half full."""
+    length = 4
+    while length < 2 * items:
+        length *= 2
+    return length - 1
+
+
+@kernel
+def run(
+    head: Integers,
+    polynomials: Integers,
+    arena: Bytes,
+    offsets: Integers,
+    columns: Columns,
+    items: Integers,
+    answers: Floats,
+) -> tuple[int, int, int, int, Bytes, Integers]:
+    """Take in each group's events and answer its queries; `drive` gives it its arguments.
+
+    `events` are their times. Returns (error, group, its two numbers, new arena, its offsets).
+    """
+    starts, events, query_starts, query_times, spans, _, cuts = columns
+    groups = len(starts) - 1
+    room = _room(offsets, starts)
+    ids = np.empty(room, np.int64)
+    times = np.empty(room, np.int64)
+    alive = np.empty(room, np.uint8)
+    levels = np.empty((room, head[INSTANCES]), np.int8)
+    order = np.empty(room, np.int64)
+    table = np.empty(table_mask(room) + 1, np.int64)
+    stamps = np.zeros(len(table), np.int64)
+    mixers = np.empty(4, np.int64)
+    for i in range(3):  # odd, of 31 bits, of the seed
+        mixers[i] = (polynomials[0, i] & _PART) | (1 << 30) | 1
+    found = head.copy()
+    state = np.empty(STATE_SIZE, np.int64)
+    out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
+    ends = np.zeros(groups + 1, np.int64)
+    end = 0
+    for group in range(groups):
+        state[NOW] = TIME_MIN
+        state[COUNT] = 0
+        begin, stop = offsets[group], offsets[group + 1]
+        if begin < stop:
+            error_code, number, at = read_head(arena, begin, stop, found, state)
+            if error_code != error_codes.OK:
+                other = head[KIND] if error_code == error_codes.OTHER_KIND else wire.VERSION
+                return error_code, group, number, other, out, ends
+            for i in range(STORED):
+                if found[i] != head[i]:
+                    return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends
+            error_code = read_items(arena, at, stop, head, state, ids, times, levels)
+            if error_code != error_codes.OK:
+                return error_code, group, 0, 0, out, ends
+        count = state[COUNT]
+        mixers[3] = table_mask(count + starts[group + 1] - starts[group])
+        stamp = group + 1
+        busy = starts[group] < starts[group + 1]
+        for slot in range(count):
+            alive[slot] = 1
+            if not busy:
+                continue
+            place = place_of(ids[slot], ids, table, stamps, stamp, mixers)
+            if stamps[place] == stamp:
+                return error_codes.CORRUPTED, group, 0, 0, out, ends
+            stamps[place] = stamp
+            table[place] = slot
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, ends
+        event = starts[group]
+        for query in range(query_starts[group], query_starts[group + 1] + 1):
+            while event < cuts[group + query]:
+                item, time = items[event], events[event]
+                event += 1
+                place = place_of(item, ids, table, stamps, stamp, mixers)
+                levels[count, 0] = UNKNOWN
+                if stamps[place] == stamp:
+                    known = table[place]
+                    if times[known] == time:
+                        continue
+                    alive[known] = 0
+                    levels[count] = levels[known]
+                stamps[place] = stamp
+                table[place] = count
+                ids[count] = item
+                times[count] = time
+                alive[count] = 1
+                count += 1
+            if query == query_starts[group + 1]:
+                break
+            for i in range(len(spans)):
+                start = query_times[query] - spans[i]
+                answers[0, query, i], answers[1, query, i], answers[2, query, i] = answer(
+                    head, polynomials, ids, times, alive, levels, count, start
+                )
+        number = 0
+        for slot in range(_first_from(times, count, max(after - head[SPAN], TIME_MIN)), count):
+            if alive[slot]:
+                order[number] = slot
+                number += 1
+        kept = order[:number]
+        in_order(ids, times, kept)
+        if number >= head[CAPACITY]:
+            kept = _swept(head, polynomials, ids, levels, kept)
+        out = with_room(out, end, LONGEST_HEAD + (LONGEST_ITEM + head[INSTANCES]) * len(kept))
+        end = write(out, end, head, after, kept, ids, times, levels)
+        ends[group + 1] = end
+    return error_codes.OK, 0, 0, 0, out, ends

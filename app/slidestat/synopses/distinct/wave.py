@@ -1,0 +1,234 @@
+"""A randomised wave: how many distinct items were in any window n <= N, of one stream or of many.
+
+Source: Gibbons, Tirthapura 2002, section 4 (randomised waves) and 5 (distinct values, predicates).
+Each item has a random level, l or more with a probability of 2^-l; each level keeps the `capacity`
+newest distinct items that reach it, with the time each was last seen. A window is answered by the
+lowest level that has it whole: 2^l times the items there.
+
+Contract: while a window has fewer than `capacity` distinct items the answer is exact. Beyond,
+abs(estimate - exact) < epsilon exact, and lower <= exact <= upper, with a confidence of 1 - delta
+for each window and moment that were not chosen by looking at the seed or at answers; the proof is
+in parameters.py. Space: an item is kept while fewer than `capacity` later ones of some
+instance reach its level; of x distinct items that is about c (1 + r log2(x / c) / 2), r instances,
+c the capacity. Update: O(1) expected an event, after reading the state. Query: O(log kept), and
+the items in the window. Order: times must not fall; of a stream of the last n items, give numbers
+as times.
+
+Merge: with no loss. The state is a function of the latest time of each live item: for any two
+streams, the item that is among the newest ones of both is so of one of them, at its latest time.
+So the merged state is, byte for byte, that of one synopsis fed with both streams in order of time.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import ceil, floor
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import NO_QUERIES, windows
+from slidestat.synopses.core.envelope import damaged
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.stored import Stored, moving
+from slidestat.synopses.distinct.batch import head_of, run_distinct_batch
+from slidestat.synopses.distinct.codec import (
+    CAPACITY,
+    DELTA,
+    EPSILON,
+    INSTANCES,
+    RANDOMISED_WAVE,
+    SEED,
+    SPAN,
+    UNKNOWN,
+    Kept,
+    read_state,
+)
+from slidestat.synopses.distinct.kernel import bounds_of, complete_level, fill_levels
+from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS, DistinctParameters
+from slidestat.synopses.distinct.union_of_states import common, run_union
+
+Predicate = Callable[[Integers], npt.NDArray[np.bool_]]
+"""Given items, int64, returns which of them are meant: a mask of the same length."""
+
+
+class DistinctEstimate(NamedTuple):
+    """Distinct items: `exact` says that all three figures are the exact answer.
+
+    Else lower <= exact answer <= upper with the confidence that the query names.
+    """
+
+    estimate: float
+    lower: float
+    upper: float
+    exact: bool
+
+
+class Retained(NamedTuple):
+    """A random sample of a window's distinct items, oldest to newest, each there with 2^-level."""
+
+    items: Integers
+    level: int
+
+
+class DistinctWave(Stored[DistinctParameters]):
+    """The number of distinct items of one stream, over any window up to the span.
+
+    >>> from slidestat.synopses import DistinctParameters, DistinctWave
+    >>> visitors = DistinctWave.create(DistinctParameters(0.05, 0.01, span=60_000, seed=1))
+    >>> visitors.insert([1_000, 2_000, 50_000], [17, 4, 17])
+    >>> visitors.query(60_000)
+    DistinctEstimate(estimate=2.0, lower=2.0, upper=2.0, exact=True)
+    """
+
+    kinds: ClassVar[tuple[int, ...]] = (RANDOMISED_WAVE,)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "DistinctWave":
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        Cost: O(len(data) log(len(data))).
+        """
+        parameters, now, kept = _read(data)
+        wave = cls(parameters, bytes(data), now)
+        twice = len(np.unique(kept.items)) < len(kept.items)
+        if twice or wave._moved(NO_QUERIES, NO_QUERIES, None) != wave._data:
+            raise damaged()
+        return wave
+
+    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
+        """Take in events: `times` not falling, from `now` - 1 on, and an item for each.
+
+        Items are int64 or uint64 (which is kept by its 64 bits): numbers, or what
+        `item_ids.item_ids` makes of strings. Raises SynopsisError, and takes in nothing, if a time
+        goes back or columns differ.
+        """
+        self._insert(times, np.atleast_1d(items))
+
+    def query(
+        self, n: int, now: int | None = None, predicate: Predicate | None = None
+    ) -> DistinctEstimate:
+        """Return how many distinct items are in [now - n, now), 1 <= n <= span.
+
+        With a predicate, how many of them it holds for: then the error is less than epsilon times
+        all distinct items of the window, with a confidence of 1 - `parameters.predicate_delta`.
+        `now` as in `advance`: a later one is a look ahead that changes nothing; an earlier one
+        raises SynopsisError. Cost: O(bytes).
+        """
+        kept = self._window(n, now)
+        meant = np.ones(len(kept.items), np.bool_)
+        if predicate is not None:
+            meant = np.asarray(predicate(kept.items))
+            if meant.dtype != np.bool_ or meant.shape != kept.items.shape:
+                raise SynopsisError("a predicate must return a bool for each item it was given")
+        certain = int(np.count_nonzero(meant))
+        if len(kept.items) < self._parameters.capacity:
+            return DistinctEstimate(float(certain), float(certain), float(certain), True)
+        every, chosen = [], []
+        for instance in range(self._parameters.instances):
+            level = self._level(kept, instance)
+            reaches = kept.levels[:, instance] >= level
+            every.append(float(np.count_nonzero(reaches)) * 2.0**level)
+            chosen.append(float(np.count_nonzero(reaches & meant)) * 2.0**level)
+        epsilon = self._parameters.epsilon
+        millionths = round(epsilon * EPSILONS)
+        total = bounds_of(float(np.median(every)), millionths, self._parameters.capacity)
+        if predicate is None:
+            return DistinctEstimate(*total, False)
+        share, margin = float(np.median(chosen)), epsilon * total[0] / (1 - epsilon)
+        lower = max(float(certain), float(floor(share - margin)))
+        upper = min(float(ceil(share + margin)), total[2] - (len(kept.items) - certain))
+        upper = max(upper, lower)
+        return DistinctEstimate(min(max(share, lower), upper), lower, upper, False)
+
+    def retained(self, n: int, now: int | None = None) -> Retained:
+        """Return the sample of the distinct items of [now - n, now) that the first instance has.
+
+        Level 0 is all of them. `n` and `now` as in `query`. Cost: O(bytes).
+        """
+        kept = self._window(n, now)
+        if len(kept.items) < self._parameters.capacity:
+            return Retained(kept.items, 0)
+        level = self._level(kept, 0)
+        return Retained(kept.items[kept.levels[:, 0] >= level], level)
+
+    def kept_items(self, n: int, now: int | None = None) -> Integers:
+        """Return all items that are kept of those last seen in [now - n, now), oldest first.
+
+        `n` and `now` as in `query`. Cost: O(bytes).
+        """
+        return self._window(n, now).items
+
+    def kept(self) -> int:
+        """Return how many items are kept."""
+        return len(_read(self._data)[2].items)
+
+    def check(self) -> None:
+        """Raise SynopsisError unless the levels are those that the items have.
+
+        Cost: O(bytes), and the hashing of all items.
+        """
+        kept = _read(self._data)[2]
+        _, polynomials = head_of(self._parameters)
+        levels, window = np.full_like(kept.levels, UNKNOWN), np.empty(16, np.int64)
+        for slot in range(len(kept.items)):
+            fill_levels(slot, kept.items, levels, polynomials, window)
+        if len(kept.items) >= self._parameters.capacity and np.any(levels != kept.levels):
+            raise SynopsisError("the state has levels that are not those of its items")
+
+    def _window(self, n: int, now: int | None) -> Kept:
+        at = self._at(now)
+        if at < self._now:
+            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
+        windows([n], self._parameters.span)
+        return _read(self._data)[2].since(at - n)
+
+    def _level(self, kept: Kept, instance: int) -> int:
+        reached = np.bincount(kept.levels[:, instance], minlength=64).astype(np.int64)
+        return int(complete_level(reached, self._parameters.capacity))
+
+    def _no_values(self) -> Integers:
+        return NO_QUERIES
+
+    def _moved(self, times: Integers, values: npt.ArrayLike, to: Integers | None) -> bytes:
+        batch = moving(times, values, to)
+        return run_distinct_batch(self._parameters, [self._data], batch).states[0]
+
+
+def merge_distinct(states: Sequence[bytes]) -> bytes:
+    """Return the state of the union of the streams of `states`, all of the same parameters.
+
+    Its time is the latest of theirs, and it is what one synopsis fed with all their events in order
+    of time would have. Raises SynopsisError for no states, for states of different parameters, and
+    for bytes that are none. Cost: O(bytes log(bytes)), and the hashing of what is kept.
+    """
+    parts = [_read(state) for state in states]
+    head, polynomials = head_of(common([parameters for parameters, _, _ in parts]))
+    return run_union(head, polynomials, [(now, kept) for _, now, kept in parts])
+
+
+def wave_of_items(parameters: DistinctParameters, items: Integers) -> bytes:
+    """Return a wave of span 1 at time 1 that has each item, an event at 0, by rising item.
+
+    Cost: O(items log(items)), and the hashing of the items.
+    """
+    made_with = replace(parameters, span=1)
+    distinct = np.unique(items)
+    times = np.zeros(len(distinct), np.int64)
+    batch = moving(times, distinct, np.ones(1, np.int64))
+    return run_distinct_batch(made_with, [None], batch).states[0]
+
+
+def _read(data: bytes) -> tuple[DistinctParameters, int, Kept]:
+    """Decode `data`; returns what it was made with, its time, and what is kept, oldest first."""
+    made: list[DistinctParameters] = []
+
+    def complete(head: Integers) -> None:
+        epsilon, delta = int(head[EPSILON]) / EPSILONS, int(head[DELTA]) / DELTAS
+        made.append(DistinctParameters(epsilon, delta, int(head[SPAN]), int(head[SEED])))
+        head[INSTANCES], head[CAPACITY] = made[0].instances, made[0].capacity
+
+    now, kept = read_state(data, RANDOMISED_WAVE, complete)
+    return made[0], now, kept

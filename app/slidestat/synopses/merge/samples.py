@@ -1,0 +1,106 @@
+"""A random sample of the union of a bundle's parts.
+
+Source: priority sampling (sample.py); of separate streams, as distributed sampling has it: the
+events of the largest priorities of all are among those of each.
+
+Contract: as of one part: without replacement, each set of k events of the union's window is the
+sample with equal probability, and a window of at most k events is returned whole; with replacement,
+each of k draws is each event with equal probability, independently. Cost: that of a sample of each
+part, and O(parts k).
+
+What is needed of seeds. An event's priority is a random function of its stream's seed and of its
+number in it. So parties with one seed would give their events of one number one priority, and no
+sample of the union would be fair: a bundle refuses them. With seeds that differ, priorities are
+independent, as far as Philox is random. `party_seed` makes them of one common seed; that two of P
+parties come to one is less likely than P^2 2^-64, and would be refused, not overlooked.
+
+Proof. Without replacement: priorities of all events of the union are independent and alike, so its
+k largest are those of a uniform set of k; an event among them is among the k largest of its part,
+and so in the part's sample. With: the same for each draw, and k = 1. (Equal priorities, of 62 bits,
+go to the party whose name comes first.)
+"""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.philox import priority
+from slidestat.synopses.merge.asked import ask
+from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.sampling.kernel import WITH_REPLACEMENT
+from slidestat.synopses.sampling.sample import Sample, SampleParameters, SlidingSample
+
+_SEED_BITS = (1 << 63) - 1
+
+
+def party_seed(seed: int, party: str) -> int:
+    """Return the seed of a party's samples: a hash of the common seed and of the party's name.
+
+    seed: 0 to 2^63 - 1. Raises SynopsisError for another one.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or not (0 <= seed <= _SEED_BITS):
+        raise SynopsisError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed!r}")
+    try:
+        name = party.encode()
+    except UnicodeEncodeError:
+        raise SynopsisError(f"the party {party!r} is no text") from None
+    digest = blake2b(seed.to_bytes(8, "little") + name, digest_size=8).digest()
+    return int.from_bytes(digest, "little") & _SEED_BITS
+
+
+@dataclass(frozen=True)
+class UnionSample:
+    """A sample of the union: parties[i] is whose event sample.indices[i] is, by its own numbers.
+
+    Without replacement by party, old to new; with, one event for each draw.
+    """
+
+    parties: tuple[str, ...]
+    sample: Sample
+
+
+def union_sample(bundle: Bundle, n: int, now: int) -> UnionSample:
+    """Return the sample of the window [now - n, now) of all parts; raises SynopsisError as `ask`.
+
+    1 <= n <= span. Cost: that of a sample of each part, and O(parts k).
+    """
+    size = ask(SampleParameters, SlidingSample.kinds, [bundle], [now], [n]).parameters.size
+    seeds = []
+    samples = []
+    for part in bundle.parts:
+        synopsis = SlidingSample.from_bytes(part.data)
+        seeds.append(synopsis.parameters.seed)
+        samples.append(synopsis.sample(n, now))
+    whose = np.repeat(np.arange(len(samples)), [len(sample.indices) for sample in samples])
+    indices = np.concatenate([sample.indices for sample in samples])
+    if bundle.kind == WITH_REPLACEMENT:
+        draws = np.concatenate([np.arange(len(sample.indices)) for sample in samples])
+        chosen = _best_of_each(_priorities(seeds, whose, indices, draws), draws)
+        whole = False
+    else:
+        drawn = _priorities(seeds, whose, indices, np.zeros(len(indices), np.int64))
+        chosen = np.sort(np.argsort(-drawn, kind="stable")[:size])
+        whole = all(sample.whole for sample in samples) and len(indices) <= size
+    times = np.concatenate([sample.times for sample in samples])[chosen]
+    values = np.concatenate([sample.values for sample in samples])[chosen]
+    parties = tuple(bundle.parts[i].party for i in whose[chosen].tolist())
+    return UnionSample(parties, Sample(indices[chosen], times, values, whole))
+
+
+def _priorities(
+    seeds: list[int], whose: Integers, indices: Integers, draws: Integers
+) -> npt.NDArray[np.int64]:
+    rows = zip(whose.tolist(), indices.tolist(), draws.tolist(), strict=True)
+    drawn = (priority(seeds[part], index, draw) for part, index, draw in rows)
+    return np.fromiter(drawn, np.int64, len(indices))
+
+
+def _best_of_each(drawn: Integers, draws: Integers) -> Integers:
+    """Return where each draw has its largest priority, by rising draw; the first of equal ones."""
+    order = np.lexsort((np.arange(len(drawn)), -drawn, draws))
+    _, first = np.unique(draws[order], return_index=True)
+    return order[first]

@@ -1,0 +1,572 @@
+"""A quantile of a window, from the blocks that cover it: an estimate, and bounds that hold.
+
+Source: Arasu and Manku 2004, lemma 4.2, restated for intervals. Let the window have c events in
+known blocks and u more, of which only 0 <= u <= U and their extremes are known, and let the rank
+asked for be t(u) = max(1, ceil(p (c + u))). For each x, let F(x) be the number of the window's
+events <= x. quantile_layout.py gives low(x) <= F(x) - t <= high(x), for all u that are possible:
+
+- of the u events, none is <= x below their minimum, and all are from their maximum on; u - t(u)
+  never falls and -t(u) never rises with u, so that the ends 0 and U are enough;
+- low and high never fall with x, and change only at stored values.
+
+lower is the first stored value with high >= 0: for a smaller x, F(x) < t, so the quantile is not
+there. upper is the first one with low >= 0: F(upper) >= t. The estimate is the first one with
+low + high >= 0.
+Its rank error: let the width high - low be at most w everywhere. Then F(estimate) - t >= -w / 2;
+and below the estimate, low + high <= -1, so F - t <= high <= (w - 1) / 2: the estimate's own first
+rank is at most t + (w + 1) / 2. So the ranks of the estimate come within (w + 1) / 2 of t, which is
+at most epsilon m by quantile_layout.py. The same way, lower and upper are at most w off. Where and
+how far off they are is found among the blocks' sorted runs, as below.
+
+With random thinning (random_layout.py), S(x) + s and S(x) - s take the place of S(x) and S(x) - D,
+the V of s being that of the blocks with values above x, and cut to 0 and c. Minima are kept, too.
+lower > quantile only if S + s is less than F at the quantile, as the last stored value up to it has
+the same S and s; and upper < quantile only if S - s is more than F just below it, as S - s never
+falls. For the estimate, s is that of all blocks, so that low + high never falls with S: it is more
+than E = (2 s + U + 1) / 2 off only if S is more than s off at the last x with F(x) < t - E, or at
+the first with F(x) >= t + E. It is moved to lower or upper if it is beyond. So bounds and error
+fail only if S is more than s off, on one side, at one of four values that no draw has a say in.
+
+Find quantiles among the sorted runs of a window's blocks, without merging them.
+
+low, high and low + high never fall with x and change only at stored keys, as above. So
+each figure is the first stored key at which one of them reaches the rank asked for, and is found
+by bisection: at the middle of the longest run, of what of each run may still have the answer. A
+window costs what it takes to copy its keys, not to sort them.
+
+A run is a block's keys. facts[:, r] are how many events each key of run r stands for, how much of
+the width ends at its maximum, and that; its keys are keys[starts[r] : starts[r + 1]].
+"""
+
+from math import sqrt
+
+import numpy as np
+
+from slidestat.synopses.blocks.blocks import (
+    BASE,
+    bit_length,
+    left_tail,
+    trailing_zeros,
+)
+from slidestat.synopses.blocks.columns import doubles
+from slidestat.synopses.blocks.feeding import find_start, tail_begin
+from slidestat.synopses.blocks.memory import (
+    DEAD,
+    FINENESS,
+    FRESH,
+    HIGH,
+    KIND,
+    LEVELS,
+    LISTED,
+    LOW,
+    RANDOM_QUANTILES,
+    TAIL,
+    TOTAL,
+    Blocks,
+    fresh_room,
+    kept_facts,
+    kept_rows,
+    waiting_facts,
+    waiting_rows,
+)
+from slidestat.synopses.blocks.one_window import oldest_of, phase_of
+from slidestat.synopses.blocks.quantile_layout import (
+    fresh_weight,
+    fresh_width,
+    kept_weight,
+    kept_width,
+)
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
+from slidestat.synopses.quantiles.random_layout import fresh_spread, kept_spread, likely
+
+WEIGHT, WIDTH, MAXIMUM = 0, 1, 2
+
+_LOWER, _UPPER, _ESTIMATE = 0, 1, 2
+
+
+@borrowing_kernel
+def _up_to(keys: Integers, begin: int, end: int, key: int) -> int:
+    """Return where keys above `key` begin, which is from `begin` to `end`."""
+    while begin < end:
+        middle = (begin + end) >> 1
+        if keys[middle] <= key:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@borrowing_kernel
+def _sums(starts: Integers, facts: Integers, places: Integers, key: int) -> tuple[int, int]:
+    """Return (low, high) at a key, without the shifts of the events that straddle the start;
+    `places` are where larger keys begin in each run.
+    """
+    count = left = 0
+    for r in range(len(places)):
+        count += facts[WEIGHT, r] * (places[r] - starts[r])
+        if facts[MAXIMUM, r] > key:
+            left += facts[WIDTH, r]
+    return max(count - left, 0), count
+
+
+@borrowing_kernel
+def _shifts(key: int, straddling: Integers, ranks: tuple[int, int]) -> tuple[int, int]:
+    """Return what is added to low and to high at a key; `straddling` is (events, least, most)."""
+    fewest, most_asked = ranks
+    if straddling[0] == 0:
+        return -fewest, -fewest
+    low = -fewest if key >= straddling[2] else -most_asked
+    high = straddling[0] - most_asked if key >= straddling[1] else -fewest
+    return low, high
+
+
+@borrowing_kernel
+def _holds(
+    which: int, sums: tuple[int, int], key: int, straddling: Integers, ranks: tuple[int, int]
+) -> bool:
+    """Return whether a key is at or beyond the figure `which`."""
+    low_shift, high_shift = _shifts(key, straddling, ranks)
+    low, high = sums[0] + low_shift, sums[1] + high_shift
+    if which == _LOWER:
+        return high >= 0
+    if which == _UPPER:
+        return low >= 0
+    return low + high >= 0
+
+
+@borrowing_kernel
+def _pivot(begins: Integers, ends: Integers) -> int:
+    """Return where the middle of the longest run is, of what may still have the answer; -1 for
+    none.
+    """
+    longest = 0
+    place = -1
+    for r in range(len(begins)):
+        if ends[r] - begins[r] > longest:
+            longest = ends[r] - begins[r]
+            place = (begins[r] + ends[r]) >> 1
+    return place
+
+
+@borrowing_kernel
+def _other(facts: Integers, straddling: Integers, beyond: int, until: int) -> int:
+    """Return a stored key between the two that is in no run, or `until` for none."""
+    for r in range(facts.shape[1]):
+        if facts[WIDTH, r] > 0 and beyond < facts[MAXIMUM, r] < until:
+            return int(facts[MAXIMUM, r])
+    if straddling[0] > 0:
+        for i in range(1, 3):
+            if beyond < straddling[i] < until:
+                return int(straddling[i])
+    return until
+
+
+@borrowing_kernel
+def _first(
+    which: int,
+    keys: Integers,
+    starts: Integers,
+    facts: Integers,
+    straddling: Integers,
+    ranks: tuple[int, int],
+    beyond: int,
+    until: int,
+    begins: Integers,
+    ends: Integers,
+    places: Integers,
+) -> int:
+    """Return the first stored key at which a figure holds, after `beyond` and at most `until`.
+
+    begins and ends are where in each run the keys between the two are. In the end, begins are
+    where those from the found one on begin, and places where larger ones do.
+    """
+    while True:
+        place = _pivot(begins, ends)
+        middle = keys[place] if place >= 0 else _other(facts, straddling, beyond, until)
+        if place < 0 and middle == until:
+            break
+        for r in range(len(begins)):
+            places[r] = _up_to(keys, begins[r], ends[r], middle)
+        if _holds(which, _sums(starts, facts, places, middle), middle, straddling, ranks):
+            until = middle
+            for r in range(len(begins)):
+                ends[r] = _up_to(keys, begins[r], places[r], middle - 1)
+        else:
+            beyond = middle
+            for r in range(len(begins)):
+                begins[r] = places[r]
+    for r in range(len(begins)):
+        places[r] = _up_to(keys, begins[r], starts[r + 1], until)
+    return until
+
+
+@kernel
+def search(
+    keys: Integers,
+    starts: Integers,
+    facts: Integers,
+    straddling: Integers,
+    ranks: tuple[int, int],
+) -> tuple[int, int, int, int]:
+    """Return (estimate, lower, upper) as keys, and the estimate's rank error.
+
+    `straddling` is (events, least, most): so many events, their keys from least to most, may be in
+    the window besides those of the runs. ranks: the rank asked for without them, and with them. The
+    window has an event. Cost: O(runs * log(keys)^2).
+    """
+    runs = facts.shape[1]
+    least = 0x7FF << 52
+    most = -least - 1
+    if straddling[0] > 0:
+        least, most = straddling[1], straddling[2]
+    for r in range(runs):
+        if starts[r] < starts[r + 1]:
+            least = min(least, keys[starts[r]])
+            most = max(most, keys[starts[r + 1] - 1])
+        if facts[WIDTH, r] > 0:
+            least = min(least, facts[MAXIMUM, r])
+            most = max(most, facts[MAXIMUM, r])
+    begins, ends = starts[:-1].copy(), starts[1:].copy()
+    places = np.empty(runs, np.int64)
+    lower = _first(
+        *(_LOWER, keys, starts, facts, straddling, ranks),
+        *(least - 1, most, begins, ends, places),
+    )
+    before = begins.copy()
+    ends[:] = starts[1:]
+    upper = _first(
+        *(_UPPER, keys, starts, facts, straddling, ranks),
+        *(lower - 1, most, begins, ends, places),
+    )
+    sums = _sums(starts, facts, places, upper)
+    if not _holds(_ESTIMATE, sums, upper, straddling, ranks):
+        return upper, lower, upper, (straddling[0] + 1) // 2
+    ends[:] = places
+    estimate = _first(
+        *(_ESTIMATE, keys, starts, facts, straddling, ranks),
+        *(lower - 1, upper, before, ends, places),
+    )
+    low = _sums(starts, facts, places, estimate)[0] + _shifts(estimate, straddling, ranks)[0]
+    # The figures of the number before are those of the stored key before.
+    high = _sums(starts, facts, before, estimate - 1)[1]
+    high += _shifts(estimate - 1, straddling, ranks)[1]
+    return estimate, lower, upper, max(0, -low, high + 1)
+
+
+PARTS = 1_000_000
+"""A quantile is asked for in whole millionths."""
+
+_HIGHEST = 0x7FF << 52
+_LOWEST = -_HIGHEST - 1
+"""The keys of the infinities, where nothing is known."""
+
+
+@kernel
+def _extremes(
+    head: Integers, state: Integers, blocks: Blocks, since: int, until: int
+) -> tuple[int, int]:
+    """Return (minimum, maximum) of the smallest known blocks around the events since..until - 1."""
+    left = left_tail(state[TOTAL], head[LEVELS])
+    least = _LOWEST
+    most = _HIGHEST
+    for layer in range(BASE, bit_length(left)):
+        complete = left >> layer
+        block = since >> layer
+        if block != (until - 1) >> layer:
+            continue
+        oldest = oldest_of(head, left, layer, state[DEAD])
+        if block & 1 == 0:
+            if block == complete - 1:
+                least = max(least, waiting_facts(head, blocks, layer)[LOW])
+                most = min(most, waiting_facts(head, blocks, layer)[HIGH])
+        elif oldest <= block < complete:
+            facts = kept_facts(head, blocks, layer, block)
+            least = max(least, facts[LOW])
+            most = min(most, facts[HIGH])
+    return least, most
+
+
+@borrowing_kernel
+def _add(
+    rows: Integers,
+    size: int,
+    weight: int,
+    maximum: int,
+    width: float,
+    keys: Integers,
+    figures: Floats,
+    at: int,
+) -> int:
+    """Append a block's values and maximum, as `collect` has them."""
+    for i in range(size):
+        keys[at] = rows[i]
+        figures[0, at] = weight
+        figures[1, at] = 0
+        at += 1
+    if width > 0:
+        keys[at] = maximum
+        figures[0, at] = 0
+        figures[1, at] = width
+        at += 1
+    return at
+
+
+@kernel
+def _add_blocks(
+    head: Integers, state: Integers, blocks: Blocks, after: int, keys: Integers, figures: Floats
+) -> int:
+    """Append the blocks from event `after` on; return how many steps there are."""
+    left = left_tail(state[TOTAL], head[LEVELS])
+    fineness, fresh = head[FINENESS], head[FRESH]
+    is_random = head[KIND] == RANDOM_QUANTILES
+    at = 0
+    event = after
+    while event > 0:
+        layer = trailing_zeros(event)
+        if layer < BASE or event + (1 << layer) > left:
+            break
+        block = event >> layer
+        g = phase_of(head, left, layer, block)
+        width = float(kept_width(layer, g, fineness, fresh))
+        if is_random:
+            width = kept_spread(layer, g, fineness, fresh)
+        facts = kept_facts(head, blocks, layer, block)
+        if is_random:
+            at = _add(facts[LOW : LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
+        rows = kept_rows(head, blocks, layer, block, g)[0]
+        weight = 1 << kept_weight(layer, g, fineness, fresh)
+        at = _add(rows, facts[LISTED], weight, facts[HIGH], width, keys, figures, at)
+        event += 1 << layer
+    for layer in range(bit_length(left) - 1, BASE - 1, -1):
+        complete = left >> layer
+        if complete & 1 == 1 and (complete - 1) << layer >= event:
+            width = float(fresh_width(layer, fresh))
+            if is_random:
+                width = fresh_spread(layer, fresh)
+            facts = waiting_facts(head, blocks, layer)
+            if is_random:
+                at = _add(facts[LOW : LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
+            rows = waiting_rows(head, blocks, layer)[0]
+            weight = 1 << fresh_weight(layer, fresh)
+            at = _add(rows, facts[LISTED], weight, facts[HIGH], width, keys, figures, at)
+    return at
+
+
+@kernel
+def _extent(
+    head: Integers, state: Integers, times: Integers, blocks: Blocks, start: int
+) -> tuple[int, int, int]:
+    """Return the first event that is surely in a window from time `start` on, the last one that
+    surely is not, and room for the steps of the window.
+    """
+    left = left_tail(state[TOTAL], head[LEVELS])
+    after, before = find_start(head, state, times, blocks, start)
+    room = 2 + state[TOTAL] - max(after, tail_begin(head, state))
+    if after < left:
+        for layer in range(BASE, bit_length(left - after)):
+            room += 4 + 2 * fresh_room(head, layer)
+    return after, before, room
+
+
+@kernel
+def collect(
+    head: Integers,
+    state: Integers,
+    times: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    start: int,
+) -> tuple[Integers, Floats, int, int, int, int]:
+    """Return the steps of a window that starts at time `start`, in the order of their values.
+
+    Returns (keys, figures, c, U, least, most): figures[0] is how many events each key stands for,
+    figures[1] how much of the width, or of V, ends at it; U more events may be in the window, their
+    keys from least to most. Cost: O(steps * log steps).
+    """
+    total = state[TOTAL]
+    left = left_tail(total, head[LEVELS])
+    after, before, room = _extent(head, state, times, blocks, start)
+    straddling = after - 1 - before
+    keys = np.empty(room, np.int64)
+    figures = np.empty((2, room), np.float64)
+    at = 0
+    if after < left:
+        at = _add_blocks(head, state, blocks, after, keys, figures)
+    since = max(after, left)
+    at = _add(payload[since - state[TAIL] :], total - since, 1, 0, 0.0, keys, figures, at)
+    least = most = 0
+    if straddling > 0:
+        least, most = _extremes(head, state, blocks, before + 1, after)
+        for extreme in (least, most):
+            keys[at] = extreme
+            figures[0, at] = 0
+            figures[1, at] = 0
+            at += 1
+    # Of equal keys the first comes first: what runs must be what plain Python gives.
+    order = np.argsort(keys[:at], kind="mergesort")
+    ordered = np.empty((2, at), np.float64)
+    for i in range(at):
+        for k in range(2):
+            ordered[k, i] = figures[k, order[i]]
+    return keys[order], ordered, int(total - after), int(straddling), least, most
+
+
+@borrowing_kernel
+def rank_of(part: int, events: int) -> int:
+    """Return max(1, ceil(part * events / PARTS)), without rounding."""
+    return int(max(1, (part * events + PARTS - 1) // PARTS))
+
+
+@kernel
+def _likely_answer(
+    keys: Integers,
+    figures: Floats,
+    covered: int,
+    straddling: int,
+    least: int,
+    most: int,
+    part: int,
+    factor: float,
+) -> tuple[float, float, float, float]:
+    """Return (estimate, lower, upper, rank error) of the part/PARTS quantile, of random thinning.
+
+    factor: s^2 / V, above 0. Cost: O(steps).
+    """
+    fewest = rank_of(part, covered)
+    most_asked = rank_of(part, covered + straddling)
+    left = float(np.sum(figures[1]))
+    most_s = int(sqrt(left * factor))
+    lower = estimate = -1
+    count = 0
+    i = 0
+    while True:
+        key = keys[i]
+        while i < len(keys) and keys[i] == key:
+            count += int(figures[0, i])
+            left -= figures[1, i]
+            i += 1
+        if i == len(keys):
+            left = 0.0  # but for rounding
+        s = int(sqrt(max(left, 0.0) * factor))
+        low = max(count - s, 0)
+        high = min(count + s, covered)
+        middle = max(count - most_s, 0) + min(count + most_s, covered)
+        high_shift = straddling - most_asked if straddling > 0 and key >= least else -fewest
+        low_shift = -fewest if straddling == 0 or key >= most else -most_asked
+        if lower < 0 and high + high_shift >= 0:
+            lower = i - 1
+        if estimate < 0 and lower >= 0 and middle + low_shift + high_shift >= 0:
+            estimate = i - 1
+        if low + low_shift >= 0:
+            break
+    if estimate < 0:
+        estimate = i - 1
+    found = doubles(keys[np.array([estimate, lower, i - 1])])
+    return found[0], found[1], found[2], float((2 * most_s + straddling + 1) // 2)
+
+
+@kernel
+def _runs(
+    head: Integers,
+    state: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    after: int,
+    room: int,
+) -> tuple[Integers, Integers, Integers]:
+    """Return (keys, starts, facts) of the runs from event `after` on, as the header has them,
+    whose keys fit into `room`.
+    """
+    left = left_tail(state[TOTAL], head[LEVELS])
+    fineness, fresh = head[FINENESS], head[FRESH]
+    keys = np.empty(room, np.int64)
+    most = 2 * bit_length(left) + 1
+    starts = np.zeros(most + 1, np.int64)
+    facts = np.zeros((3, most), np.int64)
+    run = 0
+    event = after
+    while 0 < event < left:
+        layer = trailing_zeros(event)
+        if layer < BASE or event + (1 << layer) > left:
+            break
+        block = event >> layer
+        g = phase_of(head, left, layer, block)
+        of_block = kept_facts(head, blocks, layer, block)
+        facts[WEIGHT, run] = 1 << kept_weight(layer, g, fineness, fresh)
+        facts[WIDTH, run] = kept_width(layer, g, fineness, fresh)
+        facts[MAXIMUM, run] = of_block[HIGH]
+        listed = kept_rows(head, blocks, layer, block, g)[0][: of_block[LISTED]]
+        starts[run + 1] = starts[run] + len(listed)
+        keys[starts[run] : starts[run + 1]] = listed
+        run += 1
+        event += 1 << layer
+    if after < left:
+        for layer in range(bit_length(left) - 1, BASE - 1, -1):
+            complete = left >> layer
+            if complete & 1 == 1 and (complete - 1) << layer >= event:
+                of_block = waiting_facts(head, blocks, layer)
+                facts[WEIGHT, run] = 1 << fresh_weight(layer, fresh)
+                facts[WIDTH, run] = fresh_width(layer, fresh)
+                facts[MAXIMUM, run] = of_block[HIGH]
+                listed = waiting_rows(head, blocks, layer)[0][: of_block[LISTED]]
+                starts[run + 1] = starts[run] + len(listed)
+                keys[starts[run] : starts[run + 1]] = listed
+                run += 1
+    since = max(after, left)
+    newest = np.sort(payload[since - state[TAIL] : state[TOTAL] - state[TAIL]])
+    facts[WEIGHT, run] = 1
+    starts[run + 1] = starts[run] + len(newest)
+    keys[starts[run] : starts[run + 1]] = newest
+    return keys, starts[: run + 2], facts[:, : run + 1]
+
+
+@kernel
+def answer_quantiles(
+    head: Integers,
+    shares: Floats,
+    state: Integers,
+    times: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    start: int,
+    parts: Integers,
+    answers: Floats,
+) -> None:
+    """Fill answers[0..3] with (estimate, lower, upper, rank error) of the quantiles `parts`.
+
+    They are of the window that starts at time `start`; NaN if it has no events. The rank error is
+    what is certain of this window (but for a chance of delta, of random thinning): no rank of the
+    estimate is farther from the one asked for. Cost: O(steps * log steps).
+    """
+    if head[KIND] == RANDOM_QUANTILES:
+        factor = likely(shares[1])
+        keys, figures, covered, straddling, least, most = collect(
+            head, state, times, payload, blocks, start
+        )
+        if covered + straddling == 0:
+            answers[:] = np.nan
+            return
+        for j in range(len(parts)):
+            found = _likely_answer(
+                keys, figures, covered, straddling, least, most, parts[j], factor
+            )
+            for k in range(4):
+                answers[k, j] = found[k]
+        return
+    after, before, room = _extent(head, state, times, blocks, start)
+    straddling = after - 1 - before
+    covered = state[TOTAL] - after
+    if covered + straddling == 0:
+        answers[:] = np.nan
+        return
+    least = most = 0
+    if straddling > 0:
+        least, most = _extremes(head, state, blocks, before + 1, after)
+    between = np.array([straddling, least, most])
+    sorted_keys, starts, facts = _runs(head, state, payload, blocks, after, room)
+    for j in range(len(parts)):
+        ranks = rank_of(parts[j], covered), rank_of(parts[j], covered + straddling)
+        estimate, lower, upper, error = search(sorted_keys, starts, facts, between, ranks)
+        answers[:3, j] = doubles(np.array([estimate, lower, upper]))
+        answers[3, j] = error

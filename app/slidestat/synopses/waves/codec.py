@@ -1,0 +1,295 @@
+"""A wave as bytes, and back: one encoder, one decoder, for counts, sums and positions.
+
+The body (envelope and numbers: see wire.py) is, in this order:
+
+    span, items per level
+    total                            units ever inserted (positions: events), lowered as below
+    total - lost                     lost: the units up to the newest item that expired, or 0
+    now, zigzag coded                last event time + 1, or what it was advanced to
+    now - 1 - lost time              positions only, and only if lost > 0
+    number of live items
+    the live items, newest to oldest, each as
+        time of the next newer item (of the newest: now - 1) less its own
+        value - 1                    sums
+        units between this item and the next newer one, the newest excepted       sums
+        events of this time - 1      positions
+        events between this item and the next newer one, the newest excepted      positions
+        start - time of the next older item       positions; start is the time of the event
+                                     before; the oldest item refers to the lost time instead, or,
+                                     if nothing is lost, to one tick before the earliest time
+
+Of a count, ranks are not stored: which ranks are in the wave follows from the total (`next_rank`).
+The newest item ends at the total, as the newest of its level. What may be in the window,
+total - lost, is below 2^62; so totals can be lowered by canonical.py's rule, which moves no live
+item (wave_pool.TOP).
+"""
+
+import numpy as np
+
+from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN
+from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.wire import get_varint, put_varint
+from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT
+from slidestat.synopses.kernels.compile import borrowing_kernel
+from slidestat.synopses.waves.parameters import MAX_PER_LEVEL, MAX_VALUE
+from slidestat.synopses.waves.pool import (
+    FREE,
+    FRESH,
+    GROUP,
+    HEAD,
+    HELD,
+    LEVEL,
+    LEVEL_NEWER,
+    LOST,
+    LOST_TIME,
+    NEWER,
+    NEWEST_SLOT,
+    NOW,
+    OLDER,
+    OLDEST_SLOT,
+    SIZE,
+    TAIL,
+    THROUGH,
+    TIME,
+    TOP,
+    TOTAL,
+    VALUE,
+    clear,
+    is_full,
+    level_between,
+)
+
+COUNT = 3
+SUM = 4
+POSITION = 5
+
+# Places in the array of what a wave was made with.
+KIND, SPAN, PER_LEVEL = 0, 1, 2
+HEAD_SIZE = 3
+
+_LONGEST_HEAD = wire.BODY + 8 * wire.MAX_VARINT
+_LONGEST_ITEM = 4 * wire.MAX_VARINT
+
+
+@borrowing_kernel
+def place(time: int) -> int:
+    """Return a time as a number from 1 on."""
+    return time - TIME_MIN + 1
+
+
+@borrowing_kernel
+def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, int, int]:
+    """Check the envelope of data[start:end] and fill `head`; return (error, its number, offset)."""
+    if end - start < wire.BODY or data[start] != wire.MAGIC_0 or data[start + 1] != wire.MAGIC_1:
+        return error_codes.NOT_A_SYNOPSIS, 0, start
+    if data[start + 2] > wire.VERSION:
+        return error_codes.NEWER_VERSION, int(np.int64(data[start + 2])), start
+    kind = int(np.int64(data[start + 3]))
+    if data[start + 2] != wire.VERSION or not (COUNT <= kind <= POSITION):
+        return error_codes.NOT_A_SYNOPSIS, 0, start
+    if wire.get_fixed(data, start + 4, 4) != wire.checksum(data, start, end):
+        return error_codes.CORRUPTED, 0, start
+    span, at = get_varint(data, start + wire.BODY, end)
+    per_level, at = get_varint(data, at, end)
+    if not (1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_PER_LEVEL):
+        return error_codes.CORRUPTED, 0, start
+    head[KIND] = kind
+    head[SPAN] = span
+    head[PER_LEVEL] = per_level
+    return error_codes.OK, 0, at
+
+
+@borrowing_kernel
+def next_rank(total: int, per_level: int, rank: int) -> int:
+    """Return the largest rank below `rank` that is in the wave of a count of `total`, or 0.
+
+    Of level i < TOP (ranks that 2^i divides and 2^(i+1) does not) the wave has the `per_level` most
+    recent. So rank u of level i is in it while floor((total - u) / 2^(i+1)) < per_level, and what
+    holds for a multiple of 2^i of that level holds for its multiples of higher levels too: look at
+    the next multiple of 2^i for each i, from the least that may hold. Cost: O(log total).
+    """
+    level = 0
+    while level < TOP:
+        candidate = ((rank - 1) >> level) << level
+        if (total - candidate) >> (level + 1) < per_level:
+            return candidate
+        level += 1
+    return ((rank - 1) >> TOP) << TOP
+
+
+@borrowing_kernel
+def _link(
+    state: Integers, items: Integers, levels: Integers, per_level: int, slot: int, level: int
+) -> bool:
+    """Put the item in `slot` before all others, as decoding goes backwards; False if it cannot."""
+    if is_full(levels, level, per_level):
+        return False
+    head = state[HEAD]
+    items[OLDER, slot] = -1
+    items[NEWER, slot] = head
+    if head < 0:
+        state[TAIL] = slot
+    else:
+        items[OLDER, head] = slot
+    state[HEAD] = slot
+    items[LEVEL, slot] = level
+    items[LEVEL_NEWER, slot] = levels[OLDEST_SLOT, level]
+    if levels[OLDEST_SLOT, level] < 0:
+        levels[NEWEST_SLOT, level] = slot
+    levels[OLDEST_SLOT, level] = slot
+    levels[HELD, level] += 1
+    state[SIZE] += 1
+    state[FRESH] = slot + 1
+    return True
+
+
+@borrowing_kernel
+def decode(
+    data: Bytes, at: int, end: int, head: Integers, state: Integers, items: Integers,
+    levels: Integers,
+) -> int:  # fmt: skip
+    """Fill state, items and levels from data[at:end]; `at` and `head` are what `read_head` gave.
+
+    items has room for end - at of them, or for one more than a wave can have. Returns an error.
+    Nothing is believed: totals, times, levels and numbers of items must fit each other. Cost:
+    O(end - at), times O(log total) for a count.
+    """
+    clear(state, levels)
+    kind = head[KIND]
+    total, at = get_varint(data, at, end)
+    since, at = get_varint(data, at, end)
+    folded, at = get_varint(data, at, end)
+    now = wire.unzigzag(folded)
+    if not (0 <= total < TOTAL_LIMIT and 0 <= since <= min(total, LIVE_LIMIT - 1)) or folded < 0:
+        return error_codes.CORRUPTED
+    if not (TIME_MIN <= now <= TIME_MAX + 1):
+        return error_codes.CORRUPTED
+    lost = total - since
+    oldest = max(now - head[SPAN], TIME_MIN)
+    lost_time = TIME_MIN - 1
+    if kind == POSITION and lost > 0:
+        age, at = get_varint(data, at, end)
+        if not (0 <= age <= now - 1 - TIME_MIN) or now - 1 - age >= oldest:
+            return error_codes.CORRUPTED
+        lost_time = now - 1 - age
+    live, at = get_varint(data, at, end)
+    if not (0 <= live <= end - at):
+        return error_codes.CORRUPTED
+    later = now - 1
+    start = total  # where the newer item starts, in units
+    rank = total + 1
+    begin = now  # the time of the event before the newer item
+    for slot in range(live):
+        age, at = get_varint(data, at, end)
+        if not (0 <= age <= later - oldest):
+            return error_codes.CORRUPTED
+        time = later - age
+        later = time
+        value = 1
+        between = 0
+        group = 1
+        if kind == COUNT:
+            rank = next_rank(total, head[PER_LEVEL], rank)
+            between = start - rank
+        else:
+            own, at = get_varint(data, at, end)
+            if own < 0 or (kind == SUM and own >= MAX_VALUE):
+                return error_codes.CORRUPTED
+            if kind == SUM:
+                value = own + 1
+            elif own >= total:
+                return error_codes.CORRUPTED
+            else:
+                group = own + 1
+            if slot > 0:
+                between, at = get_varint(data, at, end)
+        through = start - between
+        length = group if kind == POSITION else value
+        if between < 0 or through < lost + length:
+            return error_codes.CORRUPTED
+        if kind == POSITION:
+            if slot > 0 and ((begin == time) != (between == 0) or begin < time):
+                return error_codes.CORRUPTED
+            slack, at = get_varint(data, at, end)
+            # The next older item is not known yet: its time is read ahead.
+            older = lost_time
+            if slot < live - 1:
+                ahead, _ = get_varint(data, at, end)
+                if not (0 <= ahead <= later - oldest):
+                    return error_codes.CORRUPTED
+                older = later - ahead
+            elif (slack == 0) != (through - group == lost):
+                return error_codes.CORRUPTED
+            if not (0 <= slack < time - older):
+                return error_codes.CORRUPTED
+            begin = older + slack
+            value = time - begin
+            level = level_between(place(begin), place(time))
+        else:
+            level = level_between(through - value, through)
+        items[TIME, slot] = time
+        items[THROUGH, slot] = through
+        items[VALUE, slot] = value
+        items[GROUP, slot] = group
+        if not _link(state, items, levels, head[PER_LEVEL], slot, level):
+            return error_codes.CORRUPTED
+        start = through - length
+    if at != end or (live == 0 and since > 0):
+        return error_codes.CORRUPTED
+    if kind == COUNT and lost < next_rank(total, head[PER_LEVEL], rank):
+        return error_codes.CORRUPTED
+    state[FREE] = -1
+    state[TOTAL] = total
+    state[NOW] = now
+    state[LOST] = lost
+    state[LOST_TIME] = lost_time
+    return error_codes.OK
+
+
+@borrowing_kernel
+def encoded_limit(state: Integers) -> int:
+    """Return how many bytes the wave may take at most."""
+    return _LONGEST_HEAD + int(state[SIZE]) * _LONGEST_ITEM
+
+
+@borrowing_kernel
+def encode(data: Bytes, start: int, head: Integers, state: Integers, items: Integers) -> int:
+    """Write a wave, whose items are all live, at `start`; return the offset after it.
+
+    data has `encoded_limit` bytes from `start`. Cost: O(bytes written).
+    """
+    kind = head[KIND]
+    now = state[NOW]
+    data[start] = wire.MAGIC_0
+    data[start + 1] = wire.MAGIC_1
+    data[start + 2] = wire.VERSION
+    data[start + 3] = kind
+    at = put_varint(data, start + wire.BODY, head[SPAN])
+    at = put_varint(data, at, head[PER_LEVEL])
+    at = put_varint(data, at, state[TOTAL])
+    at = put_varint(data, at, state[TOTAL] - state[LOST])
+    at = put_varint(data, at, wire.zigzag(now))
+    if kind == POSITION and state[LOST] > 0:
+        at = put_varint(data, at, now - 1 - state[LOST_TIME])
+    at = put_varint(data, at, state[SIZE])
+    later = now - 1
+    units = state[TOTAL]
+    slot = state[TAIL]
+    while slot >= 0:
+        at = put_varint(data, at, later - items[TIME, slot])
+        later = items[TIME, slot]
+        if kind != COUNT:
+            own = items[VALUE, slot] if kind == SUM else items[GROUP, slot]
+            at = put_varint(data, at, own - 1)
+            if slot != state[TAIL]:
+                at = put_varint(data, at, units - items[THROUGH, slot])
+            units = items[THROUGH, slot] - own
+        older = items[OLDER, slot]
+        if kind == POSITION:
+            before = items[TIME, older] if older >= 0 else state[LOST_TIME]
+            at = put_varint(data, at, later - items[VALUE, slot] - before)
+        slot = older
+    wire.put_fixed(data, start + 4, wire.checksum(data, start, at), 4)
+    return at

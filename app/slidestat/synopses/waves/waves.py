@@ -1,0 +1,333 @@
+"""Waves of one key, as the bytes that are stored and sent: of counts, of sums, of positions.
+
+The count wave: how many events, over any window, in O(1) steps an event.
+
+Paper: Gibbons and Tirthapura, "Distributed Streams Algorithms for Sliding Windows" (2002), section
+3.2, the optimal wave, with duplicated positions (event times). Of each level i it keeps the
+c = (1 / epsilon + 1) / 2 newest events whose rank 2^i divides and 2^(i+1) does not.
+
+contract   lower <= exact <= upper; |estimate - exact| <= exact / (2 c - 1) <= epsilon * exact;
+           deterministic; exact while exact <= 2 c - 1; any window n <= span
+space      at most c (J + 1) + 1 items, J = max(0, ceil(log2(N' / c))), N' events in the span
+update     O(1) in the worst case (reading and writing the state is O(bytes) a batch)
+query      O(1) for the whole span, O(items) for less, after reading the state
+order      times must not fall; ties are fine
+merge      merge/totals.py; counts of separate streams add up, and so do estimates and bounds: the
+           relative error stays
+
+Why it holds. S events were seen, the window has x of them, a = S - x are before it. Rank u of level
+i is kept while floor((S - u) / 2^(i+1)) < c, so all multiples of 2^i, of whatever level, with
+S - u < c 2^(i+1) are. Let i be the least with x <= (2 c - 1) 2^i, and u the largest multiple of 2^i
+up to a. Then S - u <= x + 2^i - 1 < c 2^(i+1), so u is kept, or expired and noted as lost, or 0;
+and so is u + 2^i, unless it is after S, which is kept itself. So the newest rank r1 known to be
+outside and the oldest kept one r2 inside are at most 2^i apart, x is in [S - r2 + 1, S - r1], and
+the middle of it, rounded up to a whole number, is off by at most floor((r2 - r1) / 2): by nothing
+if i = 0, else by 2^(i-1) < x / (2 c - 1).
+
+Three differences from the paper. It needs a bound on the events of a window to know how many levels
+to keep; here levels are made as ranks reach them, and end at 2^60. Its estimate, S + 1 -
+(r1 + r2) / 2, is half an event too high when r2 = r1 + 1, which is more than allowed for a count of
+one; here it is rounded down. And a window that starts at the time of r2 is exact only if no two
+events are of one time, so nothing is made of that here.
+
+Space: of level i, c are kept; of the levels from J on there are at most N' / 2^J + 1 <= c + 1
+multiples of 2^J in N' ranks in a row.
+
+>>> from slidestat.synopses import CountWave
+>>> from slidestat.synopses import WaveParameters
+>>> visits = CountWave.create(WaveParameters(epsilon=0.1, span=60_000))
+>>> visits.insert([1_000, 2_000, 2_000, 59_000])
+>>> visits.query(1_000, now=60_000)
+Estimate(estimate=1.0, lower=1.0, upper=1.0)
+
+The sum wave: how much, of whole numbers from 0 to 2^53, in O(1) steps an event.
+
+Paper: Gibbons and Tirthapura, "Distributed Streams Algorithms for Sliding Windows" (2002), section
+3.3 (figure 5). An event of value v is v units at once, z - v + 1 to z; its level is the largest i
+with a multiple of 2^i among them, and each level keeps its c = (1 / epsilon + 1) / 2 newest events.
+
+contract   lower <= exact <= upper; |estimate - exact| <= exact / (2 c - 1) <= epsilon * exact;
+           deterministic; any window n <= span. Above 2^53, bounds are rounded outwards
+space      at most c (J + 1) + 1 items, J = max(0, ceil(log2(N' / c))), N' units in the span
+update     O(1) in the worst case, whatever the value (the state is read and written once a batch)
+query      O(1) for the whole span, O(items) for less, after reading the state
+order      times must not fall; ties are fine
+merge      merge/totals.py; sums of separate streams add up, and so do estimates and bounds: the
+           relative error stays
+
+Why it holds. An event whose units hold a multiple of 2^i, but none of 2^(i+1), holds one such
+multiple only (the next one but one is a multiple of 2^(i+1)). Let e be an event of level m, pushed
+out by c newer events of that level, y its multiple of 2^m. Each of those has an odd multiple of 2^m
+after y, so S >= y + 2 c 2^m. For a multiple u of 2^i in e: if i < m, u < y + 2^m (which is of a
+higher level, so not in e), and S - u > (2 c - 1) 2^m >= c 2^(i+1); if i = m, u = y and
+S - u >= c 2^(i+1). So the event that holds a multiple u of 2^i with S - u < c 2^(i+1) is kept,
+until it expires, and then it is noted as lost if none newer is.
+
+Now let x be the window's sum, a = S - x, i the least with x <= (2 c - 1) 2^i, and u the largest
+multiple of 2^i up to a. S - u < c 2^(i+1), so the event of u is kept or lost, or u is 0: what is
+known to be outside ends at z1 >= u. The event of u + 2^i is kept (or, if that is after S, the
+newest event is), so the oldest kept event inside starts at z2 - v2 <= u + 2^i - 1. Hence x is in
+[S - z2 + v2, S - z1], which is at most 2^i - 1 wide, and its middle is off by nothing if i = 0,
+else by less than 2^(i-1) < x / (2 c - 1). The paper keeps 1 / epsilon + 1 events a level; half is
+enough.
+
+Space: each live event of level J or above holds a multiple of 2^J,
+of which there are at most c + 1 in N' units; below level J there are c a level.
+
+The position wave: how long ago the Nth most recent event was.
+
+Paper: Gibbons and Tirthapura, "Distributed Streams Algorithms for Sliding Windows" (2002), section
+5 (Nth most recent 1): a wave over positions that carries ranks, where the wave of a count is one
+over ranks that carries positions. Here positions are event times, most of which have no event: an
+event at t, the one before being at t', stands for the positions t' + 1 to t, as an event of value v
+stands for v units in the sum wave. Events of one time are one item. Each level keeps its
+c = (1 / epsilon + 1) / 2 newest items.
+
+contract   lower <= exact <= upper, exact being now - time of the event; deterministic;
+           |estimate - exact| <= exact / (2 c - 1) <= epsilon * exact while exact <= span. Further
+           back all three still hold, but the estimate and upper may be infinite; all three are
+           if there never were so many events
+space      at most c (J + 1) + 2 items, J = max(0, ceil(log2(span / c)))
+update     O(1) in the worst case (reading and writing the state is O(bytes) a batch)
+query      O(items newer than the event), after reading the state
+order      times must not fall; ties are fine
+merge      merge/ages.py: the Nth most recent event of all parts, both promises stay
+
+Why it holds. As shown for the sum wave, with S the last event's time: the item that stands for a
+multiple u of 2^i with S - u < c 2^(i+1) is kept, until it expires. Let p be the time of the event
+asked for, d = S - p, i the least with d < (2 c - 1) 2^i, and u the largest multiple of 2^i below p:
+S - u <= d + 2^i < c 2^(i+1). The item of u is kept (or lost, and then noted) and has a time from u
+to p; if that is p, or the item of the next multiple u + 2^i has time p, p is known. Else the newest
+item before p has t1 >= u; and the oldest item after p has, as the event before it, one of time at
+most u + 2^i - 1 (it is the item of u + 2^i or an older one; or u + 2^i is after S, and the item is
+the last event). So p is in [u + 1, u + 2^i - 1], and the middle is off by less than 2^(i-1): by
+nothing if i = 0, else by less than d / (2 c - 1), and now - p > d.
+"""
+
+from itertools import pairwise
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import NO_QUERIES
+from slidestat.synopses.core.envelope import refused
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.stored import Stored, asking, moving
+from slidestat.synopses.waves.ages import age_steps
+from slidestat.synopses.waves.batch import KINDS, run_wave_batch
+from slidestat.synopses.waves.codec import (
+    COUNT,
+    HEAD_SIZE,
+    KIND,
+    PER_LEVEL,
+    POSITION,
+    SPAN,
+    SUM,
+    decode,
+    place,
+    read_head,
+)
+from slidestat.synopses.waves.parameters import WaveParameters
+from slidestat.synopses.waves.pool import (
+    GROUP,
+    HEAD,
+    ITEM_ROWS,
+    LEVEL_ROWS,
+    LEVELS,
+    LOST,
+    NEWER,
+    NOW,
+    STATE_SIZE,
+    THROUGH,
+    TIME,
+    TOTAL,
+    VALUE,
+    level_between,
+)
+
+
+class Item(NamedTuple):
+    """An item of a wave: its time, the units (of a position: events) before it and through it."""
+
+    time: int
+    before: int
+    through: int
+    level: int
+
+
+class StoredWave(Stored[WaveParameters]):
+    """A wave of one stream of events; times are as in `Stored`."""
+
+    kind: ClassVar[str]
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        The parameters' epsilon is then the promised error, which may be below the one once asked
+        for. Cost: O(len(data)).
+        """
+        head, state, _ = _read(data, cls.kind)
+        parameters = WaveParameters(1 / (2 * int(head[PER_LEVEL]) - 1), int(head[SPAN]))
+        return cls(parameters, bytes(data), int(state[NOW]))
+
+    def items(self) -> list[Item]:
+        """Return the live items, oldest to newest."""
+        state, items = self._decoded()
+        found = []
+        slot = int(state[HEAD])
+        while slot >= 0:
+            item = items[:, slot].tolist()
+            before = item[THROUGH] - item[GROUP if self.kind == "position" else VALUE]
+            level = int(
+                level_between(place(item[TIME] - item[VALUE]), place(item[TIME]))
+                if self.kind == "position"
+                else level_between(before, item[THROUGH])
+            )
+            found.append(Item(item[TIME], before, item[THROUGH], level))
+            slot = item[NEWER]
+        return found
+
+    def totals(self) -> tuple[int, int]:
+        """Return the units (of a position: events) seen, and those through the newest item lost.
+
+        Both are lowered by the same multiple of 2^61 once they are huge.
+        """
+        state, _ = self._decoded()
+        return int(state[TOTAL]), int(state[LOST])
+
+    def check(self) -> None:
+        """Raise SynopsisError unless the stored state is one that events can leave.
+
+        Items are in order, apart, inside the span, after what was lost, and no level has more than
+        it may. Decoding refuses all else. Cost: O(items).
+        """
+        items = self.items()
+        total, lost = self.totals()
+        if items and (items[-1].through != total or items[0].before < lost):
+            raise SynopsisError("the newest item is missing, or an expired one is still there")
+        for older, newer in pairwise(items):
+            if older.through > newer.before or older.time > newer.time:
+                raise SynopsisError(f"items {older} and {newer} overlap or are out of order")
+        if items and not (self._now - self._parameters.span <= items[0].time):
+            raise SynopsisError(f"item {items[0]} has expired")
+        if items and items[-1].time >= self._now:
+            raise SynopsisError(f"item {items[-1]} is not before {self._now}")
+
+    def _decoded(self) -> tuple[Integers, Integers]:
+        """Return the wave's numbers and its items, as kernels have them."""
+        _, state, items = _read(self._data, self.kind)
+        return state, items
+
+    def _ask(self, ask: int, now: int | None) -> Estimate:
+        asked = asking(self._no_values(), self._at(now), ask)
+        return run_wave_batch(self.kind, self._parameters, [self._data], asked).only()
+
+    def _no_values(self) -> Integers | None:
+        return NO_QUERIES if self.kind == "sum" else None
+
+    def _moved(self, times: Integers, values: npt.ArrayLike | None, to: Integers | None) -> bytes:
+        values = None if values is None else np.atleast_1d(values)
+        batch = moving(times, values, to)
+        return run_wave_batch(self.kind, self._parameters, [self._data], batch).states[0]
+
+
+def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:
+    """Decode `data`; returns what it was made with, its numbers, and its items."""
+    array = np.frombuffer(bytearray(data), np.uint8)
+    head = np.empty(HEAD_SIZE, np.int64)
+    state = np.empty(STATE_SIZE, np.int64)
+    levels = np.empty((LEVEL_ROWS, LEVELS), np.int64)
+    items = np.empty((ITEM_ROWS, len(array)), np.int64)
+    error_code, number, at = read_head(array, 0, len(array), head)
+    if error_code == error_codes.OK and head[KIND] != KINDS[kind]:
+        raise refused(data, error_codes.OTHER_KIND, int(head[KIND]), KINDS[kind])
+    if error_code == error_codes.OK:
+        error_code = decode(array, at, len(array), head, state, items, levels)
+    if error_code != error_codes.OK:
+        raise refused(data, error_code, int(number), KINDS[kind])
+    return head, state, items
+
+
+class CountWave(StoredWave):
+    """A deterministic wave that counts events; a window of n at `now` is [now - n, now)."""
+
+    kinds: ClassVar[tuple[int, ...]] = (COUNT,)
+    kind = "count"
+
+    def insert(self, times: npt.ArrayLike) -> None:
+        """Take in events: `times` not falling, from `now` - 1 on.
+
+        Raises SynopsisError, and takes in nothing, if a time goes back. Cost: O(events + bytes).
+        """
+        self._insert(times, None)
+
+    def query(self, n: int, now: int | None = None) -> Estimate:
+        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the wave's if None.
+
+        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
+        Cost: O(bytes).
+        """
+        return self._ask(n, now)
+
+
+class SumWave(StoredWave):
+    """A deterministic wave that sums whole numbers; a window of n at `now` is [now - n, now)."""
+
+    kinds: ClassVar[tuple[int, ...]] = (SUM,)
+    kind = "sum"
+
+    def insert(self, times: npt.ArrayLike, values: npt.ArrayLike) -> None:
+        """Take in events: `times` not falling, from `now` - 1 on, and a value, 0 to 2^53, for each.
+
+        Raises SynopsisError, and takes in nothing, if a time goes back, a value is out of range or
+        no whole number, or `upper` would come to 2^62. Cost: O(events + bytes).
+        """
+        self._insert(times, values)
+
+    def query(self, n: int, now: int | None = None) -> Estimate:
+        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the wave's if None.
+
+        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
+        Cost: O(bytes).
+        """
+        return self._ask(n, now)
+
+
+class PositionWave(StoredWave):
+    """A deterministic wave that knows how old the Nth most recent event is."""
+
+    kinds: ClassVar[tuple[int, ...]] = (POSITION,)
+    kind = "position"
+
+    def insert(self, times: npt.ArrayLike) -> None:
+        """Take in events: `times` not falling, from `now` - 1 on.
+
+        Raises SynopsisError, and takes in nothing, if a time goes back. Cost: O(events + bytes).
+        """
+        self._insert(times, None)
+
+    def query(self, number: int, now: int | None = None) -> Estimate:
+        """Answer how long before `now` the `number`th most recent event was; 1 is the last.
+
+        `now` is the wave's if None. A later one is a look ahead that changes nothing; an earlier
+        one raises SynopsisError, as does a number below 1. Cost: O(bytes).
+        """
+        return self._ask(number, now)
+
+    def ages(self, now: int | None = None) -> tuple[Integers, Floats]:
+        """Answer for all events at once, from the newest on: int64[S], how many in a row have one
+        answer, and float64[3, S], these answers: estimates, lowers and uppers.
+
+        `now` as in `query`. Cost: O(bytes).
+        """
+        at = self._at(now)
+        if at < self._now:
+            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
+        state, items = self._decoded()
+        counts, answers = age_steps(state, items, at)
+        return counts, answers
