@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-_MOST_EXAMPLES = 5
+_MOST_EXAMPLES = 3
 
 _plain_init = settings.__init__
 
