@@ -9,8 +9,6 @@ import importlib
 import sys
 from collections.abc import Callable
 
-from slidestat.extras import advice_on
-
 
 def attach(face: str) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of the package `face`, as its stub has them.
@@ -30,6 +28,9 @@ def attach(face: str) -> tuple[list[str], Callable[[str], object], Callable[[], 
         try:
             found = getattr(importlib.import_module(module_of[name]), name)
         except ModuleNotFoundError as error:
+            # Not before: errors and redaction are a good part of what a face loads.
+            from slidestat.extras import advice_on
+
             advice = advice_on(error)
             if not advice:
                 raise

@@ -93,8 +93,8 @@ def test_synopses_need_no_kafka_no_faust_and_no_spark() -> None:
         for name in modules
         if name.startswith("slidestat.") and not name.startswith("slidestat.synopses")
     }
-    # They load each name of a face at its first use, and say which extra is missing.
-    assert others == {"slidestat.faces", "slidestat.extras"}
+    # They load each name of a face at its first use.
+    assert others == {"slidestat.faces"}
 
 
 def test_no_constant_has_machine_code_of_its_own() -> None:
