@@ -1,6 +1,10 @@
-"""The OpenAPI 3.1 document of what a worker answers; its schemas are those of the structs."""
+"""The operations of a worker's web server, and the OpenAPI 3.1 document of them.
+
+The schemas are those of the structs; `routes.py` has a handler for each operation.
+"""
 
 import inspect
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -51,6 +55,230 @@ _OF_A_TOPOLOGY = (400, 401, 403, 404)
 _OF_KEYS = (400, 401, 403, 404, 421, 429, 500, 502, 503)
 
 
+@dataclass(frozen=True)
+class Operation:
+    """An operation: what is answered to GET at a path, and with which errors; `is_open` without a
+    token.
+    """
+
+    path: str
+    name: str
+    summary: str
+    answer: dict[str, Any]
+    errors: tuple[int, ...]
+    parameters: tuple[dict[str, Any], ...] = ()
+    is_open: bool = False
+
+
+def _reference(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{struct.__name__}"}
+
+
+def _either(*versions: type[msgspec.Struct]) -> dict[str, Any]:
+    return {"oneOf": [_reference(version) for version in versions]}
+
+
+def _response(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _answer(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return _response("The answer.", _reference(struct))
+
+
+def _listed(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item, "maxItems": MOST_VALUES}
+
+
+def _query_parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+def _path_parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": description,
+        "schema": schema,
+    }
+
+
+_EXPOSITION = {
+    "description": "In the text format of Prometheus, or OpenMetrics.",
+    "content": {"text/plain": {"schema": {"type": "string"}}},
+}
+_KEY_ANSWER = _response("The answer.", _either(KeyAnswer, SequenceKeyAnswer))
+# One without emissions that is not cut off is both.
+_KEY_HISTORY = _response(
+    "The answer.", {"anyOf": [_reference(KeyHistory), _reference(SequenceKeyHistory)]}
+)
+_NAME = _path_parameter("name", "Name of the topology.", {"type": "string"})
+_KEY = _path_parameter(
+    "key",
+    "The key, percent-encoded: a slash is %2F.",
+    {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
+)
+_ANY_KEY = _KEY | {"in": "query"}
+_KEYS = _ANY_KEY | {
+    "description": "The keys, percent-encoded; those of other workers are left out. Keys times"
+    f" windows times quantiles are at most {MOST_PAIRS}.",
+    "schema": {
+        "type": "array",
+        "items": _KEY["schema"],
+        "minItems": 1,
+        "maxItems": MOST_VALUES,
+    },
+}
+_TEXT = {"type": "string", "maxLength": MAX_KEY_LENGTH}
+_OF_A_PAGE = (
+    _query_parameter("prefix", "Only keys that begin so.", _TEXT),
+    _query_parameter("after", "Only keys behind this one: the page's `next_after`.", _TEXT),
+    _query_parameter(
+        "limit",
+        "How many keys a page has at most.",
+        {"type": "integer", "minimum": 1, "maximum": MOST_KEYS, "default": DEFAULT_LIMIT},
+    ),
+)
+_OF_FIGURES = (
+    _query_parameter(
+        "window",
+        "A length up to the topology's span, such as 5m or 1000 events; by default those that"
+        " are emitted.",
+        _listed({"type": "string"}),
+    ),
+    _query_parameter(
+        "statistic",
+        "The name of a statistic of the topology; by default all.",
+        _listed({"type": "string"}),
+    ),
+    _query_parameter(
+        "quantile",
+        "Which quantiles, in place of those that the topology declares; windows times quantiles"
+        f" are at most {MOST_PAIRS}.",
+        _listed({"type": "number", "minimum": 0, "maximum": 1}),
+    ),
+    _query_parameter(
+        "rank",
+        "A value: how many events are at most as large, and how many larger, in number and"
+        " share, of quantiles by value; no figure is told then. Windows times ranks are at most"
+        f" {MOST_PAIRS}.",
+        _listed({"type": "number"}),
+    ),
+    _query_parameter(
+        "item",
+        "An item: how often it came, of top items, whether it is among them or not; no other"
+        f" figure is told then. Windows times items are at most {MOST_PAIRS}.",
+        _listed({"type": "string"}),
+    ),
+    _query_parameter(
+        "where",
+        "FIELD=TEXT: only distinct items with this text in the field by which they are"
+        " declared, and no other statistic.",
+        {"type": "string"},
+    ),
+)
+
+OPERATIONS = (
+    Operation(
+        "/healthz", "health", "Whether the worker runs", _answer(Health), (400,), is_open=True
+    ),
+    Operation(
+        "/readyz",
+        "ready",
+        "Whether it has its partitions",
+        _answer(Health),
+        (400, 503),
+        is_open=True,
+    ),
+    Operation(
+        "/openapi.json",
+        "openapi",
+        "This document",
+        _response("The document.", {"type": "object"}),
+        (400, 401, 403),
+    ),
+    Operation(
+        "/metrics",
+        "metrics",
+        "Metrics of this worker, for Prometheus",
+        _EXPOSITION,
+        (401, 403, 429),
+    ),
+    Operation(
+        "/topologies",
+        "listTopologies",
+        "The topologies of the worker",
+        _answer(TopologyList),
+        (400, 401, 403),
+    ),
+    Operation(
+        "/topologies/{name}",
+        "showTopology",
+        "One topology",
+        _answer(TopologyDescription),
+        _OF_A_TOPOLOGY,
+        (_NAME,),
+    ),
+    Operation(
+        "/topologies/{name}/status",
+        "showStatus",
+        "How far the partitions of all workers have come",
+        _answer(TopologyStatus),
+        (*_OF_A_TOPOLOGY, 421, 429, 500),
+        (_NAME,),
+    ),
+    Operation(
+        "/topologies/{name}/metrics",
+        "figureMetrics",
+        "Figures of chosen keys of this worker, for Prometheus",
+        _EXPOSITION,
+        (*_OF_A_TOPOLOGY, 429, 500, 503),
+        (_NAME, _KEYS, *_OF_FIGURES),
+    ),
+    Operation(
+        "/topologies/{name}/keys",
+        "listKeys",
+        "Keys in order of their characters, page by page",
+        _answer(KeyPage),
+        _OF_KEYS,
+        (_NAME, *_OF_A_PAGE),
+    ),
+    Operation(
+        "/topologies/{name}/key",
+        "showAnyKey",
+        "The figures of a key, now; also of one that no path can have, such as ..",
+        _KEY_ANSWER,
+        (*_OF_KEYS, 409),
+        (_NAME, _ANY_KEY, *_OF_FIGURES),
+    ),
+    Operation(
+        "/topologies/{name}/key/history",
+        "showAnyHistory",
+        "What was emitted of a key lately; also of one that no path can have",
+        _KEY_HISTORY,
+        (*_OF_KEYS, 409),
+        (_NAME, _ANY_KEY),
+    ),
+    Operation(
+        "/topologies/{name}/keys/{key}",
+        "showKey",
+        "The figures of a key, now",
+        _KEY_ANSWER,
+        (*_OF_KEYS, 409),
+        (_NAME, _KEY, *_OF_FIGURES),
+    ),
+    Operation(
+        "/topologies/{name}/keys/{key}/history",
+        "showHistory",
+        "What was emitted of a key lately",
+        _KEY_HISTORY,
+        (*_OF_KEYS, 409),
+        (_NAME, _KEY),
+    ),
+)
+
+
 def openapi_document() -> dict[str, Any]:
     """Return the document as an object for JSON."""
     _, schemas = msgspec.json.schema_components(
@@ -59,13 +287,6 @@ def openapi_document() -> dict[str, Any]:
     for schema in schemas.values():
         # Newer Pythons strip a docstring's indentation when they compile it, older ones do not.
         schema["description"] = inspect.cleandoc(schema["description"])
-    name = _path_parameter("name", "Name of the topology.", {"type": "string"})
-    key = _path_parameter(
-        "key",
-        "The key, percent-encoded: a slash is %2F.",
-        {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
-    )
-    any_key = key | {"in": "query"}
     for history in ("KeyHistory", "SequenceKeyHistory"):
         emissions = schemas[history]["properties"]["emissions"]
         emissions["items"] = _either(Emission, SequenceEmission)
@@ -80,113 +301,7 @@ def openapi_document() -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
-        "paths": {
-            "/healthz": _get("health", "Whether the worker runs", Health, (400,), is_open=True),
-            "/readyz": _get(
-                "ready", "Whether it has its partitions", Health, (400, 503), is_open=True
-            ),
-            "/openapi.json": {
-                "get": {
-                    "operationId": "openapi",
-                    "summary": "This document",
-                    "responses": {
-                        "200": _response("The document.", {"type": "object"}),
-                        **_errors((400, 401, 403)),
-                    },
-                }
-            },
-            "/metrics": {
-                "get": {
-                    "operationId": "metrics",
-                    "summary": "Metrics of this worker, for Prometheus",
-                    "responses": {
-                        "200": _exposition(),
-                        **_errors((401, 403, 429)),
-                    },
-                }
-            },
-            "/topologies": _get(
-                "listTopologies", "The topologies of the worker", TopologyList, (400, 401, 403)
-            ),
-            "/topologies/{name}": _get(
-                "showTopology", "One topology", TopologyDescription, _OF_A_TOPOLOGY, name
-            ),
-            "/topologies/{name}/status": _get(
-                "showStatus",
-                "How far the partitions of all workers have come",
-                TopologyStatus,
-                (*_OF_A_TOPOLOGY, 421, 429, 500),
-                name,
-            ),
-            "/topologies/{name}/metrics": {
-                "get": {
-                    "operationId": "figureMetrics",
-                    "summary": "Figures of chosen keys of this worker, for Prometheus",
-                    "parameters": [
-                        name,
-                        any_key
-                        | {
-                            "description": "The keys, percent-encoded; those of other workers are"
-                            " left out. Keys times windows times quantiles are at most"
-                            f" {MOST_PAIRS}.",
-                            "schema": {
-                                "type": "array",
-                                "items": key["schema"],
-                                "minItems": 1,
-                                "maxItems": MOST_VALUES,
-                            },
-                        },
-                        *_key_parameters(),
-                    ],
-                    "responses": {
-                        "200": _exposition(),
-                        **_errors((*_OF_A_TOPOLOGY, 429, 500, 503)),
-                    },
-                }
-            },
-            "/topologies/{name}/keys": _get(
-                "listKeys",
-                "Keys in order of their characters, page by page",
-                KeyPage,
-                _OF_KEYS,
-                name,
-                *_page_parameters(),
-            ),
-            "/topologies/{name}/key": _get(
-                "showAnyKey",
-                "The figures of a key, now; also of one that no path can have, such as ..",
-                KeyAnswer,
-                (*_OF_KEYS, 409),
-                name,
-                any_key,
-                *_key_parameters(),
-            ),
-            "/topologies/{name}/key/history": _get(
-                "showAnyHistory",
-                "What was emitted of a key lately; also of one that no path can have",
-                KeyHistory,
-                (*_OF_KEYS, 409),
-                name,
-                any_key,
-            ),
-            "/topologies/{name}/keys/{key}": _get(
-                "showKey",
-                "The figures of a key, now",
-                KeyAnswer,
-                (*_OF_KEYS, 409),
-                name,
-                key,
-                *_key_parameters(),
-            ),
-            "/topologies/{name}/keys/{key}/history": _get(
-                "showHistory",
-                "What was emitted of a key lately",
-                KeyHistory,
-                (*_OF_KEYS, 409),
-                name,
-                key,
-            ),
-        },
+        "paths": {it.path: {"get": _described(it)} for it in OPERATIONS},
         "components": {
             "schemas": schemas,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -194,122 +309,20 @@ def openapi_document() -> dict[str, Any]:
     }
 
 
-def _exposition() -> dict[str, Any]:
-    return {
-        "description": "In the text format of Prometheus, or OpenMetrics.",
-        "content": {"text/plain": {"schema": {"type": "string"}}},
+def _described(operation: Operation) -> dict[str, Any]:
+    """Return an operation as an object of OpenAPI."""
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "responses": {"200": operation.answer, **_errors(operation.errors)},
     }
-
-
-def _page_parameters() -> list[dict[str, Any]]:
-    text = {"type": "string", "maxLength": MAX_KEY_LENGTH}
-    return [
-        _query_parameter("prefix", "Only keys that begin so.", text),
-        _query_parameter("after", "Only keys behind this one: the page's `next_after`.", text),
-        _query_parameter(
-            "limit",
-            "How many keys a page has at most.",
-            {"type": "integer", "minimum": 1, "maximum": MOST_KEYS, "default": DEFAULT_LIMIT},
-        ),
-    ]
-
-
-def _key_parameters() -> list[dict[str, Any]]:
-    def listed(item: dict[str, Any]) -> dict[str, Any]:
-        return {"type": "array", "items": item, "maxItems": MOST_VALUES}
-
-    return [
-        _query_parameter(
-            "window",
-            "A length up to the topology's span, such as 5m or 1000 events; by default those that"
-            " are emitted.",
-            listed({"type": "string"}),
-        ),
-        _query_parameter(
-            "statistic",
-            "The name of a statistic of the topology; by default all.",
-            listed({"type": "string"}),
-        ),
-        _query_parameter(
-            "quantile",
-            "Which quantiles, in place of those that the topology declares; windows times quantiles"
-            f" are at most {MOST_PAIRS}.",
-            listed({"type": "number", "minimum": 0, "maximum": 1}),
-        ),
-        _query_parameter(
-            "rank",
-            "A value: how many events are at most as large, and how many larger, in number and"
-            " share, of quantiles by value; no figure is told then. Windows times ranks are at most"
-            f" {MOST_PAIRS}.",
-            listed({"type": "number"}),
-        ),
-        _query_parameter(
-            "item",
-            "An item: how often it came, of top items, whether it is among them or not; no other"
-            f" figure is told then. Windows times items are at most {MOST_PAIRS}.",
-            listed({"type": "string"}),
-        ),
-        _query_parameter(
-            "where",
-            "FIELD=TEXT: only distinct items with this text in the field by which they are"
-            " declared, and no other statistic.",
-            {"type": "string"},
-        ),
-    ]
-
-
-def _path_parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "path",
-        "required": True,
-        "description": description,
-        "schema": schema,
-    }
-
-
-def _query_parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "in": "query", "description": description, "schema": schema}
-
-
-def _get(
-    operation: str,
-    summary: str,
-    answer: type[msgspec.Struct],
-    errors: tuple[int, ...],
-    *parameters: dict[str, Any],
-    is_open: bool = False,
-) -> dict[str, Any]:
-    reference = _reference(answer)
-    if answer is KeyAnswer:
-        reference = _either(KeyAnswer, SequenceKeyAnswer)
-    elif answer is KeyHistory:
-        # One without emissions that is not cut off is both.
-        reference = {"anyOf": [_reference(KeyHistory), _reference(SequenceKeyHistory)]}
-    get: dict[str, Any] = {
-        "operationId": operation,
-        "summary": summary,
-        "responses": {"200": _response("The answer.", reference), **_errors(errors)},
-    }
-    if parameters:
-        get["parameters"] = list(parameters)
-    if is_open:
-        get["security"] = []
-    return {"get": get}
-
-
-def _reference(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    return {"$ref": f"#/components/schemas/{struct.__name__}"}
-
-
-def _either(*versions: type[msgspec.Struct]) -> dict[str, Any]:
-    return {"oneOf": [_reference(version) for version in versions]}
+    if operation.parameters:
+        described["parameters"] = list(operation.parameters)
+    if operation.is_open:
+        described["security"] = []
+    return described
 
 
 def _errors(statuses: tuple[int, ...]) -> dict[str, Any]:
     reference = _reference(Fault)
     return {str(status): _response(_ERRORS[status], reference) for status in sorted(statuses)}
-
-
-def _response(description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}

@@ -25,7 +25,7 @@ from slidestat.web.answers.topologies import TopologyAnswers
 from slidestat.web.answers.workers import Elsewhere, Here, checked, require_ready
 from slidestat.web.errors import json_response
 from slidestat.web.metrics import worker_registry
-from slidestat.web.openapi import openapi_document
+from slidestat.web.openapi import OPERATIONS, openapi_document
 from slidestat.web.peers import Peers
 from slidestat.web.turns import Turns
 
@@ -57,22 +57,23 @@ class Routes:
     def add_to(self, app: web.Application) -> None:
         """Route to the handlers."""
         keys, topologies = self._keys, self._of_topologies
+        handlers = {
+            "health": self.health,
+            "ready": self.ready,
+            "openapi": self.openapi,
+            "metrics": self.metrics,
+            "listTopologies": topologies.list_topologies,
+            "showTopology": topologies.show_topology,
+            "showStatus": topologies.show_status,
+            "figureMetrics": keys.figure_metrics,
+            "listKeys": keys.list_keys,
+            "showAnyKey": keys.show_key,
+            "showAnyHistory": keys.show_history,
+            "showKey": keys.show_key,
+            "showHistory": keys.show_history,
+        }
         app.add_routes(
-            [
-                web.get("/healthz", self.health),
-                web.get("/readyz", self.ready),
-                web.get("/openapi.json", self.openapi),
-                web.get("/metrics", self.metrics),
-                web.get("/topologies", topologies.list_topologies),
-                web.get("/topologies/{name:[^/]+}", topologies.show_topology),
-                web.get("/topologies/{name:[^/]+}/status", topologies.show_status),
-                web.get("/topologies/{name:[^/]+}/metrics", keys.figure_metrics),
-                web.get("/topologies/{name:[^/]+}/keys", keys.list_keys),
-                web.get("/topologies/{name:[^/]+}/key", keys.show_key),
-                web.get("/topologies/{name:[^/]+}/key/history", keys.show_history),
-                web.get("/topologies/{name:[^/]+}/keys/{key:[^/]+}", keys.show_key),
-                web.get("/topologies/{name:[^/]+}/keys/{key:[^/]+}/history", keys.show_history),
-            ]
+            [web.get(it.path.replace("}", ":[^/]+}"), handlers[it.name]) for it in OPERATIONS]
         )
 
     async def health(self, request: web.Request) -> web.Response:
