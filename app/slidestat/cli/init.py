@@ -16,23 +16,27 @@ from slidestat.options import DEFAULT_BOOTSTRAP
 _PLACE = re.compile(r"[0-9]{1,9}")
 
 
+_FileOption = Annotated[
+    Path | None, typer.Option(help="Write the topology here; by default NAME.toml.")
+]
+_NameOption = Annotated[
+    str | None, typer.Option(help="The topology's name; by default the topic's.")
+]
+_RecordsOption = Annotated[
+    int,
+    typer.Option(min=1, max=1_000_000, help="How many records to look at, from all parts of it."),
+]
+_YesOption = Annotated[
+    bool, typer.Option("--yes", help="Take the likeliest fields, without asking which.")
+]
+
+
 def init(
     topic: Annotated[str, typer.Argument(help="The topic of your events.")],
-    file: Annotated[
-        Path | None, typer.Option(help="Write the topology here; by default NAME.toml.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="The topology's name; by default the topic's.")
-    ] = None,
-    records: Annotated[
-        int,
-        typer.Option(
-            min=1, max=1_000_000, help="How many records to look at, from all parts of it."
-        ),
-    ] = 10_000,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Take the likeliest fields, without asking which.")
-    ] = False,
+    file: _FileOption = None,
+    name: _NameOption = None,
+    records: _RecordsOption = 10_000,
+    yes: _YesOption = False,
     as_json: OneObject = False,
     run: Annotated[bool, typer.Option("--run", help="Run the topology at once.")] = False,
     registry: Registry = "",
@@ -58,13 +62,7 @@ def init(
 
     name = name or re.sub(r"^[^A-Za-z0-9]+", "", topic)[:100] or "events"
     path = file or Path(f"{name}.toml")
-    if path.suffix != ".toml":
-        raise SlidestatError(f"{path} is no TOML file by its name.", "End its name in .toml.")
-    if path.exists():
-        raise SlidestatError(
-            f"{path} exists already.",
-            f"Run it with `slidestat run {path}`, or give another name with --file.",
-        )
+    _require_new(path)
     if as_json and run:
         raise SlidestatError(
             "--json and --run are given.", "Leave one out: a worker's output is no JSON object."
@@ -75,12 +73,7 @@ def init(
     if not as_json:
         for line in sample_lines(sample, proposal):
             print(line)
-    try:
-        path.write_text(toml_text(proposal), encoding="utf-8")
-    except OSError as error:
-        raise SlidestatError(
-            f"{path} cannot be written: {error.strerror}.", "Give another place with --file."
-        ) from error
+    _write(path, toml_text(proposal))
     if as_json:
         print(msgspec.json.encode({"file": str(path), **asdict(proposal)}).decode())
         return
@@ -101,6 +94,26 @@ def init(
         return
     print(f"\nRead {path}, then: slidestat run {path}")
     print(f"and beside it:     slidestat watch {path}")
+
+
+def _require_new(path: Path) -> None:
+    """Raise SlidestatError for a path that is no new TOML file's."""
+    if path.suffix != ".toml":
+        raise SlidestatError(f"{path} is no TOML file by its name.", "End its name in .toml.")
+    if path.exists():
+        raise SlidestatError(
+            f"{path} exists already.",
+            f"Run it with `slidestat run {path}`, or give another name with --file.",
+        )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SlidestatError(
+            f"{path} cannot be written: {error.strerror}.", "Give another place with --file."
+        ) from error
 
 
 def _ask(what: str, fields: Sequence[tuple[str, str]]) -> int:

@@ -17,66 +17,73 @@ from slidestat.options import (
     TimeUnit,
 )
 
+_FileArgument = Annotated[
+    str,
+    typer.Argument(
+        help="CSV, TSV, JSON lines (also .gz .zst .bz2 .xz) or Parquet; "
+        "- for JSON lines on standard input."
+    ),
+]
+_KeyOption = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help=f"Column of the keys; default: {KEY_FIELD}."),
+]
+_TimeOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the event times.")]
+_ValueOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN", help="Column of the values; `value`, or none beside --with or --text."
+    ),
+]
+_MoreOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="COLUMN",
+        help="Send this column too, under its name; of CSV what writes a number is one. Repeat it.",
+    ),
+]
+_TextOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="As --with, all as texts: zip codes, versions. Repeat it."),
+]
+_TimeUnitOption = Annotated[
+    TimeUnit, typer.Option(help="What integer times count since 1970-01-01T00:00:00Z.")
+]
+_RateOption = Annotated[
+    float | None, typer.Option(min=0.001, help="Send at most this many events a second.")
+]
+_SkipBadOption = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out rows that are no events, and count them.")
+]
+_RawOption = Annotated[
+    bool, typer.Option("--raw", help="Send the lines of a JSON lines file as they are.")
+]
+_SpreadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY",
+        help="Send this key's events to all partitions in turn, for a topology that publishes "
+        "the key; repeat it.",
+    ),
+]
+
 
 def produce(
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="CSV, TSV, JSON lines (also .gz .zst .bz2 .xz) or Parquet; "
-            "- for JSON lines on standard input."
-        ),
-    ],
+    file: _FileArgument,
     topic: Annotated[str, typer.Option(help="The topic to send to.")],
-    key: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help=f"Column of the keys; default: {KEY_FIELD}."),
-    ] = None,
-    time: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column of the event times.")
-    ] = TIME_FIELD,
-    value: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="Column of the values; `value`, or none beside --with or --text."
-        ),
-    ] = None,
-    more: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            metavar="COLUMN",
-            help="Send this column too, under its name; of CSV what writes a number is one. Repeat"
-            " it.",
-        ),
-    ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN", help="As --with, all as texts: zip codes, versions. Repeat it."
-        ),
-    ] = None,
-    time_unit: Annotated[
-        TimeUnit, typer.Option(help="What integer times count since 1970-01-01T00:00:00Z.")
-    ] = TIME_UNIT,
+    key: _KeyOption = None,
+    time: _TimeOption = TIME_FIELD,
+    value: _ValueOption = None,
+    more: _MoreOption = None,
+    text: _TextOption = None,
+    time_unit: _TimeUnitOption = TIME_UNIT,
     limit: Annotated[int | None, typer.Option(min=1, help="Send at most this many events.")] = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Send at most this many events a second.")
-    ] = None,
+    rate: _RateOption = None,
     compression: Annotated[Compression, typer.Option(help="Codec.")] = COMPRESSION,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out rows that are no events, and count them.")
-    ] = False,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Send the lines of a JSON lines file as they are.")
-    ] = False,
-    spread: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY",
-            help="Send this key's events to all partitions in turn, for a topology that publishes "
-            "the key; repeat it.",
-        ),
-    ] = None,
+    skip_bad: _SkipBadOption = False,
+    raw: _RawOption = False,
+    spread: _SpreadOption = None,
     as_json: OneObject = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

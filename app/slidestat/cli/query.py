@@ -7,55 +7,64 @@ import typer
 
 from slidestat.cli.options import TopologyArgument
 
+_WindowOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="LENGTH",
+        help='Any length up to the span, such as "5m" or "1000 events"; several if repeated.',
+    ),
+]
+_StatisticOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Only this statistic; several if repeated."),
+]
+_QuantileOption = Annotated[
+    list[float] | None,
+    typer.Option(metavar="SHARE", help="Any quantile, such as 0.99; several if repeated."),
+]
+_RankOption = Annotated[
+    list[float] | None,
+    typer.Option(
+        metavar="VALUE",
+        help="Only how many events are at most this value, and how many are more; "
+        "several if repeated.",
+    ),
+]
+_ItemOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT",
+        help="Only how often this item of top items came; several if repeated.",
+    ),
+]
+_WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FIELD=TEXT",
+        help="Only distinct items with this text in the field by which they are declared.",
+    ),
+]
+_UrlOption = Annotated[
+    str | None,
+    typer.Option(help="A worker of the group; without it, one that runs on this machine."),
+]
+_DataDirOption = Annotated[
+    Path | None,
+    typer.Option(help="The --data-dir of a worker on this machine, if it has one."),
+]
+
 
 def query(
     topology: TopologyArgument,
     key: Annotated[str, typer.Argument(help="The key to ask for.")],
-    window: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LENGTH",
-            help='Any length up to the span, such as "5m" or "1000 events"; several if repeated.',
-        ),
-    ] = None,
-    statistic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Only this statistic; several if repeated."),
-    ] = None,
-    quantile: Annotated[
-        list[float] | None,
-        typer.Option(metavar="SHARE", help="Any quantile, such as 0.99; several if repeated."),
-    ] = None,
-    rank: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="VALUE",
-            help="Only how many events are at most this value, and how many are more; "
-            "several if repeated.",
-        ),
-    ] = None,
-    item: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Only how often this item of top items came; several if repeated.",
-        ),
-    ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FIELD=TEXT",
-            help="Only distinct items with this text in the field by which they are declared.",
-        ),
-    ] = None,
-    url: Annotated[
-        str | None,
-        typer.Option(help="A worker of the group; without it, one that runs on this machine."),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="The --data-dir of a worker on this machine, if it has one."),
-    ] = None,
+    window: _WindowOption = None,
+    statistic: _StatisticOption = None,
+    quantile: _QuantileOption = None,
+    rank: _RankOption = None,
+    item: _ItemOption = None,
+    where: _WhereOption = None,
+    url: _UrlOption = None,
+    data_dir: _DataDirOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The worker's JSON, unchanged.")] = False,
 ) -> None:
     """Ask running workers for a key's figures as they are now, over any windows.

@@ -9,37 +9,41 @@ from slidestat.cli.options import Bootstrap, OneObject, Registry, TopologyArgume
 from slidestat.errors import SlidestatError
 from slidestat.options import DEFAULT_BOOTSTRAP, EARLIEST, LATEST
 
+_BeginOption = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar=f"{EARLIEST}|TIME|OFFSET",
+        help="Emit the windows that end after this time, or after the record at this offset.",
+    ),
+]
+_EndOption = Annotated[
+    str, typer.Option("--to", metavar=f"{LATEST}|TIME|OFFSET", help="Read records before this.")
+]
+_IntoOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Write NAME-statistics and so on, and leave the live group alone; without it, the"
+        " group's own state is emptied and its output written again.",
+    ),
+]
+_DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and end.")]
+_DataDirOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the tables; by default one that no worker uses."),
+]
+
 
 def replay(
     topology: TopologyArgument,
-    begin: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar=f"{EARLIEST}|TIME|OFFSET",
-            help="Emit the windows that end after this time, or after the record at this offset.",
-        ),
-    ] = EARLIEST,
-    end: Annotated[
-        str, typer.Option("--to", metavar=f"{LATEST}|TIME|OFFSET", help="Read records before this.")
-    ] = LATEST,
-    into: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Write NAME-statistics and so on, and leave the live group alone; without it, the"
-            " group's own state is emptied and its output written again.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and end.")
-    ] = False,
+    begin: _BeginOption = EARLIEST,
+    end: _EndOption = LATEST,
+    into: _IntoOption = None,
+    dry_run: _DryRunOption = False,
     as_json: OneObject = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the tables; by default one that no worker uses."),
-    ] = None,
+    data_dir: _DataDirOption = None,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

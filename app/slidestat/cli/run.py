@@ -65,82 +65,92 @@ def _option(flag: Flag) -> typer.models.OptionInfo:
 _CHECKPOINT_INTERVAL = f"{CHECKPOINT_INTERVAL_S:g}s"
 
 
+_TopologiesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME|FILE.py|FILE.toml]...",
+        help="Topologies that ship, or files; several share a worker if their group and source "
+        "are the same.",
+    ),
+]
+_DataDirOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder of this worker's tables; by default one that no other worker uses."),
+]
+_WebHostOption = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS",
+        help=f"Where it answers questions; beyond this machine only with {TOKEN_VARIABLE}"
+        f" or {TOKEN_FILE_VARIABLE} set.",
+    ),
+]
+_WebPortOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65_535,
+        help=f"At which port; by default the first free one from {FIRST_PORT} on.",
+    ),
+]
+_CheckpointIntervalOption = Annotated[
+    str,
+    typer.Option(
+        metavar=_CHECKPOINT_INTERVAL,
+        help="How often a changed state becomes durable: after a crash, so much is read again.",
+    ),
+]
+_WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="How many processes share the partitions; one more restarts those that die. 0: one"
+        " for each core.",
+    ),
+]
+_LogOption = Annotated[
+    LogForm,
+    typer.Option(help="Lines for a person, or an event a line with its topic and offset."),
+]
+_AllowLossOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-loss",
+        help="Go on where the source has lost records before they were read: they are counted, "
+        "and statistics that may lack them say so.",
+    ),
+]
+_ChangeStatisticsOption = Annotated[
+    bool,
+    typer.Option(
+        "--change-statistics",
+        help="Go on over states of other statistics: those that are new begin now, without "
+        "counting the source again, and their figures say since when; what is not declared any "
+        "more is dropped.",
+    ),
+]
+_AnywayOption = Annotated[
+    bool,
+    typer.Option(
+        "--anyway",
+        help="Start though no record of the source has a field that is declared, and go on "
+        "though all are refused.",
+    ),
+]
+
+
 @with_topology_flags
 def run(
-    topologies: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME|FILE.py|FILE.toml]...",
-            help="Topologies that ship, or files; several share a worker if their group and source "
-            "are the same.",
-        ),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of this worker's tables; by default one that no other worker uses."
-        ),
-    ] = None,
-    web_host: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help=f"Where it answers questions; beyond this machine only with {TOKEN_VARIABLE}"
-            f" or {TOKEN_FILE_VARIABLE} set.",
-        ),
-    ] = LOOPBACK,
-    web_port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65_535,
-            help=f"At which port; by default the first free one from {FIRST_PORT} on.",
-        ),
-    ] = None,
-    checkpoint_interval: Annotated[
-        str,
-        typer.Option(
-            metavar=_CHECKPOINT_INTERVAL,
-            help="How often a changed state becomes durable: after a crash, so much is read again.",
-        ),
-    ] = _CHECKPOINT_INTERVAL,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="How many processes share the partitions; one more restarts those that die. 0: one"
-            " for each core.",
-        ),
-    ] = None,
-    log: Annotated[
-        LogForm,
-        typer.Option(help="Lines for a person, or an event a line with its topic and offset."),
-    ] = LOG_FORM,
-    allow_loss: Annotated[
-        bool,
-        typer.Option(
-            "--allow-loss",
-            help="Go on where the source has lost records before they were read: they are counted, "
-            "and statistics that may lack them say so.",
-        ),
-    ] = False,
-    change_statistics: Annotated[
-        bool,
-        typer.Option(
-            "--change-statistics",
-            help="Go on over states of other statistics: those that are new begin now, without "
-            "counting the source again, and their figures say since when; what is not declared any "
-            "more is dropped.",
-        ),
-    ] = False,
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--anyway",
-            help="Start though no record of the source has a field that is declared, and go on "
-            "though all are refused.",
-        ),
-    ] = False,
+    topologies: _TopologiesArgument = None,
+    data_dir: _DataDirOption = None,
+    web_host: _WebHostOption = LOOPBACK,
+    web_port: _WebPortOption = None,
+    checkpoint_interval: _CheckpointIntervalOption = _CHECKPOINT_INTERVAL,
+    workers: _WorkersOption = None,
+    log: _LogOption = LOG_FORM,
+    allow_loss: _AllowLossOption = False,
+    change_statistics: _ChangeStatisticsOption = False,
+    anyway: _AnywayOption = False,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     **flags: Given,

@@ -2,8 +2,10 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.other_groups import OtherGroups
@@ -70,6 +72,74 @@ def start_worker(
     schemas = _schemas_of(topologies, registry)
     _log_remarks(topologies)
     address = listen(web_host, web_port)
+    source = _prepare(topologies, bootstrap, registry, extent, anyway=anyway)
+    with data_folder(data_dir, topologies[0].application_id, source.cluster_id) as folder:
+        letter_bytes = _load_kernels(topologies, bootstrap)
+        # Faust takes a second to import.
+        from slidestat.faust.worker.run import run_worker
+        from slidestat.faust.worker.settings import WorkerSettings
+        from slidestat.web.answers.history import OutputHistory
+        from slidestat.web.server import QueryServer
+
+        group = topologies[0].group_name
+        log_event("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
+        moving = _moving(topologies, bootstrap, extent, allow_loss=allow_loss)
+        with announced(folder, address), moving as mover:
+            settings = WorkerSettings(
+                topologies=topologies,
+                bootstrap_servers=bootstrap,
+                data_dir=folder,
+                partitions=source.partitions,
+                web=QueryServer(address, OutputHistory(bootstrap, registry)),
+                codecs=codecs,
+                extent=extent,
+                log=log,
+                letter_bytes=letter_bytes,
+                key_watch=source.key_watch,
+                checkpoint_interval_s=checkpoint_interval_s,
+                rival=OtherGroups(bootstrap, topologies).error,
+                allow_loss=allow_loss,
+                change_statistics=change_statistics,
+                first_starts=source.first_starts,
+                letter_commands=letter_commands or {},
+                registry=schemas,
+                mover=mover,
+            )
+            run_worker(settings)
+
+
+def letter_command(typed: str, bootstrap: str) -> str:
+    """Return the command that shows the dead letters of a topology, as it was typed, to be typed
+    where this command was.
+    """
+    usual = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
+    at = [] if bootstrap == usual else ["--bootstrap", bootstrap]
+    return shlex.join(["slidestat", "dlq", "show", typed, *at])
+
+
+class _Source(NamedTuple):
+    """The source as it was found; `first_starts` are the topologies that never ran, and `key_watch`
+    is None where keys may lie in several partitions.
+    """
+
+    partitions: int
+    first_starts: list[str]
+    key_watch: KeyWatch | None
+    cluster_id: str
+
+
+def _prepare(
+    topologies: Sequence[Topology | Referee],
+    bootstrap: str,
+    registry: str,
+    extent: Extent,
+    *,
+    anyway: bool,
+) -> _Source:
+    """Check the source's records, unless `anyway`, and make the topics that are missing.
+
+    Raises SlidestatError for a source that is not partitioned by the key.
+    """
     first_starts = [
         topology.name
         for topology in topologies
@@ -88,85 +158,47 @@ def start_worker(
     ]
     seen = max(map(check_source, looks), default=0)
     key_watch = KeyWatch(looks, seen) if looks else None
-    cluster_id = str(require_broker(bootstrap).cluster_id)
-
-    letter_bytes = LETTER_BYTES
-    with data_folder(data_dir, topologies[0].application_id, cluster_id) as folder:
-        for topology in topologies:
-            # Measuring loads every kernel: better now than in the group, which takes a worker that
-            # is silent for too long for dead.
-            log_event(
-                "loading kernels",
-                f"{topology.name}: loading kernels; the first time they are compiled, for a minute",
-                topology=topology.name,
-            )
-            if isinstance(topology, Referee):
-                RefereeAnswers(topology, 0, JsonCodec()).warm()
-            else:
-                measured = measure(topology)
-                line = footprint_line(topology, measured)
-                log_event("memory of a key", line, topology=topology.name)
-                letter_bytes = min(letter_bytes, check_sizes(bootstrap, topology, measured))
-
-        # Faust takes a second to import.
-        from slidestat.faust.worker.run import run_worker
-        from slidestat.faust.worker.settings import WorkerSettings
-        from slidestat.web.answers.history import OutputHistory
-        from slidestat.web.server import QueryServer
-
-        group = topologies[0].group_name
-        log_event("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
-        with announced(folder, address):
-            web = QueryServer(address, OutputHistory(bootstrap, registry))
-            mover = _mover(topologies, bootstrap, extent, allow_loss=allow_loss)
-            settings = WorkerSettings(
-                topologies=topologies,
-                bootstrap_servers=bootstrap,
-                data_dir=folder,
-                partitions=partitions,
-                web=web,
-                codecs=codecs,
-                extent=extent,
-                log=log,
-                letter_bytes=letter_bytes,
-                key_watch=key_watch,
-                checkpoint_interval_s=checkpoint_interval_s,
-                rival=OtherGroups(bootstrap, topologies).error,
-                allow_loss=allow_loss,
-                change_statistics=change_statistics,
-                first_starts=first_starts,
-                letter_commands=letter_commands or {},
-                registry=schemas,
-                mover=mover,
-            )
-            try:
-                run_worker(settings)
-            finally:
-                if mover is not None:
-                    mover.stop()
+    return _Source(partitions, first_starts, key_watch, str(require_broker(bootstrap).cluster_id))
 
 
-def letter_command(typed: str, bootstrap: str) -> str:
-    """Return the command that shows the dead letters of a topology, as it was typed, to be typed
-    where this command was.
+def _load_kernels(topologies: Sequence[Topology | Referee], bootstrap: str) -> int:
+    """Load every kernel, and return the largest size of a dead letter that fits all topologies.
+
+    Better now than in the group, which takes a worker that is silent for too long for dead.
     """
-    usual = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
-    at = [] if bootstrap == usual else ["--bootstrap", bootstrap]
-    return shlex.join(["slidestat", "dlq", "show", typed, *at])
+    letter_bytes = LETTER_BYTES
+    for topology in topologies:
+        log_event(
+            "loading kernels",
+            f"{topology.name}: loading kernels; the first time they are compiled, for a minute",
+            topology=topology.name,
+        )
+        if isinstance(topology, Referee):
+            RefereeAnswers(topology, 0, JsonCodec()).warm()
+        else:
+            measured = measure(topology)
+            line = footprint_line(topology, measured)
+            log_event("memory of a key", line, topology=topology.name)
+            letter_bytes = min(letter_bytes, check_sizes(bootstrap, topology, measured))
+    return letter_bytes
 
 
-def _mover(
+@contextmanager
+def _moving(
     topologies: Sequence[Topology | Referee], bootstrap: str, extent: Extent, *, allow_loss: bool
-) -> ElectedMover | None:
-    """Return the mover of the source's records, None if they need none; a replay reads what was
+) -> Iterator[ElectedMover | None]:
+    """Yield the mover of the source's records, None if they need none; a replay reads what was
     moved.
     """
-    if extent.end_offsets is not None:
-        return None
-    for topology in topologies:
-        if isinstance(topology, Topology) and topology.repartition:
-            return ElectedMover(Move(bootstrap, topology, allow_loss))
-    return None
+    moved = [it for it in topologies if isinstance(it, Topology) and it.repartition]
+    if not moved or extent.end_offsets is not None:
+        yield None
+        return
+    mover = ElectedMover(Move(bootstrap, moved[0], allow_loss))
+    try:
+        yield mover
+    finally:
+        mover.stop()
 
 
 def _log_remarks(topologies: Sequence[Topology | Referee]) -> None:

@@ -8,32 +8,36 @@ from slidestat.cli.options import NAME_OR_FILE, TOPOLOGY, Bootstrap, Registry
 from slidestat.errors import SlidestatError
 from slidestat.options import DEFAULT_BOOTSTRAP
 
+_TopologyArgument = Annotated[
+    str | None,
+    typer.Argument(metavar=NAME_OR_FILE, help=f"{TOPOLOGY} Or give --topic."),
+]
+_KeyOption = Annotated[
+    str | None, typer.Option(metavar="GLOB", help='Only keys that match, such as "JF*".')
+]
+_StatisticOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help='Only this statistic, such as "count".')
+]
+_OnceOption = Annotated[
+    bool, typer.Option("--once", help="Show the newest records that are there, and end.")
+]
+_FromBeginningOption = Annotated[
+    bool, typer.Option("--from-beginning", help="Read the topic from its first record.")
+]
+_AsJsonOption = Annotated[bool, typer.Option("--json", help="Each record as JSON, one a line.")]
+_AlertsOption = Annotated[bool, typer.Option("--alerts", help="Changes of alerts, not figures.")]
+
 
 def watch(
-    topology: Annotated[
-        str | None,
-        typer.Argument(metavar=NAME_OR_FILE, help=f"{TOPOLOGY} Or give --topic."),
-    ] = None,
+    topology: _TopologyArgument = None,
     topic: Annotated[str | None, typer.Option(help="A topic of figures.")] = None,
-    key: Annotated[
-        str | None, typer.Option(metavar="GLOB", help='Only keys that match, such as "JF*".')
-    ] = None,
-    statistic: Annotated[
-        str | None, typer.Option(metavar="NAME", help='Only this statistic, such as "count".')
-    ] = None,
+    key: _KeyOption = None,
+    statistic: _StatisticOption = None,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the table.")] = 20,
-    once: Annotated[
-        bool, typer.Option("--once", help="Show the newest records that are there, and end.")
-    ] = False,
-    from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Read the topic from its first record.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Each record as JSON, one a line.")
-    ] = False,
-    alerts: Annotated[
-        bool, typer.Option("--alerts", help="Changes of alerts, not figures.")
-    ] = False,
+    once: _OnceOption = False,
+    from_beginning: _FromBeginningOption = False,
+    as_json: _AsJsonOption = False,
+    alerts: _AlertsOption = False,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

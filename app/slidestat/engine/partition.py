@@ -90,13 +90,12 @@ class PartitionProcessor:
         for a moment that memory should not hold. With `change_statistics` the stored states may be
         of other statistics: new ones begin after the records that were read.
         """
-        work, limits = work or PartitionWork(), self.LIMITS
+        work = work or PartitionWork()
         self._partition = partition
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms
-        self._publisher = publisher
-        if topology.publish:
-            self._publisher = Publisher(topology, topic, partition)
+        own = Publisher(topology, topic, partition) if topology.publish else None
+        self._publisher = own or publisher
         kept = kept_statistics(topology, store, may_change=change_statistics)
         layout = StateLayout(topology, kept.slots)
         self._starts = starts_by_label(topology, layout)
@@ -109,7 +108,7 @@ class PartitionProcessor:
         if topology.alerts:
             self._alerting = Alerting(topology, topic, partition, self._starts)
         self._keys = HeldKeys.restored(
-            topology, store, watermark, limits.cached_keys, work, self._alerting, layout
+            topology, store, watermark, self.LIMITS.cached_keys, work, self._alerting, layout
         )
         decoder = decoder or EventDecoder(topology)
         self._earlier = EarlierRecords(topology, kept.slots, decoder)
@@ -123,18 +122,7 @@ class PartitionProcessor:
             clock,
         )
         kernels = KernelCalls(topology, work, layout.starts)
-        emissions = PlacedEmissions(
-            EmissionEncoder(topology, topic, partition, codec or JsonCodec(), self._starts),
-            # They may be spread over partitions: what one of them knows is no answer.
-            frozenset(() if topology.publishes_partitions else topology.publish),
-        )
-        tell_again = not self._durability.has_same_alerts
-        alerts = FollowedAlerts(self._keys, self._alerting, tell_again=tell_again)
-        self._absorber = Absorber(topology, self._keys, kernels, emissions, alerts)
-        silent = SilentKeys(topology, self._keys, kernels, emissions, alerts)
-        self._ticker = Ticker(
-            topology, self._keys, self._absorber, silent, emissions, limits.slices
-        )
+        self._absorber, self._ticker = self._ticks(topology, topic, codec or JsonCodec(), kernels)
         self._ahead = LookAhead(topology, self._keys, self._waiting, self._absorber, self._ticker)
         self._unabsorbed = Unabsorbed(self._keys, self._waiting, self._absorber, self._standstill)
         self._early = EarlyAbsorption(
@@ -148,6 +136,22 @@ class PartitionProcessor:
         self._kept = KeptTicks(self._every)
         # Whether a batch is half done: its ticks are not all emitted yet.
         self._is_amid = False
+
+    def _ticks(
+        self, topology: Topology, topic: str, codec: EmissionWriter, kernels: KernelCalls
+    ) -> tuple[Absorber, Ticker]:
+        """Return what absorbs events, and what emits ticks: both over the same keys and alerts."""
+        emissions = PlacedEmissions(
+            EmissionEncoder(topology, topic, self._partition, codec, self._starts),
+            # They may be spread over partitions: what one of them knows is no answer.
+            frozenset(() if topology.publishes_partitions else topology.publish),
+        )
+        tell_again = not self._durability.has_same_alerts
+        alerts = FollowedAlerts(self._keys, self._alerting, tell_again=tell_again)
+        absorber = Absorber(topology, self._keys, kernels, emissions, alerts)
+        silent = SilentKeys(topology, self._keys, kernels, emissions, alerts)
+        ticker = Ticker(topology, self._keys, absorber, silent, emissions, self.LIMITS.slices)
+        return absorber, ticker
 
     @property
     def next_offset(self) -> int:

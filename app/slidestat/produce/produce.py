@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import cycle
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION, Compression
 from slidestat.produce.cells import NOT_JSON
 from slidestat.produce.events import Columns, Records, encode, raw_records
-from slidestat.produce.files import STANDARD_INPUT, Format, event_file
+from slidestat.produce.files import STANDARD_INPUT, EventFile, Format, event_file
 from slidestat.produce.readers import Reader, Rows, no_events
 
 # Called after each batch with how far the reading is and how many events have been handed over.
@@ -30,6 +30,31 @@ _FIELDS_SHOWN = 20
 
 # Where the partitioner puts the record's key.
 _BY_KEY = -1
+
+
+@dataclass(kw_only=True)
+class _Counts:
+    """The counts of what was read, whether it is sent or left out."""
+
+    skipped: int = 0
+    first_skipped: str | None = None
+    negative: int = 0
+    unkeyed: int = 0
+    zoneless: int = 0
+    non_numbers: int = 0
+    first_non_number: str | None = None
+
+    def add(self, records: Records) -> None:
+        """Add those of some records."""
+        if records.first_bad is not None:
+            self.skipped += records.bad
+            self.first_skipped = self.first_skipped or str(records.first_bad)
+        self.negative += records.negative
+        self.unkeyed += records.unkeyed
+        self.zoneless += records.zoneless
+        self.non_numbers += records.non_numbers
+        if self.first_non_number is None and records.first_non_number is not None:
+            self.first_non_number = str(records.first_non_number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,44 +110,26 @@ def produce_file(
     """
     source = event_file(file)
     columns = columns or Columns()
-    if raw and source.format is not Format.JSON_LINES:
-        raise SlidestatError(
-            f"{source.name} is {source.format}: only JSON lines can be sent raw.",
-            "Leave --raw out, or give a .jsonl file.",
-        )
-    if raw and (columns.more or columns.texts):
-        raise SlidestatError(
-            "Lines that are sent raw have all their fields already.",
-            "Leave --with and --text or --raw out.",
-        )
+    if raw:
+        _require_lines(source, columns)
     partitions = require_topic(bootstrap, topic)
     reader = Reader(source)
     batches = _raw(reader, columns, limit) if raw else _events(reader, columns, limit)
     if raw and must_have_key:
         batches = _if_any_has_key(batches, source.name, columns.key)
     sender = _Sender(bootstrap, topic, compression, rate, partitions, spread)
-    skipped, negative, unkeyed, zoneless, non_numbers = 0, 0, 0, 0, 0
-    first_skipped = first_non_number = None
+    counts = _Counts()
     try:
         for records in batches:
-            if records.first_bad is not None:
-                reason = str(records.first_bad)
-                if not skip_bad:
-                    sender.flush()
-                    raise SlidestatError(
-                        f"{source.name}, {reason}.",
-                        "Fix the row, or leave such rows out with --skip-bad; "
-                        f"{sender.sent} events before it are sent.",
-                    )
-                skipped += records.bad
-                first_skipped = first_skipped or reason
+            if records.first_bad is not None and not skip_bad:
+                sender.flush()
+                raise SlidestatError(
+                    f"{source.name}, {records.first_bad}.",
+                    "Fix the row, or leave such rows out with --skip-bad; "
+                    f"{sender.sent} events before it are sent.",
+                )
             sender.send(records)
-            negative += records.negative
-            unkeyed += records.unkeyed
-            zoneless += records.zoneless
-            non_numbers += records.non_numbers
-            if first_non_number is None and records.first_non_number is not None:
-                first_non_number = str(records.first_non_number)
+            counts.add(records)
             if on_progress is not None:
                 on_progress(reader, sender.handed_over)
             if sender.failed:
@@ -133,17 +140,25 @@ def produce_file(
     return ProduceReport(
         topic=topic,
         sent=sender.sent,
-        skipped=skipped,
-        first_skipped=first_skipped,
         failed=sender.failed,
         first_failure=sender.first_failure,
         seconds=sender.seconds,
-        negative=negative,
-        unkeyed=unkeyed,
-        zoneless=zoneless,
-        non_numbers=non_numbers,
-        first_non_number=first_non_number,
+        **asdict(counts),
     )
+
+
+def _require_lines(source: EventFile, columns: Columns) -> None:
+    """Raise SlidestatError for what cannot be sent raw."""
+    if source.format is not Format.JSON_LINES:
+        raise SlidestatError(
+            f"{source.name} is {source.format}: only JSON lines can be sent raw.",
+            "Leave --raw out, or give a .jsonl file.",
+        )
+    if columns.more or columns.texts:
+        raise SlidestatError(
+            "Lines that are sent raw have all their fields already.",
+            "Leave --with and --text or --raw out.",
+        )
 
 
 def _events(reader: Reader, columns: Columns, limit: int | None) -> Iterator[Records]:

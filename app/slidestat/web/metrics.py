@@ -81,11 +81,16 @@ class _Topologies:
         }
 
     def metrics(self) -> Iterator[Metric]:
-        yield from self._of_topologies()
+        yield from self._of_records()
+        yield from self._of_flushes()
+        yield from self._of_synopses()
+        yield from self._of_alerts()
+        yield from self._of_moves()
+        yield from self._of_latencies()
         yield from self._of_work()
         yield from self._of_status()
 
-    def _of_topologies(self) -> Iterator[Metric]:
+    def _of_records(self) -> Iterator[Metric]:
         ready = GaugeMetricFamily(
             "slidestat_ready",
             "1 while the topology's partitions can be asked.",
@@ -96,6 +101,13 @@ class _Topologies:
             "Records that are on the late or the dead-letter topic, by reason.",
             labels=["topology", "reason"],
         )
+        for name, live in self._lives.items():
+            ready.add_metric([name], live.is_ready)
+            for reason, count in sorted(live.held.observed.refusals.items()):
+                refused.add_metric([name, reason.value], count)
+        yield from (ready, refused)
+
+    def _of_flushes(self) -> Iterator[Metric]:
         flushes = CounterMetricFamily(
             "slidestat_flushes",
             "Times that what was emitted has been acknowledged, before states are written.",
@@ -109,6 +121,14 @@ class _Topologies:
             "Keys and values written to the changelog, before compression.",
             labels=["topology"],
         )
+        for name, live in self._lives.items():
+            flushes.add_metric([name], live.held.observed.flushes)
+            written_records, written_bytes = live.held.changelog_written()
+            records.add_metric([name], written_records)
+            size.add_metric([name], written_bytes)
+        yield from (flushes, records, size)
+
+    def _of_synopses(self) -> Iterator[Metric]:
         published = CounterMetricFamily(
             "slidestat_synopsis_records",
             "Published for a referee: synopses, and the clocks of the partitions.",
@@ -119,11 +139,24 @@ class _Topologies:
             "Keys and values published for a referee, before compression.",
             labels=["topology"],
         )
+        for name, live in self._lives.items():
+            if isinstance(live.topology, Topology) and live.topology.publish:
+                published.add_metric([name], live.held.observed.synopsis_records)
+                published_size.add_metric([name], live.held.observed.synopsis_bytes)
+        yield from (published, published_size)
+
+    def _of_alerts(self) -> Iterator[Metric]:
         firing = GaugeMetricFamily(
             "slidestat_alert_firing_keys",
             "For how many keys of this worker's partitions an alert fires.",
             labels=["topology", "alert"],
         )
+        for name, live in self._lives.items():
+            for alert, keys in live.held.firing().items():
+                firing.add_metric([name, alert], keys)
+        yield firing
+
+    def _of_moves(self) -> Iterator[Metric]:
         behind = GaugeMetricFamily(
             "slidestat_repartition_lag_records",
             "Records of the source that are not moved to the topic by key yet, of the worker that"
@@ -135,6 +168,14 @@ class _Topologies:
             "How long ago the oldest of them that was fetched was written.",
             labels=["topology"],
         )
+        for name, live in self._lives.items():
+            if (moving := live.held.behind()) is not None:
+                behind.add_metric([name], moving.records)
+                if (seconds := moving.seconds(time.time())) is not None:
+                    behind_s.add_metric([name], seconds)
+        yield from (behind, behind_s)
+
+    def _of_latencies(self) -> Iterator[Metric]:
         latency = HistogramMetricFamily(
             "slidestat_emission_latency_seconds",
             "From taking up the batch that closed a window to the broker's acknowledgement of the"
@@ -142,27 +183,9 @@ class _Topologies:
             labels=["topology"],
         )
         for name, live in self._lives.items():
-            observed = live.held.observed
-            ready.add_metric([name], live.is_ready)
-            for reason, count in sorted(observed.refusals.items()):
-                refused.add_metric([name, reason.value], count)
-            flushes.add_metric([name], observed.flushes)
-            written_records, written_bytes = live.held.changelog_written()
-            records.add_metric([name], written_records)
-            size.add_metric([name], written_bytes)
-            if isinstance(live.topology, Topology) and live.topology.publish:
-                published.add_metric([name], observed.synopsis_records)
-                published_size.add_metric([name], observed.synopsis_bytes)
-            for alert, keys in live.held.firing().items():
-                firing.add_metric([name, alert], keys)
-            if (moving := live.held.behind()) is not None:
-                behind.add_metric([name], moving.records)
-                if (seconds := moving.seconds(time.time())) is not None:
-                    behind_s.add_metric([name], seconds)
-            latencies = observed.emission_latencies
+            latencies = live.held.observed.emission_latencies
             latency.add_metric([name], _buckets(latencies), latencies.sum_s)
-        yield from (ready, refused, flushes, records, size, published, published_size)
-        yield from (firing, behind, behind_s, latency)
+        yield latency
 
     def _of_work(self) -> Iterator[Metric]:
         records = CounterMetricFamily(

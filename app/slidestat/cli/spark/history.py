@@ -30,43 +30,51 @@ def timed_topology(name: str, what: str) -> "Topology":
     return topology
 
 
+_FilesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH|URL", help="Files of events; without it, the topology's source topic."
+    ),
+]
+_FileFormatOption = Annotated[
+    str, typer.Option("--format", help="Of the files: parquet, csv or json.")
+]
+_TimeUnitOption = Annotated[
+    str, typer.Option(help="What times that are whole numbers count: s, ms, us or ns.")
+]
+_PartitionsOption = Annotated[
+    int, typer.Option(min=1, help="How many partitions the topic would have had.")
+]
+_SynopsesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="1d",
+        help="Keep each key's synopses at this interval, for rollups of all of history; without"
+        " it, at its end alone.",
+    ),
+]
+_SplitHotKeysOption = Annotated[
+    bool,
+    typer.Option(
+        "--split-hot-keys",
+        help="Split the history of keys that one task would be waited for by time: the same"
+        " promises, other bytes.",
+    ),
+]
+
+
 def backfill(
     topology: TopologyArgument,
     lake: LakeOption,
-    files: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH|URL", help="Files of events; without it, the topology's source topic."
-        ),
-    ] = None,
-    file_format: Annotated[
-        str, typer.Option("--format", help="Of the files: parquet, csv or json.")
-    ] = HISTORY_FORMAT,
+    files: _FilesOption = None,
+    file_format: _FileFormatOption = HISTORY_FORMAT,
     key: Annotated[str | None, typer.Option(help="Column of the key.")] = None,
     time: Annotated[str | None, typer.Option(help="Column of the event time.")] = None,
     value: Annotated[str | None, typer.Option(help="Column of the value.")] = None,
-    time_unit: Annotated[
-        str, typer.Option(help="What times that are whole numbers count: s, ms, us or ns.")
-    ] = TIME_UNIT,
-    partitions: Annotated[
-        int, typer.Option(min=1, help="How many partitions the topic would have had.")
-    ] = PARTITIONS,
-    synopses: Annotated[
-        str | None,
-        typer.Option(
-            metavar="1d",
-            help="Keep each key's synopses at this interval, for rollups of all of history; without"
-            " it, at its end alone.",
-        ),
-    ] = None,
-    split_hot_keys: Annotated[
-        bool,
-        typer.Option(
-            "--split-hot-keys",
-            help="Split the history of keys that one task would be waited for by time: the same"
-            " promises, other bytes.",
-        ),
-    ] = False,
+    time_unit: _TimeUnitOption = TIME_UNIT,
+    partitions: _PartitionsOption = PARTITIONS,
+    synopses: _SynopsesOption = None,
+    split_hot_keys: _SplitHotKeysOption = False,
     master: MasterOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

@@ -254,17 +254,7 @@ def _fill(
         Dataset.DEAD_LETTERS: topology.dead_letter_topic,
         Dataset.SYNOPSES: topology.synopsis_topic,
     }
-    if lake.tables(spark) is Tables.DELTA:
-        raise SlidestatError(
-            f"{lake.folder} is a lake of Delta tables, and a backfill writes Parquet files.",
-            "Give another --lake.",
-        )
-    for dataset in topics:
-        if lake.has(spark, dataset):
-            raise SlidestatError(
-                f"{lake.data(dataset)} has records already.",
-                "Give another --lake: history and what a worker wrote would be there twice.",
-            )
+    _require_empty(spark, lake, topics)
     # All comes out of one run. What Spark writes is written in one go as what nearly all of it may
     # be, and only the rest is read again.
     staging = f"{lake.folder}/{_STAGING}"
@@ -311,6 +301,21 @@ def _fill(
     files.write(lake.backfilled, json.dumps({"synopses_ms": kept_ms}) + "\n")
     files.remove(staging)
     return Filled(counts, refusals, dict(Counter(it.key for it in spread.stretches)))
+
+
+def _require_empty(spark: SparkSession, lake: Lake, datasets: Iterable[Dataset]) -> None:
+    """Raise SlidestatError for a lake that is not of files, or has records of a dataset."""
+    if lake.tables(spark) is Tables.DELTA:
+        raise SlidestatError(
+            f"{lake.folder} is a lake of Delta tables, and a backfill writes Parquet files.",
+            "Give another --lake.",
+        )
+    for dataset in datasets:
+        if lake.has(spark, dataset):
+            raise SlidestatError(
+                f"{lake.data(dataset)} has records already.",
+                "Give another --lake: history and what a worker wrote would be there twice.",
+            )
 
 
 def _check_keys(topology: Topology, spark: SparkSession, staging: str, folder: str) -> None:

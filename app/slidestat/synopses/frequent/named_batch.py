@@ -107,6 +107,19 @@ def was_cut(text: bytes) -> bool:
     return text.endswith(_CUT) and len(text) > MAX_TEXT - 4
 
 
+def _as_words(
+    distinct: Integers, stored: Sequence[bytes]
+) -> tuple[Integers, Integers, Integers, Bytes]:
+    """Return the ids of texts in order, each with its place, or -1 if several texts have it; and
+    the texts as one run of bytes, in which text i ends at ends[i + 1].
+    """
+    words, code_of_word, uses = np.unique(distinct, return_index=True, return_counts=True)
+    ends = np.zeros(len(stored) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, stored), np.int64, len(stored)), out=ends[1:])
+    written = np.frombuffer(bytearray().join(stored), np.uint8)
+    return words, np.where(uses == 1, code_of_word, -1), ends, written
+
+
 def kinds_of(parameters: ItemParameters) -> tuple[int, int]:
     """Return the kind of named items with these parameters, and that of the states of their ids."""
     return (IN_PAIRS, PAIRED) if isinstance(parameters, PairedParameters) else (IN_BLOCKS, FREQUENT)
@@ -171,11 +184,7 @@ def run_named_items_batch(
     columns = batch.columns
     ran, known = run_ids(parameters, states, batch, ids, share, instead)
 
-    words, code_of_word, uses = np.unique(distinct, return_index=True, return_counts=True)
-    word_codes = np.where(uses == 1, code_of_word, -1)
-    text_ends = np.zeros(len(stored) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, stored), np.int64, len(stored)), out=text_ends[1:])
-    written = np.frombuffer(bytearray().join(stored), np.uint8)
+    words, word_codes, text_ends, written = _as_words(distinct, stored)
 
     def named(asked: Integers, to: Integers, groups: Integers, untils: Integers) -> Integers:
         places: Integers = name_ids(
@@ -212,10 +221,7 @@ def run_named_items_batch(
         np.repeat(groups, np.diff(columns.query_starts)),
         columns.query_times,
     )
-    names = [
-        known.text(place) if place >= 0 else stored[-1 - place].decode("utf-8", "surrogatepass")
-        for place in listed.tolist()
-    ]
+    names = _texts_at(listed, known, stored)
     return NamedBatch(split(out, offsets), ran.ends, names, *ran.lists, *ran.facts)
 
 
@@ -265,3 +271,11 @@ def counts_of(
             counts[1:, i] = lowers[order[place]], uppers[order[place]]
     counts[0] = (counts[1] + counts[2]) / 2
     return counts
+
+
+def _texts_at(places: Integers, known: Known, stored: Sequence[bytes]) -> list[str]:
+    """Return the texts at places as `name_ids` gives them: below 0 those of the events."""
+    return [
+        known.text(place) if place >= 0 else stored[-1 - place].decode("utf-8", "surrogatepass")
+        for place in places.tolist()
+    ]
