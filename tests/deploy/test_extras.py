@@ -120,10 +120,9 @@ NEEDS_MORE = {
     f"{_FORMATS}.avro_schema": ("avro",),
     f"{_EMISSIONS}.avro_codec": ("avro",),
     f"{_FORMATS}.proto_files": ("protobuf",),
-    f"{_FORMATS}.protobuf_schema": ("protobuf",),
-    f"{_FORMATS}.protobuf_values": ("protobuf",),
+    f"{_FORMATS}.protobuf": ("protobuf",),
     f"{_EMISSIONS}.protobuf_rows": ("protobuf",),
-    f"{_EMISSIONS}.output_registry": ("avro", "protobuf"),
+    "slidestat.engine.schema_registry": ("avro", "protobuf"),
     "slidestat.kafka.schema_registry": ("avro", "protobuf"),
 }
 

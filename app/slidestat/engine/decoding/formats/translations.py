@@ -170,7 +170,7 @@ def require_protobuf() -> type["ProtobufSchema"]:
     """Return what reads Protobuf; raises SlidestatError without the packages."""
     module_of_extra("grpc_tools", "Protobuf", "protobuf")
     found: type[ProtobufSchema] = module_of_extra(
-        f"{_ROOM}.protobuf_schema", "Protobuf", "protobuf"
+        f"{_ROOM}.protobuf", "Protobuf", "protobuf"
     ).ProtobufSchema
     return found
 
