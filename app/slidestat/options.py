@@ -41,6 +41,15 @@ class SchemaForm(StrEnum):
     AVRO = "avro"
 
 
+class Tables(StrEnum):
+    """The form of a lake's tables: Parquet files only, which any reader takes as they are; or with
+    Delta Lake's log of which of them count.
+    """
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+
+
 # Defaults.
 
 KEY_FIELD = "key"

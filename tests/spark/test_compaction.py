@@ -10,11 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
+from slidestat.options import Tables
 from slidestat.spark.lake import compaction
 from slidestat.spark.lake.compaction import Compacted, Compaction, settle, swap
 from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.ingest import Ingest
-from slidestat.spark.lake.lake import Dataset, Lake, Tables
+from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.lake.locks import locked
 from tests.spark.lake_topics import DAY_MS, NOON_MS, Topics, emission, make_topics
 

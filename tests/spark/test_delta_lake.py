@@ -18,6 +18,7 @@ from slidestat import TopologyDriver, load_topology
 from slidestat.cli.spark.app import audit, compact, ingest, report
 from slidestat.errors import SlidestatError
 from slidestat.local.jars import fetched_jars
+from slidestat.options import Tables
 from slidestat.schemas.dead_letter import Reason
 from slidestat.spark import read_statistics
 from slidestat.spark.backfill.backfill import fill_lake
@@ -26,7 +27,7 @@ from slidestat.spark.lake.compaction import Compacted, Compaction
 from slidestat.spark.lake.delta_table import DeltaTable
 from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.ingest import Ingest
-from slidestat.spark.lake.lake import Dataset, Lake, Tables
+from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.lake.locks import locked
 from slidestat.spark.session import CONNECTOR_LOCK
 from slidestat.spark.spark_java import find_spark_java

@@ -14,10 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
+from slidestat.options import Tables
 from slidestat.spark.lake import locks
 from slidestat.spark.lake.compaction import Compaction
 from slidestat.spark.lake.ingest import Ingest
-from slidestat.spark.lake.lake import Dataset, Lake, Tables
+from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.lake.locks import LakeLock, locked
 from tests.spark.lake_topics import NOON_MS, emission, make_topics
 

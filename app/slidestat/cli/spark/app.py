@@ -8,9 +8,7 @@ import typer
 
 from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
 from slidestat.cli.spark.history import backfill, rollup
-from slidestat.options import AUDITED_SHARE, DEFAULT_BOOTSTRAP, RECORDS_PER_BATCH
-from slidestat.spark.lake.lake import Tables
-from slidestat.spark.lake.session import session_of_lake
+from slidestat.options import AUDITED_SHARE, DEFAULT_BOOTSTRAP, RECORDS_PER_BATCH, Tables
 
 app = typer.Typer(
     help="Jobs on Spark: topics as a lake of Parquet, an audit of every figure, a report.",
@@ -61,6 +59,7 @@ def ingest(
     from slidestat.declare.lengths import duration_ms
     from slidestat.declare.topology import Topology, require_emissions
     from slidestat.engine.emissions.output_codec import avro_codec
+    from slidestat.spark.lake.session import session_of_lake
 
     declared = load_declaration(topology)
     if isinstance(declared, Topology):
@@ -99,6 +98,7 @@ def compact(topology: TopologyArgument, lake: LakeOption, master: MasterOption =
     Example: slidestat spark compact flights --lake lake
     """
     from slidestat.declare.forms.files import load_declaration
+    from slidestat.spark.lake.session import session_of_lake
 
     declared = load_declaration(topology)
     with session_of_lake("compact", lake, declared.name, master) as (spark, place):
@@ -146,6 +146,7 @@ def audit(
     """
     from slidestat.declare.forms.files import load_declaration
     from slidestat.declare.forms.resolved import require_audited, resolved
+    from slidestat.spark.lake.session import session_of_lake
 
     declared = load_declaration(topology)
     require_audited(declared)

@@ -12,7 +12,6 @@ from slidestat.options import (
     PARTITIONS,
     TIME_UNIT,
 )
-from slidestat.spark.lake.session import session_of_lake
 
 if TYPE_CHECKING:
     from slidestat.declare.topology import Topology
@@ -162,6 +161,7 @@ def rollup(
     Example: slidestat spark rollup flights --lake lake --by 1d --group "'all'"
     """
     from slidestat.declare.lengths import duration_ms
+    from slidestat.spark.lake.session import session_of_lake
     from slidestat.spark.rollup.rollup import Rollup, left_out, require_interval_of, roll_up
 
     declared = timed_topology(topology, "a rollup")

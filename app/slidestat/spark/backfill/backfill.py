@@ -25,6 +25,7 @@ from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic, TickPublisher
 from slidestat.errors import SlidestatError
+from slidestat.options import Tables
 from slidestat.spark.backfill.by_key import Spread, spread_by_key, spreads_keys
 from slidestat.spark.backfill.emissions import EmissionFolder, emission_folder
 from slidestat.spark.backfill.engine_outputs import KEYS, READ, EngineOutputs, read_row
@@ -35,7 +36,7 @@ from slidestat.spark.backfill.stretches import require_stretches
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.declarations import keep_declaration
 from slidestat.spark.lake.files import LakeFiles
-from slidestat.spark.lake.lake import Dataset, Lake, Tables, records_of, rows_of, unread_rows
+from slidestat.spark.lake.lake import Dataset, Lake, records_of, rows_of, unread_rows
 from slidestat.spark.lake.locks import locked
 
 # Sum up the records that a backfill refused, and why.

@@ -11,9 +11,10 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
+from slidestat.options import Tables
 from slidestat.spark.kafka import TopicState
 from slidestat.spark.lake.files import LakeFiles
-from slidestat.spark.lake.lake import Dataset, Lake, Tables
+from slidestat.spark.lake.lake import Dataset, Lake
 
 _OWNER = "slidestat.json"
 _FORMAT = 1

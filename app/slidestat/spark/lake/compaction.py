@@ -20,10 +20,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
+from slidestat.options import Tables
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.delta_table import DeltaTable
 from slidestat.spark.lake.files import LakeFiles
-from slidestat.spark.lake.lake import Dataset, Lake, Tables
+from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.lake.locks import LakeLock, locked
 
 # Two folders trade places: in one step where the file system of this machine can, which on Linux is

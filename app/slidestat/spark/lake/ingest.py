@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slidestat.engine.emissions.emission_codec import JsonCodec, NotAnEmissionError
 from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.errors import SlidestatError
-from slidestat.options import RECORDS_PER_BATCH
+from slidestat.options import RECORDS_PER_BATCH, Tables
 from slidestat.schemas.emission import Figure
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka import TopicState, has_topic, kafka_options, topic_state
@@ -27,7 +27,7 @@ from slidestat.spark.lake.checkpoints import claim
 from slidestat.spark.lake.compaction import settle
 from slidestat.spark.lake.delta_table import DeltaTable
 from slidestat.spark.lake.files import LakeFiles
-from slidestat.spark.lake.lake import Dataset, Lake, Tables, is_unreadable, rows_of
+from slidestat.spark.lake.lake import Dataset, Lake, is_unreadable, rows_of
 from slidestat.spark.lake.locks import LakeLock, locked
 from slidestat.spark.session import write_tasks
 from slidestat.spark.sql.foreign import column_function

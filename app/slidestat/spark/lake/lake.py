@@ -17,24 +17,13 @@ import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 
 from slidestat.errors import SlidestatError
+from slidestat.options import Tables
 from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.emission import DECLARATION_HEADER, Emission
 from slidestat.schemas.sequence import SequenceEmission
 from slidestat.spark.lake.delta_table import DeltaTable
 from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.wire_columns import struct_type
-
-# The forms in which a lake keeps its records.
-
-
-class Tables(StrEnum):
-    """The form of a lake's tables: Parquet files only, which any reader takes as they are; or with
-    Delta Lake's log of which of them count.
-    """
-
-    PARQUET = "parquet"
-    DELTA = "delta"
-
 
 # The folder of the figures that an audit has judged, next to the datasets.
 AUDIT = "audit"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
+from slidestat.options import Tables
 from slidestat.spark import session
 from slidestat.spark.delta import has_delta
-from slidestat.spark.lake.lake import Dataset, Tables
+from slidestat.spark.lake.lake import Dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
