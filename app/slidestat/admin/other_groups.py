@@ -8,8 +8,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     ClusterMetadata,
 )
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, stored_meaning
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import FENCE_KEY
@@ -26,7 +25,7 @@ class OtherGroups:
     for others before any of them had written.
     """
 
-    def __init__(self, bootstrap: str, topologies: Sequence[Topology | Referee]) -> None:
+    def __init__(self, bootstrap: str, topologies: Sequence[Declared]) -> None:
         self._bootstrap = bootstrap
         self._topologies = topologies
 
@@ -45,18 +44,14 @@ class OtherGroups:
         return None
 
 
-def check_no_other_group(
-    bootstrap: str, topology: Topology | Referee, cluster: ClusterMetadata
-) -> None:
+def check_no_other_group(bootstrap: str, topology: Declared, cluster: ClusterMetadata) -> None:
     """Raise SlidestatError if another group runs a topology of this name, with the same output."""
     group = other_group(bootstrap, topology, cluster)
     if group is not None:
         raise _refusal(topology, group)
 
 
-def other_group(
-    bootstrap: str, topology: Topology | Referee, cluster: ClusterMetadata
-) -> str | None:
+def other_group(bootstrap: str, topology: Declared, cluster: ClusterMetadata) -> str | None:
     """Return the first other group that runs a topology of this name, with the same output.
 
     The owner does not follow from a changelog's name, as groups and topologies may have hyphens. So
@@ -81,7 +76,7 @@ def other_group(
     return min(found, default=None)
 
 
-def _refusal(topology: Topology | Referee, group: str) -> SlidestatError:
+def _refusal(topology: Declared, group: str) -> SlidestatError:
     return SlidestatError(
         f"The group {group!r} computes a topology {topology.name!r} already: both would"
         f" write to {topology.output_topic!r}.",

@@ -10,8 +10,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from slidestat.addresses import checked_address
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.errors import SlidestatError
 from slidestat.faust.data_folder import user_folders
 from slidestat.options import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
@@ -30,7 +29,7 @@ _error_decoder = msgspec.json.Decoder(Fault)
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def find_worker(topology: Topology | Referee, data_dir: Path | None = None) -> str:
+def find_worker(topology: Declared, data_dir: Path | None = None) -> str:
     """Return the URL of a worker of `topology` that runs on this machine with the data folder
     `data_dir`, or one in it, as several workers of one command have; without `data_dir`, with one
     of the user's.

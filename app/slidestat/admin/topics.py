@@ -15,8 +15,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     ResourceType,
 )
 
+from slidestat.declare.declared import Declared
 from slidestat.declare.lengths import duration_ms
-from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.publishing import synopsis_partitions
 from slidestat.errors import SlidestatError
@@ -117,9 +117,7 @@ def create_synopsis_topic(bootstrap: str, topology: "Topology", partitions: int)
     return create_topic(bootstrap, topology.synopsis_topic, count, config)
 
 
-def written_topics(
-    topology: "Topology | Referee", retention: str = FOREVER
-) -> dict[str, dict[str, str]]:
+def written_topics(topology: "Declared", retention: str = FOREVER) -> dict[str, dict[str, str]]:
     """Return the settings of the topics that a topology writes for others: output, dead letters,
     late, and alerts if it has any.
     """

@@ -11,7 +11,7 @@ from slidestat.admin.topics import (
     topic_configs,
     written_topics,
 )
-from slidestat.declare.referee import Referee
+from slidestat.declare.declared import Declared
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import FORESEEN_EVENTS, Footprint, bytes_text, largest_state
 from slidestat.errors import SlidestatError
@@ -88,7 +88,7 @@ def repartition_config(bootstrap: str, topology: Topology) -> dict[str, str]:
 _COMPACT = "compact"
 
 
-def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
+def prepare_topics(bootstrap: str, topology: Declared) -> int:
     """Make the missing ones of the topics that a worker writes; return the partition count of its
     source.
 
@@ -99,17 +99,17 @@ def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
     topology of this name in another group.
     """
     source = topology.events_topic
-    if isinstance(topology, Referee):
-        parties = require_topic(bootstrap, topology.of.source)
-        create_synopsis_topic(bootstrap, topology.of, parties)
+    if topology.counted is None:
+        parties = require_topic(bootstrap, topology.answering.source)
+        create_synopsis_topic(bootstrap, topology.answering, parties)
         partitions = require_topic(bootstrap, source)
     else:
         if topology.repartition:
             moved = require_events(bootstrap, topology.source)
-            make_repartition_topic(bootstrap, topology, moved)
+            make_repartition_topic(bootstrap, topology.counted, moved)
         partitions = require_events(bootstrap, source)
         if topology.publish:
-            create_synopsis_topic(bootstrap, topology, partitions)
+            create_synopsis_topic(bootstrap, topology.counted, partitions)
     wanted = written_topics(topology)
     # Faust would make it with a single replica, whatever the cluster's default.
     wanted[topology.changelog_topic] = {
@@ -151,7 +151,7 @@ def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
     return partitions
 
 
-def _has_written(bootstrap: str, topology: Topology | Referee, partitions: int) -> bool:
+def _has_written(bootstrap: str, topology: Declared, partitions: int) -> bool:
     """Return whether the states, by their changelog, are from a time when the output had the topic
     that it has now.
     """
@@ -185,7 +185,7 @@ def _cleanup_policies(bootstrap: str, topics: Iterable[str]) -> dict[str, set[st
 
 def _check_changelog(
     bootstrap: str,
-    topology: Topology | Referee,
+    topology: Declared,
     partitions: int,
     found: dict[str, int],
     cleanup: dict[str, set[str]],

@@ -23,13 +23,12 @@ def alertmanager(
     """
     from slidestat.admin.alertmanager import AlertRelay
     from slidestat.declare.forms.files import load_declaration
-    from slidestat.declare.referee import Referee
     from slidestat.kafka.connection import require_topic
     from slidestat.kafka.read.topic_reader import AlertReader
 
     declared = load_declaration(topology)
     topic = declared.alert_topic
-    if topic is None or isinstance(declared, Referee):
+    if topic is None:
         raise SlidestatError(
             f"{declared.name} has no alerts.",
             "Declare them: [[alerts]] in TOML, alerts=[Alert(...)] in Python.",

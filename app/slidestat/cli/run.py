@@ -24,8 +24,7 @@ from slidestat.options import (
 )
 
 if TYPE_CHECKING:
-    from slidestat.declare.referee import Referee
-    from slidestat.declare.topology import Topology
+    from slidestat.declare.declared import Declared
 
 # The flags of a topology as options of a command, made from the one list of them.
 
@@ -173,7 +172,7 @@ def run(
     from slidestat.declare.forms.flags import flag_of, topology_of_flags
     from slidestat.declare.lengths import duration_ms
 
-    declared: list[Topology | Referee]
+    declared: list[Declared]
     if not topologies:
         declared = [topology_of_flags(given)]
     elif given:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.other_groups import OtherGroups
 from slidestat.admin.worker_topics import check_sizes, prepare_topics
+from slidestat.declare.declared import Declared
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
@@ -37,7 +38,7 @@ from slidestat.web.address import announced, listen
 
 
 def start_worker(
-    topologies: Sequence[Topology | Referee],
+    topologies: Sequence[Declared],
     bootstrap: str,
     data_dir: Path | None = None,
     registry: str = "",
@@ -108,6 +109,11 @@ def start_worker(
             run_worker(settings)
 
 
+def _counted(topologies: Sequence[Declared]) -> list[Topology]:
+    """Return those whose events are counted: all but referees."""
+    return [it.counted for it in topologies if it.counted is not None]
+
+
 def letter_command(typed: str, bootstrap: str) -> str:
     """Return the command that shows the dead letters of a topology, as it was typed, to be typed
     where this command was.
@@ -129,7 +135,7 @@ class _Source(NamedTuple):
 
 
 def _prepare(
-    topologies: Sequence[Topology | Referee],
+    topologies: Sequence[Declared],
     bootstrap: str,
     registry: str,
     extent: Extent,
@@ -143,9 +149,9 @@ def _prepare(
     first_starts = [
         topology.name
         for topology in topologies
-        if isinstance(topology, Topology)
+        if topology.counted is not None
         and not anyway
-        and prepare_first_start(bootstrap, topology, _schemas_of(topologies, registry))
+        and prepare_first_start(bootstrap, topology.counted, _schemas_of(topologies, registry))
     ]
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)
@@ -153,15 +159,15 @@ def _prepare(
     theirs = _schemas_of(topologies, registry)
     looks = [
         unread_source(bootstrap, topology, partitions, extent.end_offsets, theirs)
-        for topology in topologies
-        if isinstance(topology, Topology) and not topology.publishes_partitions and partitions > 1
+        for topology in _counted(topologies)
+        if not topology.publishes_partitions and partitions > 1
     ]
     seen = max(map(check_source, looks), default=0)
     key_watch = KeyWatch(looks, seen) if looks else None
     return _Source(partitions, first_starts, key_watch, str(require_broker(bootstrap).cluster_id))
 
 
-def _load_kernels(topologies: Sequence[Topology | Referee], bootstrap: str) -> int:
+def _load_kernels(topologies: Sequence[Declared], bootstrap: str) -> int:
     """Load every kernel, and return the largest size of a dead letter that fits all topologies.
 
     Better now than in the group, which takes a worker that is silent for too long for dead.
@@ -175,22 +181,22 @@ def _load_kernels(topologies: Sequence[Topology | Referee], bootstrap: str) -> i
         )
         if isinstance(topology, Referee):
             RefereeAnswers(topology, 0, JsonCodec()).warm()
-        else:
-            measured = measure(topology)
-            line = footprint_line(topology, measured)
+        elif (counted := topology.counted) is not None:
+            measured = measure(counted)
+            line = footprint_line(counted, measured)
             log_event("memory of a key", line, topology=topology.name)
-            letter_bytes = min(letter_bytes, check_sizes(bootstrap, topology, measured))
+            letter_bytes = min(letter_bytes, check_sizes(bootstrap, counted, measured))
     return letter_bytes
 
 
 @contextmanager
 def _moving(
-    topologies: Sequence[Topology | Referee], bootstrap: str, extent: Extent, *, allow_loss: bool
+    topologies: Sequence[Declared], bootstrap: str, extent: Extent, *, allow_loss: bool
 ) -> Iterator[ElectedMover | None]:
     """Yield the mover of the source's records, None if they need none; a replay reads what was
     moved.
     """
-    moved = [it for it in topologies if isinstance(it, Topology) and it.repartition]
+    moved = [it for it in _counted(topologies) if it.repartition]
     if not moved or extent.end_offsets is not None:
         yield None
         return
@@ -201,9 +207,9 @@ def _moving(
         mover.stop()
 
 
-def _log_remarks(topologies: Sequence[Topology | Referee]) -> None:
-    for topology in topologies:
-        for remark in remarks_on_its_own(topology) if isinstance(topology, Topology) else ():
+def _log_remarks(topologies: Sequence[Declared]) -> None:
+    for topology in _counted(topologies):
+        for remark in remarks_on_its_own(topology):
             log_event(
                 "schema not as written",
                 f"source_schema of {topology.name}: {remark}",
@@ -212,9 +218,9 @@ def _log_remarks(topologies: Sequence[Topology | Referee]) -> None:
             )
 
 
-def _schemas_of(topologies: Sequence[Topology | Referee], registry: str) -> Registry | None:
+def _schemas_of(topologies: Sequence[Declared], registry: str) -> Registry | None:
     """Return the registry that has the schemas of the source's records, None if they need none."""
-    in_binary = [it for it in topologies if isinstance(it, Topology) and it.reads_binary]
+    in_binary = [it for it in _counted(topologies) if it.reads_binary]
     for topology in in_binary:
         translation_of(topology, SourceSchemas())  # Raises the error if any.
     if not any(topology.takes_registry for topology in in_binary):

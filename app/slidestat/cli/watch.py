@@ -58,18 +58,18 @@ def watch(
     create_command = None
     if topology is not None:
         from slidestat.declare.forms.files import load_declaration
-        from slidestat.declare.topology import Topology, require_emissions
+        from slidestat.declare.topology import require_emissions
 
         declared = load_declaration(topology)
-        if isinstance(declared, Topology) and not alerts:
-            require_emissions(declared, "`slidestat watch`")
+        if declared.counted is not None and not alerts:
+            require_emissions(declared.counted, "`slidestat watch`")
         topic = declared.alert_topic if alerts else declared.output_topic
         if topic is None:
             raise SlidestatError(
                 f"{declared.name} has no alerts.",
                 "Declare them: [[alerts]] in TOML, alerts=[Alert(...)] in Python.",
             )
-        verb = "topics create --topology" if isinstance(declared, Topology) else "run"
+        verb = "topics create --topology" if declared.counted is not None else "run"
         create_command = f"slidestat {verb} {topology}"
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)

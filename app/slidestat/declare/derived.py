@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -323,6 +323,13 @@ class WrittenTopics(Named):
         return self.publish == PARTITION
 
     @property
+    def marks_losses(self) -> bool:
+        """Return whether emissions are marked that may lack records: answers to what is published
+        could not say so.
+        """
+        return not self.publish
+
+    @property
     def synopsis_topic(self) -> str:
         """The topic on which the partitions publish their synopses, if they do."""
         return f"{self._output_prefix}-synopses"
@@ -356,6 +363,16 @@ class WrittenTopics(Named):
 
 class KeptFigures(WrittenTopics, ReadFields):
     """The figures of a topology by name, and the synopses that keep them."""
+
+    @property
+    def counted(self) -> Self:
+        """The topology whose events are counted: this one."""
+        return self
+
+    @property
+    def answering(self) -> Self:
+        """The topology whose figures are in answers: this one."""
+        return self
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.errors import SlidestatError
 
 # By what the records are moved that topologies of one group count.
@@ -16,7 +15,7 @@ _MOVED_BY = {
 }
 
 
-def require_one_worker(topologies: Sequence[Topology | Referee]) -> None:
+def require_one_worker(topologies: Sequence[Declared]) -> None:
     """Raise SlidestatError unless these can share a worker: one group, one source, other names."""
     for field, what in (("group_name", "group"), ("events_topic", "source")):
         found = {str(getattr(topology, field)): topology.name for topology in topologies}
@@ -26,7 +25,7 @@ def require_one_worker(topologies: Sequence[Topology | Referee]) -> None:
                 f"The topologies of a worker differ in their {what}: {differences}.",
                 f"Give them the same {what}, or a worker each.",
             )
-    moved = [t for t in topologies if isinstance(t, Topology) and t.repartition]
+    moved = [it.answering for it in topologies if it.repartition]
     for field, what in _MOVED_BY.items():
         found = {str(getattr(topology, field)): topology.name for topology in moved}
         if len(found) > 1:

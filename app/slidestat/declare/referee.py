@@ -45,6 +45,14 @@ class Referee(Named):
     group: str = ""
     output_format: str = JSON
 
+    # What only topologies have.
+    counted = None
+    publish = ()
+    alerts = ()
+    repartition = False
+    exactly_once = False
+    marks_losses = False
+
     def __post_init__(self) -> None:
         check_digits(self)
         if not isinstance(self.of, Topology) or not self.of.publish:

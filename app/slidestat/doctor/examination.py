@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
-from slidestat.declare.referee import Referee
+from slidestat.declare.declared import Declared
 from slidestat.declare.topology import Topology
 from slidestat.doctor import machine
 from slidestat.doctor.finding import Finding, Verdict
@@ -26,9 +26,7 @@ from slidestat.text import human_duration
 # The brokers: whether they answer, let this user in, and do what workers ask of them.
 
 
-def brokers(
-    bootstrap: str, topology: Topology | Referee | None, registry: str
-) -> Iterator[Finding]:
+def brokers(bootstrap: str, topology: Declared | None, registry: str) -> Iterator[Finding]:
     """Yield the findings about the connection, then about the permissions, those of a worker of
     `topology` if there is one.
     """
@@ -55,8 +53,8 @@ def brokers(
     else:
         yield from worker_permissions(bootstrap, topology)
         yield from unread_records(bootstrap, topology, cluster)
-        if isinstance(topology, Topology):
-            yield from declared_names(bootstrap, topology, cluster, registry)
+        if topology.counted is not None:
+            yield from declared_names(bootstrap, topology.counted, cluster, registry)
 
 
 # Variables of the environment that nothing reads, and that are spelled nearly as one that is read.
@@ -115,7 +113,7 @@ def unlikely_lengths(topology: Topology) -> Iterator[Finding]:
 
 
 def examine(
-    bootstrap: str, topology: Topology | Referee | None = None, registry: str = ""
+    bootstrap: str, topology: Declared | None = None, registry: str = ""
 ) -> Iterator[Finding]:
     """Yield each check's findings, one after the other; the broker's last, as it may take its time.
 
@@ -129,8 +127,8 @@ def examine(
     yield from machine.disk()
     yield from machine.java()
     yield from unread_variables()
-    if isinstance(topology, Topology):
-        yield from unlikely_lengths(topology)
+    if topology is not None and topology.counted is not None:
+        yield from unlikely_lengths(topology.counted)
     yield from brokers(bootstrap, topology, registry)
 
 

@@ -16,8 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     NewTopic,
 )
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.kafka.connection import admin_client, missing_topic_advice
 from slidestat.kafka.groups import ask_coordinator
@@ -64,7 +63,7 @@ def creation_permission(bootstrap: str) -> Finding:
     )
 
 
-def worker_permissions(bootstrap: str, topology: Topology | Referee) -> Iterator[Finding]:
+def worker_permissions(bootstrap: str, topology: Declared) -> Iterator[Finding]:
     """Yield the permissions that a worker of this topology needs: its topics, then its group."""
     admin = admin_client(bootstrap)
     uses = list(_uses(topology))
@@ -89,20 +88,20 @@ def worker_permissions(bootstrap: str, topology: Topology | Referee) -> Iterator
                     _grant(bootstrap, (_READ,), "topic", use.topic),
                 )
     yield _group(admin, bootstrap, topology.application_id)
-    if isinstance(topology, Topology) and topology.repartition:
-        yield _group(admin, bootstrap, mover_id(topology), "mover's group")
+    if topology.repartition:
+        yield _group(admin, bootstrap, mover_id(topology.answering), "mover's group")
 
 
-def _uses(topology: Topology | Referee) -> Iterator[_Use]:
-    if isinstance(topology, Referee):
-        yield _Use("parties", topology.of.source, (_DESCRIBE,), makes=False)
+def _uses(topology: Declared) -> Iterator[_Use]:
+    if topology.counted is None:
+        yield _Use("parties", topology.answering.source, (_DESCRIBE,), makes=False)
         yield _Use("source", topology.source, (_READ, _SETTINGS))
     else:
         yield _Use("source", topology.source, (_READ, _SETTINGS), makes=False)
         if topology.repartition:
             yield _Use("repartition", topology.events_topic, (_READ, _WRITE, _SETTINGS))
         if topology.publish:
-            yield _Use("synopses", topology.synopsis_topic, (_WRITE, _SETTINGS))
+            yield _Use("synopses", topology.answering.synopsis_topic, (_WRITE, _SETTINGS))
     yield _Use("output", topology.output_topic, (_WRITE, _SETTINGS))
     yield _Use("dead letters", topology.dead_letter_topic, (_WRITE, _SETTINGS))
     yield _Use("late events", topology.late_topic, (_WRITE, _SETTINGS))

@@ -11,7 +11,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 
 from slidestat.admin.first_start import look_at_source, stored_before
 from slidestat.admin.other_groups import last_checkpoints
-from slidestat.declare.referee import Referee
+from slidestat.declare.declared import Declared
 from slidestat.declare.topology import Topology
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint
@@ -27,7 +27,7 @@ _TIMEOUT_S = 10.0
 
 
 def unread_records(
-    bootstrap: str, topology: Topology | Referee, cluster: ClusterMetadata
+    bootstrap: str, topology: Declared, cluster: ClusterMetadata
 ) -> Iterator[Finding]:
     """Yield a finding about unread records, once workers have stored a state; what would stop them
     is bad.
@@ -83,9 +83,7 @@ def declared_names(
         yield Finding(check, Verdict.GOOD, f"{found}: they have what is declared")
 
 
-def _require_all(
-    bootstrap: str, topology: Topology | Referee, checkpoints: dict[int, Checkpoint]
-) -> None:
+def _require_all(bootstrap: str, topology: Declared, checkpoints: dict[int, Checkpoint]) -> None:
     source, found = topology.events_topic, topic_id(bootstrap, topology.events_topic)
     with reading(bootstrap, source) as consumer:
         for partition, checkpoint in checkpoints.items():

@@ -10,8 +10,7 @@ from collections.abc import Collection, Mapping
 
 import faust
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.engine.checkpoints.checkpoint import Snapshot
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import SupersededError
@@ -140,7 +139,7 @@ class TransactionalTable(StateTable):
     def __init__(
         self,
         app: faust.App,
-        topology: Topology | Referee,
+        topology: Declared,
         partitions: int,
         changelog: BulkProducer,
         bootstrap_servers: str,

@@ -14,13 +14,11 @@ from pathlib import Path
 import msgspec
 from faust.types import TP
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Snapshot
 from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.keys.shared_keys import Identity
-from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.faust.flushes import to_its_end
 from slidestat.faust.partitions.batch_steps import BatchSteps, FirstRecords
@@ -36,10 +34,9 @@ from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.kafka.producer import BulkProducer, ExpiringProducer
 from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
-from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.repartition.elected_mover import ElectedMover
 from slidestat.repartition.moved_from import Behind
-from slidestat.schemas.query import AddedStatistic, PartitionStatus
+from slidestat.schemas.query import PartitionStatus
 
 
 class Pipeline:
@@ -47,7 +44,7 @@ class Pipeline:
 
     def __init__(
         self,
-        topology: Topology | Referee,
+        topology: Declared,
         table: StateTable,
         outputs: BulkProducer,
         offsets: SourceOffsets,
@@ -251,20 +248,15 @@ class Pipeline:
             keys=view.keys_held,
             state_bytes=table.size(),
             watermark_seq=reached_time if is_sequence else msgspec.UNSET,
-            incomplete=_incomplete(processor),
+            incomplete=(processor.incomplete if processor else []) or msgspec.UNSET,
         )
 
     def firing(self) -> dict[str, int]:
         """Return, by the alert's name, for how many keys of this worker's partitions it fires."""
-        found = (
-            {}
-            if isinstance(self._topology, Referee)
-            else {alert.name: 0 for alert in self._topology.alerts}
-        )
+        found = {alert.name: 0 for alert in self._topology.alerts}
         for processor in self._held.processors.values():
-            if isinstance(processor, PartitionProcessor):
-                for alert, keys in processor.firing.items():
-                    found[alert] += keys
+            for alert, keys in processor.firing.items():
+                found[alert] += keys
         return found
 
     def behind(self) -> Behind | None:
@@ -278,31 +270,18 @@ class Pipeline:
         """The distance of event time to the next tick of any partition of this worker; 0 where that
         gives no idea of the time that it takes.
         """
-        if isinstance(self._topology, Referee) or self._topology.is_sequence:
+        if self._topology.is_sequence:
             return 0
-        processors = self._held.processors.values()
-        return min(
-            (each.due_in_ms for each in processors if isinstance(each, PartitionProcessor)),
-            default=0,
-        )
+        return min((each.due_in_ms for each in self._held.processors.values()), default=0)
 
     @property
     def is_exactly_once(self) -> bool:
         """Return whether its outputs are committed with the states that they come from."""
-        return isinstance(self._topology, Topology) and self._topology.exactly_once
+        return self._topology.exactly_once
 
     def changelog_written(self) -> tuple[int, int]:
         """Return the records and bytes written to the changelog since the process began."""
         return self._table.changelog_records, self._table.changelog_bytes
-
-
-def _incomplete(
-    processor: PartitionProcessor | RefereeProcessor | None,
-) -> list[AddedStatistic] | msgspec.UnsetType:
-    """Return the statistics that were added recently, UNSET if there are none."""
-    if not isinstance(processor, PartitionProcessor):
-        return msgspec.UNSET
-    return processor.incomplete or msgspec.UNSET
 
 
 async def flush_all(

@@ -16,8 +16,7 @@ import faust
 import numpy as np
 import rocksdict
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Snapshot
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.faust.fencing import FENCE_KEY, SupersededError, epoch_header, epoch_of, next_epoch
@@ -34,7 +33,7 @@ class StateTable:
     def __init__(
         self,
         app: faust.App,
-        topology: Topology | Referee,
+        topology: Declared,
         partitions: int,
         changelog: BulkProducer,
         bootstrap_servers: str,

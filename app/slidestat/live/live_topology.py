@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import Any, Protocol
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.live.observed import Observed
 from slidestat.repartition.moved_from import Behind
 from slidestat.schemas.query import KeyAnswer, PartitionStatus
@@ -87,7 +86,7 @@ class LiveTopology:
     They can be asked from the end of a recovery to the next rebalance; `epoch` changes with both.
     """
 
-    def __init__(self, topology: Topology | Referee, held: Held) -> None:
+    def __init__(self, topology: Declared, held: Held) -> None:
         self.topology = topology
         self.epoch = 0
         self.held = held

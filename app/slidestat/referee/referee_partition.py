@@ -46,7 +46,9 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import letter_of
+from slidestat.engine.keys.shared_keys import KeySample
 from slidestat.engine.keys.stored_keys import PartitionStore
+from slidestat.engine.publishing import Clock, Publication
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.referee.live_referee import RefereeView
@@ -54,6 +56,7 @@ from slidestat.referee.party_clocks import CLOCKS, PartyClocks
 from slidestat.referee.party_synopses import PartyStreams, Piece
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.schemas.dead_letter import Reason
+from slidestat.schemas.query import AddedStatistic
 from slidestat.schemas.sequence import decode_clock
 from slidestat.schemas.synopsis import (
     ClockKey,
@@ -257,9 +260,51 @@ class RefereeProcessor:
         self._next_offset = int(batch.offsets[-1]) + 1
         return effects
 
-    def steps(self, batch: RecordBatch) -> Iterator[Effects]:
+    @property
+    def key_sample(self) -> KeySample:
+        """The sample of keys that no other partition may have: empty, as all have the same."""
+        return KeySample()
+
+    @property
+    def has_new_statistics(self) -> bool:
+        """Return whether statistics were changed: never."""
+        return False
+
+    @property
+    def incomplete(self) -> list[AddedStatistic]:
+        """The statistics that were added: none."""
+        return []
+
+    @property
+    def keeps_ticks(self) -> bool:
+        """Return whether ticks are kept back: never."""
+        return False
+
+    @property
+    def firing(self) -> dict[str, int]:
+        """The number of keys for which each alert fires: a referee has no alerts."""
+        return {}
+
+    @property
+    def due_in_ms(self) -> int:
+        """The distance to the next tick: 0, as it depends on all parties."""
+        return 0
+
+    def steps(self, batch: RecordBatch, *, more_follows: bool = False) -> Iterator[Effects]:  # noqa: ARG002  # It keeps nothing back.
         """Take in a batch, in a single step."""
         yield self.process(batch)
+
+    def kept_back(self) -> Iterator[Effects]:
+        """Return no ticks that were kept back."""
+        return iter(())
+
+    def lose(self, first_offset: int, next_offset: int) -> None:
+        """Raise RuntimeError: answers could not say that they lack records."""
+        raise RuntimeError(f"a referee cannot lack offsets {first_offset} to {next_offset}")
+
+    def published_ahead(self, _now: int) -> list[Publication | Clock]:
+        """Return nothing that it would publish."""
+        return []
 
     def provisional(self, _now: int) -> Iterator[OutputRecords]:
         """Return no emissions: answers before all parties have come depend on event time, not on

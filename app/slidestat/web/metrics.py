@@ -18,7 +18,6 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from slidestat.declare.topology import Topology
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology
@@ -140,7 +139,7 @@ class _Topologies:
             labels=["topology"],
         )
         for name, live in self._lives.items():
-            if isinstance(live.topology, Topology) and live.topology.publish:
+            if live.topology.publish:
                 published.add_metric([name], live.held.observed.synopsis_records)
                 published_size.add_metric([name], live.held.observed.synopsis_bytes)
         yield from (published, published_size)

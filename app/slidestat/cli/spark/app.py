@@ -57,13 +57,13 @@ def ingest(
     """
     from slidestat.declare.forms.files import load_declaration
     from slidestat.declare.lengths import duration_ms
-    from slidestat.declare.topology import Topology, require_emissions
+    from slidestat.declare.topology import require_emissions
     from slidestat.engine.emissions.output_codec import avro_codec
     from slidestat.spark.lake.session import session_of_lake
 
     declared = load_declaration(topology)
-    if isinstance(declared, Topology):
-        require_emissions(declared, "a lake")
+    if declared.counted is not None:
+        require_emissions(declared.counted, "a lake")
     every_ms = None if every is None else duration_ms(every, "--every")
     is_avro = declared.output_format == "avro"
     if is_avro:  # Missing requirements are reported before Spark starts.
@@ -183,12 +183,11 @@ def report(
     Example: slidestat spark report flights --lake lake --key ATL --key ORD
     """
     from slidestat.declare.forms.files import load_declaration
-    from slidestat.declare.referee import Referee
     from slidestat.declare.topology import require_times
     from slidestat.spark.session import spark_session
 
     declared = load_declaration(topology)
-    require_times(declared.of if isinstance(declared, Referee) else declared, "a report")
+    require_times(declared.answering, "a report")
     with spark_session("report", master) as spark:
         from slidestat.spark.lake.lake import Lake
         from slidestat.spark.report.page import report_data, write_page

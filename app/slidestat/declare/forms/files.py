@@ -11,6 +11,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import ModuleType
 
+from slidestat.declare.declared import Declared
 from slidestat.declare.forms.tables import referee_of, topology_of, with_schema
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
@@ -30,7 +31,7 @@ from slidestat.errors import SlidestatError
 _OF = "of"
 
 
-def declared_in_toml(file: Path, load: Callable[[str], Topology]) -> Topology | Referee:
+def declared_in_toml(file: Path, load: Callable[[str], Topology]) -> Declared:
     """Return the topology or the referee that a file declares; `load` finds the topology of a
     referee.
 
@@ -99,16 +100,16 @@ def load_topology(name_or_path: str) -> Topology:
     `load_declaration`, and for a referee.
     """
     declared = load_declaration(name_or_path)
-    if isinstance(declared, Referee):
+    if declared.counted is None:
         raise SlidestatError(
             f"{name_or_path!r} is a referee, which has no events of its own.",
             "`slidestat run`, `watch`, `query`, `dlq count` and `dlq show`, and `slidestat spark"
             " ingest`, `audit` and `report` take one; name the topology that it is of.",
         )
-    return declared
+    return declared.counted
 
 
-def load_declaration(name_or_path: str) -> Topology | Referee:
+def load_declaration(name_or_path: str) -> Declared:
     """Return the topology or the referee of a shipped name, or of a file, whose path ends in ".py"
     or ".toml".
 
@@ -130,7 +131,7 @@ def load_declaration(name_or_path: str) -> Topology | Referee:
         return _from_file(file)
 
 
-def _from_file(file: Path) -> Topology | Referee:
+def _from_file(file: Path) -> Declared:
     variables = _run(file)
     topology = variables.get(_VARIABLE)
     if isinstance(topology, Topology | Referee):

@@ -6,6 +6,7 @@ from dataclasses import asdict, fields
 
 import msgspec
 
+from slidestat.declare.declared import Declared
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
 from slidestat.declare.topology import Topology, require_emissions, require_json
@@ -14,16 +15,15 @@ from slidestat.errors import SlidestatError
 _BASE = {"name", "field", "by", "weight", "where"}
 
 
-def require_audited(declared: Topology | Referee) -> None:
+def require_audited(declared: Declared) -> None:
     """Raise SlidestatError for a topology that publishes whole partitions: it emits nothing by key;
     for one that writes rows; and for a source that is not JSON.
     """
-    if isinstance(declared, Referee):
-        require_json(declared.of, "an audit")
+    require_json(declared.answering, "an audit")
+    if declared.counted is None:
         return
-    require_emissions(declared, "an audit")
-    require_json(declared, "an audit")
-    if declared.publishes_partitions:
+    require_emissions(declared.counted, "an audit")
+    if declared.counted.publishes_partitions:
         raise SlidestatError(
             f"{declared.name} publishes the synopses of whole partitions, and emits no figure that"
             " could be recomputed.",
@@ -31,7 +31,7 @@ def require_audited(declared: Topology | Referee) -> None:
         )
 
 
-def resolved(declared: Topology | Referee) -> dict[str, object]:
+def resolved(declared: Declared) -> dict[str, object]:
     """Return a declaration as numbers, texts and lists: topics, paths, lengths in ms or events, and
     of each statistic its label, kind, paths, parameters and figures; of a referee its own fields,
     and `of`, its topology.
@@ -43,7 +43,7 @@ def resolved(declared: Topology | Referee) -> dict[str, object]:
             "correctable_ms": declared.correctable_ms,
             "of": _topology(declared.answering),
         }
-    return _topology(declared)
+    return _topology(declared.answering)
 
 
 def _topology(topology: Topology) -> dict[str, object]:
@@ -131,7 +131,7 @@ _DIGITS = 16
 """Of hexadecimal: 64 bits, so that two among a thousand are the same in one case of 10^13."""
 
 
-def fingerprint_of(declared: Topology | Referee) -> str:
+def fingerprint_of(declared: Declared) -> str:
     """Return the fingerprint of a topology or a referee: 16 hexadecimal digits."""
     return fingerprint(resolved(declared))
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from slidestat.declare.referee import Referee
+from slidestat.declare.declared import Declared
 from slidestat.declare.rows import RowColumn
-from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import EmissionCodec, EmissionWriter, JsonCodec
 from slidestat.engine.emissions.rows import Row, RowCodec, avro_types, connect_row, json_row
 from slidestat.extras import module_of_extra
@@ -43,12 +42,13 @@ class AnyFormat:
         return self._avro.decode(value)
 
 
-def emission_writer(topology: Topology | Referee, registry: str) -> EmissionWriter:
+def emission_writer(topology: Declared, registry: str) -> EmissionWriter:
     """Return the writer of a topology's output: of its rows, or as `emission_codec`."""
-    if isinstance(topology, Referee) or not topology.writes_rows:
+    counted = topology.counted
+    if counted is None or not counted.writes_rows:
         return emission_codec(topology, registry)
     return RowCodec(
-        topology,
+        counted,
         lambda columns: _row_writer(
             topology.output_format, topology.output_topic, registry, columns
         ),
@@ -73,7 +73,7 @@ def _row_writer(
     return write
 
 
-def emission_codec(topology: Topology | Referee, registry: str) -> EmissionCodec:
+def emission_codec(topology: Declared, registry: str) -> EmissionCodec:
     """Return the codec of a topology's emissions. For Avro, the schema is registered at once with
     the registry at the address `registry`, under the subject `OUTPUT-TOPIC-value`; raises
     SlidestatError if there is none, or it does not take the schema.

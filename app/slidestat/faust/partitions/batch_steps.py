@@ -5,12 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.effects import Effects
 from slidestat.engine.intake.letters import Letter
-from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
@@ -44,7 +42,7 @@ class FirstRecords:
     written once one is taken in, many were passed over, or the source has no more.
     """
 
-    def __init__(self, topology: Topology | Referee, *, is_watched: bool) -> None:
+    def __init__(self, topology: Declared, *, is_watched: bool) -> None:
         """Create the holder; without `is_watched` it holds nothing back."""
         self._topology = topology
         self._is_watched = is_watched
@@ -161,7 +159,7 @@ class BatchSteps:
         steps = self._steps_of(processor, batch)
         if not await self._send_steps(steps, partition, kept_since, letters):
             return False
-        if isinstance(processor, PartitionProcessor) and processor.keeps_ticks:
+        if processor.keeps_ticks:
             self._kept_since[partition] = kept_since
         taken = processor.reached.counters.since(before)
         self._observed.processed(batch, letters, taken, len(batch) - new_records, started)
@@ -188,7 +186,7 @@ class BatchSteps:
         """Queue those of a partition; False if it was given up meanwhile."""
         processor = self._held.processors.get(partition)
         started = self._kept_since.pop(partition, None)
-        if started is None or not isinstance(processor, PartitionProcessor):
+        if started is None or processor is None:
             return True
         return await self._send_steps(processor.kept_back(), partition, started, [])
 
@@ -207,8 +205,6 @@ class BatchSteps:
         self._first_records.forget()
 
     def _steps_of(self, processor: Processor, batch: RecordBatch) -> Iterator[Effects]:
-        if not isinstance(processor, PartitionProcessor):
-            return processor.steps(batch)
         end = self._offsets.end(batch.partition)
         behind = 0 if end is None else end - int(batch.offsets[-1])
         return processor.steps(batch, more_follows=behind > _BACKLOG_RECORDS)

@@ -8,8 +8,7 @@ from faust.types import TP
 
 from slidestat.engine.checkpoints.checkpoint import Counters, Snapshot
 from slidestat.engine.keys.unwritten import SLOTS
-from slidestat.engine.partition import PartitionProcessor
-from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
+from slidestat.faust.partitions.held_partitions import HeldPartitions
 from slidestat.faust.progress import Progress
 from slidestat.faust.table import StateTable, TablePartition
 
@@ -74,7 +73,7 @@ class DurableStates:
         slots = range(SLOTS) if whole else due
         found = {}
         for partition, processor in self._held.processors.items():
-            if _has_new_statistics(processor):
+            if processor.has_new_statistics:
                 continue  # `store_changes` does it, before anything else.
             snapshot = processor.snapshot(slots)
             if snapshot is not None:
@@ -97,7 +96,7 @@ class DurableStates:
     @property
     def are_changed(self) -> bool:
         """Return whether a partition has other statistics than are stored."""
-        return any(map(_has_new_statistics, self._held.processors.values()))
+        return any(it.has_new_statistics for it in self._held.processors.values())
 
     async def store_changes(self) -> None:
         """Store which statistics partitions have now: where new ones begin must be durable before
@@ -105,7 +104,7 @@ class DurableStates:
         """
         changed = {}
         for partition, processor in self._held.processors.items():
-            if _has_new_statistics(processor):
+            if processor.has_new_statistics:
                 snapshot = processor.snapshot(())
                 if snapshot is not None:
                     changed[self._held.stores[partition]] = snapshot
@@ -130,7 +129,3 @@ class DurableStates:
         return max(
             1 - _UNWRITTEN_BYTES / max(size, 1), 1 - _UNWRITTEN_RECORDS / max(records, 1), 0.0
         )
-
-
-def _has_new_statistics(processor: Processor) -> bool:
-    return isinstance(processor, PartitionProcessor) and processor.has_new_statistics

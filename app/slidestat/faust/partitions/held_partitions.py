@@ -4,23 +4,29 @@ may lie in no other partition.
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Protocol
 
+from slidestat.declare.declared import Declared
 from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
+    Snapshot,
     claims,
     decode_checkpoint,
     decode_emitted,
 )
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
+from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission_codec import EmissionWriter
-from slidestat.engine.keys.shared_keys import Identity, SharedKeys
+from slidestat.engine.emissions.output_records import OutputRecords
+from slidestat.engine.keys.shared_keys import Identity, KeySample, SharedKeys
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.publishing import Clock, Publication
+from slidestat.engine.records import RecordBatch
 from slidestat.faust.source.key_watch import NOTED_KEYS, read_note
 from slidestat.faust.source.source_offsets import SourceOffsets
 from slidestat.faust.source.topic_watch import require_same_source
@@ -30,9 +36,88 @@ from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
 from slidestat.log import log_event
 from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.schemas.query import AddedStatistic
 from slidestat.text import iso_time
 
-Processor = PartitionProcessor | RefereeProcessor
+
+class Processor(Protocol):
+    """A partition of a topology or of a referee: batches in, effects and snapshots out."""
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset not yet read."""
+
+    @property
+    def unread_offset(self) -> int:
+        """The first offset that was never read: records before it lead to no letters."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether anything was ever read."""
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The newest checkpoint taken."""
+
+    @property
+    def reached(self) -> Checkpoint:
+        """The position of reading."""
+
+    @property
+    def due_in_ms(self) -> int:
+        """The distance of event time to the next tick; 0 where that is not known."""
+
+    @property
+    def firing(self) -> dict[str, int]:
+        """The number of keys for which each alert fires, by its name."""
+
+    @property
+    def key_sample(self) -> KeySample:
+        """The sample of keys, to be compared with other partitions' keys."""
+
+    @property
+    def has_new_statistics(self) -> bool:
+        """Return whether statistics were changed, and no snapshot was taken since."""
+
+    @property
+    def incomplete(self) -> list[AddedStatistic]:
+        """The statistics that were added, as long as windows begin before them."""
+
+    @property
+    def keeps_ticks(self) -> bool:
+        """Return whether ticks are kept back."""
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """The bytes of the states that no snapshot has taken yet."""
+
+    @property
+    def unwritten_records(self) -> int:
+        """The number of offsets that would be read again for these states."""
+
+    def steps(self, batch: RecordBatch, *, more_follows: bool = False) -> Iterator[Effects]:
+        """Process a batch step by step; ticks may be kept back where `more_follows` at once."""
+
+    def kept_back(self) -> Iterator[Effects]:
+        """Emit the ticks that were kept back, step by step."""
+
+    def lose(self, first_offset: int, next_offset: int) -> None:
+        """Continue at `next_offset`: the records from `first_offset` up to it are gone."""
+
+    def provisional(self, now: int, /) -> Iterator[OutputRecords]:
+        """Yield the emissions as they would be if nothing else came before the time `now`."""
+
+    def published_ahead(self, now: int, /) -> list[Publication | Clock]:
+        """Return what would be published if nothing else came before the time `now`."""
+
+    def view(self) -> View:
+        """Return a view of the keys, for queries."""
+
+    def snapshot(self, slots: Iterable[int], /) -> Snapshot | None:
+        """Return the changes since the last snapshot, of the keys of these slots."""
+
+    def written(self) -> None:
+        """Note that the last snapshot is durable."""
 
 
 class HeldPartitions:
@@ -44,7 +129,7 @@ class HeldPartitions:
 
     def __init__(
         self,
-        topology: Topology | Referee,
+        topology: Declared,
         table: StateTable,
         offsets: SourceOffsets,
         codec: EmissionWriter,
@@ -71,9 +156,9 @@ class HeldPartitions:
         self._codec = codec
         self._observed = observed
         self._folder = folder
-        if isinstance(topology, Topology):
-            self._decoder = EventDecoder(topology, schemas=schemas)
-            self._shared_keys = SharedKeys(topology)
+        counted = topology.counted
+        self._decoder = None if counted is None else EventDecoder(counted, schemas=schemas)
+        self._shared_keys = SharedKeys(topology.answering)
 
     async def open(self, partitions: Iterable[int]) -> None:
         """Open the partitions that are not open yet, in a thread: all of their keys are read. A
@@ -99,8 +184,7 @@ class HeldPartitions:
         self.processors, self.stores = {}, {}
         if self._being_opened is not None:
             self._being_opened.give_up()
-        if isinstance(self._topology, Topology):
-            self._shared_keys.forget()
+        self._shared_keys.forget()
 
     def needed_offset(self, partition: int) -> int:
         """Return the offset from which a partition must be read for the state that is stored here.
@@ -122,7 +206,7 @@ class HeldPartitions:
         topology, store = self._topology, self._table.partition(partition)
         if isinstance(topology, Referee):
             return RefereeProcessor(topology, topology.events_topic, partition, store).view()
-        return stored_view(topology, partition, store)
+        return stored_view(topology.answering, partition, store)
 
     # Keys, which lie in one partition.
 
@@ -130,18 +214,15 @@ class HeldPartitions:
         """Compare a partition's new keys with those of the others; raises SlidestatError for one
         that lies in both.
         """
-        if isinstance(processor, PartitionProcessor):
-            self._shared_keys.look(partition, processor.key_sample)
+        self._shared_keys.look(partition, processor.key_sample)
 
     def sampled_keys(self, partition: int) -> tuple[str, list[Identity]] | None:
         """Return the name of the key's field, and the identities of a partition's keys that other
         workers compare with theirs; None where keys may lie in several partitions, or the partition
         is not open.
         """
-        processor, topology = self.processors.get(partition), self._topology
-        if not isinstance(processor, PartitionProcessor) or isinstance(topology, Referee):
-            return None
-        if topology.publishes_partitions:
+        processor, topology = self.processors.get(partition), self._topology.counted
+        if processor is None or topology is None or topology.publishes_partitions:
             return None
         return topology.key_name, processor.key_sample.least(NOTED_KEYS)
 
@@ -150,8 +231,8 @@ class HeldPartitions:
 
         Raises SlidestatError for a key of one of them and of one that is held here.
         """
-        if isinstance(self._topology, Topology):
-            name = self._topology.key_name
+        if self._topology.counted is not None:
+            name = self._topology.counted.key_name
             self._shared_keys.learn(
                 {partition: read_note(note, name) for partition, note in notes.items()}
             )
@@ -193,15 +274,14 @@ class HeldPartitions:
             partition=partition,
             offset=processor.next_offset,
         )
-        if isinstance(processor, PartitionProcessor):
-            self._log_added(partition, processor)
+        self._log_added(partition, processor)
 
     def _processor(self, partition: int, store: TablePartition, work: PartitionWork) -> Processor:
         source, topic_id = self._topology.events_topic, self._offsets.topic_id
         if isinstance(self._topology, Referee):
             return RefereeProcessor(self._topology, source, partition, store, self._codec, topic_id)
         return PartitionProcessor(
-            self._topology,
+            self._topology.answering,
             source,
             partition,
             store,
@@ -213,7 +293,7 @@ class HeldPartitions:
             change_statistics=self._change_statistics,
         )
 
-    def _log_added(self, partition: int, processor: PartitionProcessor) -> None:
+    def _log_added(self, partition: int, processor: Processor) -> None:
         name = self._topology.name
         for added in processor.incomplete:
             until = (

@@ -3,9 +3,7 @@
 import time
 from typing import NamedTuple
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
-from slidestat.engine.partition import PartitionProcessor
+from slidestat.declare.declared import Declared
 from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
 from slidestat.faust.partitions.output_topics import OutputTopics
 from slidestat.faust.source.source_offsets import SourceOffsets
@@ -20,7 +18,7 @@ class AheadTopics(NamedTuple):
 
 
 async def look_ahead(
-    topology: Topology | Referee,
+    topology: Declared,
     held: HeldPartitions,
     ahead: AheadTopics,
     offsets: SourceOffsets,
@@ -41,7 +39,7 @@ async def look_ahead(
             continue
         now = int(time.time() * 1000)  # Event times are those of the real world.
         await look.emit(partition, processor, now)
-        if isinstance(processor, PartitionProcessor) and not look.is_given_up:
+        if not look.is_given_up:
             await look.publish(partition, processor, now)
     if look.has_sent:
         await ahead.producer.flush_while(lambda: not look.is_given_up)
@@ -72,7 +70,7 @@ class _Look:
             if self.is_given_up:
                 return
 
-    async def publish(self, partition: int, processor: PartitionProcessor, now: int) -> None:
+    async def publish(self, partition: int, processor: Processor, now: int) -> None:
         ahead = processor.published_ahead(now)
         if ahead and await self._is_confirmed():
             self.has_sent = True

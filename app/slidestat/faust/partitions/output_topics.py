@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from slidestat.declare.declared import Declared
 from slidestat.declare.forms.resolved import fingerprint_of
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import Letter
@@ -24,7 +23,7 @@ class OutputTopics:
 
     def __init__(
         self,
-        topology: Topology | Referee,
+        topology: Declared,
         producer: BulkProducer,
         observed: Observed,
         silent_until: Mapping[int, int],
@@ -43,8 +42,7 @@ class OutputTopics:
         self._silent_until = silent_until
         self._letter_bytes = letter_bytes
         self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
-        if isinstance(topology, Topology):
-            self._synopses = SynopsisTopic(topology, partitions)
+        self._synopses = SynopsisTopic(topology.answering, partitions)
 
     def send(self, effects: Effects, partition: int, started: float) -> None:
         """Queue all that a step led to, of a batch that was begun at `started`."""

@@ -3,9 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
-from slidestat.engine.partition import PartitionProcessor
+from slidestat.declare.declared import Declared
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.partitions.held_partitions import HeldPartitions
@@ -32,12 +30,12 @@ class LostRange:
         )
 
 
-def refusal(lost: LostRange, topology: Topology | Referee) -> SlidestatError:
+def refusal(lost: LostRange, topology: Declared) -> SlidestatError:
     """Return the error of a worker that does not continue without them, with what to do."""
     gone = f"{lost} are gone: the broker deleted them before they were read."
     keep = "Have the topic keep its records for longer (retention.ms) than workers may be down."
-    if isinstance(topology, Referee) or topology.publish:
-        publishing = topology.of.name if isinstance(topology, Referee) else topology.name
+    if not topology.marks_losses:
+        publishing = topology.answering.name
         return SlidestatError(
             f"{gone} A referee's answers could not say that they lack them.",
             f"Publish anew what is there with `slidestat replay {publishing}`, and give the referee"
@@ -70,7 +68,7 @@ class ReadOrder:
 
     def __init__(
         self,
-        topology: Topology | Referee,
+        topology: Declared,
         held: HeldPartitions,
         offsets: SourceOffsets,
         emit_kept: Callable[[int], Awaitable[bool]],
@@ -163,8 +161,7 @@ class ReadOrder:
         """Continue after lost records; return False if the partition was given up meanwhile."""
         lost = LostRange(self._topology.events_topic, partition, first, end)
         processor = self._held.processors[partition]
-        can_say_so = isinstance(self._topology, Topology) and not self._topology.publish
-        if not (self._allow_loss and can_say_so and isinstance(processor, PartitionProcessor)):
+        if not (self._allow_loss and self._topology.marks_losses):
             raise refusal(lost, self._topology)
         if not await self._emit_kept(partition):
             return False

@@ -15,8 +15,7 @@ from pathlib import Path
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.errors import SlidestatError
 from slidestat.faust.broker_contact import went_away_at_start
 from slidestat.kafka.settings import client_config
@@ -33,9 +32,7 @@ _SILENT = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._A
 class TopicWatch:
     """The topics of a worker's topologies, which share a source, as they were when it began."""
 
-    def __init__(
-        self, bootstrap: str, topologies: Sequence[Topology | Referee], data_dir: Path
-    ) -> None:
+    def __init__(self, bootstrap: str, topologies: Sequence[Declared], data_dir: Path) -> None:
         """Ask the brokers for the topics; raises SlidestatError for one that is not there, and if
         no broker answers.
         """
@@ -192,10 +189,10 @@ def another_source(topology: str) -> str:
     )
 
 
-def _outputs(topology: Topology | Referee) -> list[str]:
+def _outputs(topology: Declared) -> list[str]:
     names = [topology.output_topic, topology.dead_letter_topic, topology.late_topic]
-    if isinstance(topology, Topology) and topology.publish:
-        names.append(topology.synopsis_topic)
+    if topology.publish:
+        names.append(topology.answering.synopsis_topic)
     if topology.alert_topic is not None:
         names.append(topology.alert_topic)
     return names

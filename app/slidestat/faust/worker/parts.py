@@ -1,7 +1,6 @@
 """The producers of a worker, and the table and pipeline of each of its topologies."""
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.faust.delivery import BatchApp
 from slidestat.faust.exactly_once import PartitionTransactions, TransactionalTable
@@ -37,7 +36,7 @@ class WorkerParts:
         self.transactions = {
             topology.name: PartitionTransactions(servers, topology.name)
             for topology in settings.topologies
-            if isinstance(topology, Topology) and topology.exactly_once
+            if topology.exactly_once
         }
         self.tables = [self._table(topology) for topology in settings.topologies]
         self.pipelines = self._pipelines()
@@ -48,7 +47,7 @@ class WorkerParts:
         provisional = [] if self._provisional is None else [self._provisional]
         return [self.outputs, self._changelog, *provisional, *self.transactions.values()]
 
-    def _table(self, topology: Topology | Referee) -> StateTable:
+    def _table(self, topology: Declared) -> StateTable:
         settings = self._settings
         parts = (
             self._app,
@@ -88,7 +87,6 @@ class WorkerParts:
             for topology, table, codec in zip(settings.topologies, self.tables, codecs, strict=True)
         ]
 
-    def _mover_of(self, topology: Topology | Referee) -> ElectedMover | None:
+    def _mover_of(self, topology: Declared) -> ElectedMover | None:
         """Return the mover of the records of a topology's source, None if they are not moved."""
-        is_moved = isinstance(topology, Topology) and topology.repartition
-        return self._settings.mover if is_moved else None
+        return self._settings.mover if topology.repartition else None

@@ -7,8 +7,7 @@ from typing import Protocol
 
 from faust.web.base import Web
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.engine.decoding.formats.source_schemas import Registry
 from slidestat.engine.emissions.emission_codec import EmissionWriter
 from slidestat.engine.extent import WHOLE, Extent
@@ -57,7 +56,7 @@ class WorkerSettings:
     letter_commands: the command that shows a topology's dead letters, by its name.
     """
 
-    topologies: Sequence[Topology | Referee]
+    topologies: Sequence[Declared]
     bootstrap_servers: str
     data_dir: Path
     partitions: int

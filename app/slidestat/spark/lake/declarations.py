@@ -11,16 +11,15 @@ from dataclasses import dataclass
 import msgspec
 from pyspark.sql import SparkSession
 
+from slidestat.declare.declared import Declared
 from slidestat.declare.forms.resolved import fingerprint, resolved
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.spark.audit.declaration import UNMARKED, Declaration, declaration_of
 from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.lake import Lake
 
 
-def keep_declaration(spark: SparkSession, lake: Lake, declared: Topology | Referee) -> None:
+def keep_declaration(spark: SparkSession, lake: Lake, declared: Declared) -> None:
     """Store a declaration in a lake, each once."""
     table = resolved(declared)
     file, files = _file(lake, fingerprint(table)), LakeFiles(spark)

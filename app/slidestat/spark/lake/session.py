@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.declared import Declared
 from slidestat.options import Tables
 from slidestat.spark import session
 from slidestat.spark.delta import has_delta
@@ -44,23 +43,23 @@ def session_of_lake(
 # Which topics a lake has of what is declared, in the order in which they are to be read.
 
 
-def lake_topics(declared: Topology | Referee) -> dict[Dataset, str]:
+def lake_topics(declared: Declared) -> dict[Dataset, str]:
     """Return the topic of each dataset; of a referee, that of its answers, and those of its
     parties' synopses and letters.
 
     What others rest on comes after them, and so is there: under statistics the synopses, with the
     clocks of the parties, under both the letters.
     """
-    if isinstance(declared, Referee):
+    if declared.counted is None:
         return {
             Dataset.STATISTICS: declared.output_topic,
             Dataset.SYNOPSES: declared.source,
-            Dataset.LATE: declared.of.late_topic,
-            Dataset.DEAD_LETTERS: declared.of.dead_letter_topic,
+            Dataset.LATE: declared.answering.late_topic,
+            Dataset.DEAD_LETTERS: declared.answering.dead_letter_topic,
         }
     return {
         Dataset.STATISTICS: declared.output_topic,
         Dataset.LATE: declared.late_topic,
         Dataset.DEAD_LETTERS: declared.dead_letter_topic,
-        Dataset.SYNOPSES: declared.synopsis_topic,
+        Dataset.SYNOPSES: declared.counted.synopsis_topic,
     }

@@ -9,8 +9,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology, require_emissions
+from slidestat.declare.declared import Declared
+from slidestat.declare.topology import require_emissions
 from slidestat.engine.emissions.emission_codec import NotAnEmissionError
 from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.kafka.read.scan import Clock, NewestFirst, reading
@@ -26,7 +26,7 @@ _MOST_RECORDS = 100_000
 _LONGEST_S = 4.0
 
 # Asked with a topology, a partition and a key of it.
-History = Callable[[Topology | Referee, int, str], Awaitable[KeyHistory]]
+History = Callable[[Declared, int, str], Awaitable[KeyHistory]]
 
 
 class OutputHistory:
@@ -37,19 +37,19 @@ class OutputHistory:
         self._registry = registry
         self._clock = clock
 
-    async def __call__(self, topology: Topology | Referee, partition: int, key: str) -> KeyHistory:
+    async def __call__(self, topology: Declared, partition: int, key: str) -> KeyHistory:
         """Return the key's newest emissions in its partition, by window end; of several with one
         end, the last.
 
         Takes 4 s at most, and 100,000 records. Raises SlidestatError if the broker, or the schema
         registry that they need, does not answer, and for rows.
         """
-        if isinstance(topology, Topology):
-            require_emissions(topology, "the history of a key")
+        if topology.counted is not None:
+            require_emissions(topology.counted, "the history of a key")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, self._read, topology, partition, key)
 
-    def _read(self, topology: Topology | Referee, partition: int, key: str) -> KeyHistory:
+    def _read(self, topology: Declared, partition: int, key: str) -> KeyHistory:
         decode = AnyFormat(self._registry).decode
         of_topology = emission_key(topology.name, "", 0).partition(b'"",')[0]
         of_key = emission_key(topology.name, key, 0).removesuffix(b"0]")
@@ -90,7 +90,7 @@ def _window_end(name: bytes) -> int:
     return int(name[name.rindex(b",") + 1 : -1])
 
 
-def _cut(after: int | None, why: str, topology: Topology | Referee) -> str:
+def _cut(after: int | None, why: str, topology: Declared) -> str:
     if after is None:
         return f"The history is not known: {why}."
     since = f"{after:,}" if topology.is_sequence else iso_time(after)

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl, unquote_to_bytes
 
+from slidestat.declare.declared import Declared
 from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError, near_name
 from slidestat.live.live_query import LiveQuery
 from slidestat.live.live_topology import Question
@@ -83,7 +83,7 @@ def _keys_and_others(query: str) -> tuple[list[str], list[str]]:
     return keys, [pair for pair, name, _ in pairs if name != "key"]
 
 
-def key_query(topology: Topology | Referee, query: str) -> Question:
+def key_query(topology: Declared, query: str) -> Question:
     """Return the question of ?window=&statistic=&quantile=&rank=&item=, each any number of times,
     and one &where=.
     """
@@ -113,7 +113,7 @@ def key_query(topology: Topology | Referee, query: str) -> Question:
     asked = *figures, where, ranks, parameters["item"]
     if isinstance(topology, Referee):
         return RefereeQuery(topology, *asked)
-    return LiveQuery(topology, *asked)
+    return LiveQuery(topology.answering, *asked)
 
 
 def page_query(query: str) -> tuple[str, str, int]:

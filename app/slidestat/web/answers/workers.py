@@ -6,7 +6,6 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology, View
@@ -65,8 +64,7 @@ def answering(live: LiveTopology) -> Topology:
     """Return the topology whose figures are in the answers: for a referee, the one whose synopses
     it merges.
     """
-    declared = live.topology
-    return declared.answering if isinstance(declared, Referee) else declared
+    return live.topology.answering
 
 
 def checked(parse: Callable[[str], Parsed], request: web.Request) -> Parsed:

@@ -1,0 +1,99 @@
+"""What a topology and a referee both are: a declaration that a worker runs."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from slidestat.declare.alerts import Alert
+from slidestat.declare.topology import Topology
+
+
+class Declared(Protocol):
+    """A `Topology` or a `Referee`: its names, its topics, and what its workers do."""
+
+    @property
+    def name(self) -> str:
+        """The name, with which its topics and states begin."""
+
+    @property
+    def group_name(self) -> str:
+        """The consumer group, which declarations of one worker share."""
+
+    @property
+    def application_id(self) -> str:
+        """The consumer group, and the prefix of the changelog and of the data folder."""
+
+    @property
+    def table_name(self) -> str:
+        """The name of the table of its states."""
+
+    @property
+    def source(self) -> str:
+        """The topic that is declared: of events or, of a referee, of synopses."""
+
+    @property
+    def events_topic(self) -> str:
+        """The topic that its workers read."""
+
+    @property
+    def changelog_topic(self) -> str:
+        """The changelog of its table."""
+
+    @property
+    def output_topic(self) -> str:
+        """The topic of emissions or answers."""
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """The topic of records that cannot be read."""
+
+    @property
+    def late_topic(self) -> str:
+        """The topic of records behind the watermark."""
+
+    @property
+    def alert_topic(self) -> str | None:
+        """The topic of changes of its alerts; None if it has none."""
+
+    @property
+    def alerts(self) -> Sequence[Alert]:
+        """The alerts; a referee has none."""
+
+    @property
+    def output_format(self) -> str:
+        """The format of the output."""
+
+    @property
+    def is_sequence(self) -> bool:
+        """Return whether event times are numbers of a global sequence."""
+
+    @property
+    def idle_ms(self) -> int:
+        """The time without records after which a partition is looked ahead of; 0 for never."""
+
+    @property
+    def publish(self) -> str | Sequence[str]:
+        """The keys whose synopses are published, or "partition"; a referee publishes nothing."""
+
+    @property
+    def repartition(self) -> bool:
+        """Return whether its workers move the source's records."""
+
+    @property
+    def exactly_once(self) -> bool:
+        """Return whether outputs are committed with the states that they come from."""
+
+    @property
+    def marks_losses(self) -> bool:
+        """Return whether emissions are marked that may lack records; else none may be lost."""
+
+    @property
+    def counted(self) -> Topology | None:
+        """The topology whose events its workers count: itself; None of a referee."""
+
+    @property
+    def answering(self) -> Topology:
+        """The topology whose figures are in its answers; of a referee, the one that it is of."""
+
+    @property
+    def state_meaning(self) -> dict[str, str]:
+        """Return the fields that stored states depend on."""
