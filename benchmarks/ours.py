@@ -22,7 +22,7 @@ from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
-from slidestat.faust.pipeline import Pipeline
+from slidestat.faust.partitions.batch_steps import BatchSteps
 from slidestat.faust.worker.resources import limit_arenas
 from slidestat.faust.worker.run import run_worker
 from slidestat.faust.worker.settings import WorkerSettings
@@ -57,16 +57,16 @@ def load_kernels(topology: Topology) -> None:
 
 def note_events_taken_up(progress: Progress) -> None:
     """Have each batch write how many events have been taken up, itself included."""
-    process = Pipeline.process
+    process = BatchSteps.process
     taken = 0
 
-    def process_and_note(pipeline: Pipeline, batch: RecordBatch) -> Awaitable[bool]:
+    def process_and_note(steps: BatchSteps, batch: RecordBatch) -> Awaitable[bool]:
         nonlocal taken
         taken += len(batch)
         progress.write(taken)
-        return process(pipeline, batch)
+        return process(steps, batch)
 
-    Pipeline.process = process_and_note  # type: ignore[assignment, method-assign]
+    BatchSteps.process = process_and_note  # type: ignore[assignment, method-assign]
 
 
 if __name__ == "__main__":

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from slidestat.cli.main import main
 from slidestat.engine.records import RecordBatch
-from slidestat.faust.pipeline import Pipeline
+from slidestat.faust.partitions.batch_steps import BatchSteps
 
 if __name__ == "__main__":
     _notes = Path(sys.argv.pop(1)).open("a")  # noqa: SIM115 - as long as the process
-    _process = Pipeline.process
+    _process = BatchSteps.process
 
-    def process_and_note(pipeline: Pipeline, batch: RecordBatch) -> Awaitable[bool]:
+    def process_and_note(steps: BatchSteps, batch: RecordBatch) -> Awaitable[bool]:
         size = sum(len(value or b"") for value in batch.values)
         print(json.dumps([len(batch), size]), file=_notes, flush=True)
-        return _process(pipeline, batch)
+        return _process(steps, batch)
 
-    Pipeline.process = process_and_note  # type: ignore[assignment, method-assign]
+    BatchSteps.process = process_and_note  # type: ignore[assignment, method-assign]
     main()

@@ -108,9 +108,9 @@ def take(one: Pipeline, *batches: RecordBatch) -> list[bool]:
     async def run() -> list[bool]:
         taken = []
         for some in batches:
-            taken.append(await one.check_order(some))
+            taken.append(await one.order.check(some))
             if taken[-1]:
-                await one.process(some)
+                await one.steps.process(some)
         return taken
 
     return asyncio.run(run())
@@ -138,7 +138,7 @@ def test_a_topic_that_was_made_anew_stops_the_worker() -> None:
     before anything came.
     """
     one = pipeline(70, Offsets(end=5))
-    asyncio.run(one.open([0]))
+    asyncio.run(one.partitions.open([0]))
     with pytest.raises(SlidestatError, match="ends at offset 5"):
         take(one, batch(0, 0, 4))
 
@@ -150,10 +150,10 @@ def test_a_partition_that_was_never_read_begins_with_what_there_is() -> None:
     with pytest.raises(SlidestatError, match="Records 45 to 49 of 'events' partition 0 are gone"):
         take(one, batch(50, 50, 54))
     waiting = pipeline(0, Offsets(earliest=40, jumps=[40, 60]))
-    asyncio.run(waiting.open([0]))
-    asyncio.run(waiting.look_for_losses())
+    asyncio.run(waiting.partitions.open([0]))
+    asyncio.run(waiting.order.look_for_losses())
     with pytest.raises(SlidestatError, match="Records 40 to 59"):
-        asyncio.run(waiting.look_for_losses())
+        asyncio.run(waiting.order.look_for_losses())
 
 
 def test_what_was_deleted_before_it_was_read_stops_a_worker_or_is_counted() -> None:

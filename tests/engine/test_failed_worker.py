@@ -22,17 +22,18 @@ FAILURE = SlidestatError("It cannot be read.", "Correct it.")
 class FailingOnce:
     """A pipeline that fails at its first batch, and would take in all that follow."""
 
-    has_new_statistics = False
+    are_changed = False
     due_in_ms = 0
 
     def __init__(self) -> None:
         self.processed: list[int] = []
         self.is_flushed = False
+        self.partitions = self.order = self.steps = self.states = self
 
     async def open(self, _partitions: object) -> None:
         """It is open."""
 
-    async def check_order(self, _batch: RecordBatch) -> bool:
+    async def check(self, _batch: RecordBatch) -> bool:
         return True
 
     async def process(self, batch: RecordBatch) -> bool:
@@ -41,7 +42,7 @@ class FailingOnce:
             raise FAILURE
         return True
 
-    async def emit_kept(self) -> None:
+    async def emit_all_kept(self) -> None:
         self.is_flushed = True
 
     def forget(self) -> None:

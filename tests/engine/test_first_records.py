@@ -216,13 +216,13 @@ def test_nothing_is_written_before_it_is_known_whether_letters_are() -> None:
         return await flush_all([one], cast(BulkProducer, outputs), asyncio.Lock(), whole=True)
 
     async def run() -> None:
-        await one.open([0, 1])
-        assert await one.process(refused(0, 0, 3))
+        await one.partitions.open([0, 1])
+        assert await one.steps.process(refused(0, 0, 3))
         assert await flush() == {}
         one.forget()
-        await one.open([0, 1])
-        assert await one.process(refused(1, 0, 2))
-        assert await one.process(refused(0, 0, 2))
+        await one.partitions.open([0, 1])
+        assert await one.steps.process(refused(1, 0, 2))
+        assert await one.steps.process(refused(0, 0, 2))
         assert await flush() == {}
         assert not outputs.sent
         assert not table.written
@@ -230,7 +230,7 @@ def test_nothing_is_written_before_it_is_known_whether_letters_are() -> None:
         assert await flush() == {TP("s", 0): 2, TP("s", 1): 2}
         assert outputs.sent == [(1, 0), (1, 1), (0, 0), (0, 1)]
         assert table.written == 1
-        assert await one.process(refused(0, 2, 1))
+        assert await one.steps.process(refused(0, 2, 1))
         offsets.has_more = True
         # Behind again: what was durable may be committed, and no more.
         assert await flush() == {TP("s", 0): 2, TP("s", 1): 2}

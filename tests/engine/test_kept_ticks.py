@@ -107,14 +107,14 @@ def test_a_partition_that_is_behind_emits_when_it_has_come_near_the_end() -> Non
     behind = pipeline(outputs, offsets)
 
     async def read() -> None:
-        assert await behind.process(FIRST)
+        assert await behind.steps.process(FIRST)
         assert outputs.sent == []
         offsets.last = 5
-        assert await behind.process(SECOND)
+        assert await behind.steps.process(SECOND)
 
     asyncio.run(read())
     near = Outputs(nothing)
-    asyncio.run(pipeline(near, Offsets()).process(FIRST))
+    asyncio.run(pipeline(near, Offsets()).steps.process(FIRST))
     assert len(near.sent) == 2
     assert near.sent == outputs.sent[:2]
     assert len(outputs.sent) == 4
@@ -126,7 +126,7 @@ def test_a_flush_emits_first() -> None:
     behind = pipeline(outputs, Behind())
 
     async def read() -> None:
-        assert await behind.process(FIRST)
+        assert await behind.steps.process(FIRST)
         with pytest.raises(RuntimeError, match="kept back"):
             behind.snapshots()
         with pytest.raises(SupersededError):
@@ -148,8 +148,8 @@ def test_a_loss_comes_behind_what_was_read_before_it() -> None:
     behind = pipeline(outputs, Behind())
 
     async def read() -> None:
-        assert await behind.process(FIRST)
-        assert await behind.check_order(batch(FAR, ("a", 9)))
+        assert await behind.steps.process(FIRST)
+        assert await behind.order.check(batch(FAR, ("a", 9)))
 
     asyncio.run(read())
     assert len(outputs.sent) == 2

@@ -72,8 +72,8 @@ def test_the_event_loop_goes_on_meanwhile() -> None:
     one = pipeline(table)
 
     async def take_up() -> None:
-        opening = asyncio.ensure_future(one.open([0]))
-        batch = asyncio.ensure_future(one.process(LATER))
+        opening = asyncio.ensure_future(one.partitions.open([0]))
+        batch = asyncio.ensure_future(one.steps.process(LATER))
         await being_scanned(table)
         assert one.view(0).has("key-3")
         assert one.view(0).keys_held is None
@@ -93,11 +93,11 @@ def test_what_is_given_up_meanwhile_is_read_no_further() -> None:
     one = pipeline(table)
 
     async def give_up() -> None:
-        opening = asyncio.ensure_future(one.open([0]))
-        batch = asyncio.ensure_future(one.process(LATER))
+        opening = asyncio.ensure_future(one.partitions.open([0]))
+        batch = asyncio.ensure_future(one.steps.process(LATER))
         await being_scanned(table)
         one.forget()
-        closing = asyncio.ensure_future(one.opened())
+        closing = asyncio.ensure_future(one.partitions.opened())
         await asyncio.sleep(0)
         assert not closing.done()
         table.database.may_go_on.set()
@@ -115,10 +115,10 @@ def test_it_is_opened_again_after_it_was_given_up() -> None:
     one = pipeline(table)
 
     async def come_back() -> None:
-        opening = asyncio.ensure_future(one.open([0]))
+        opening = asyncio.ensure_future(one.partitions.open([0]))
         await being_scanned(table)
         one.forget()
-        again = asyncio.ensure_future(one.open([0]))
+        again = asyncio.ensure_future(one.partitions.open([0]))
         table.database.may_go_on.set()
         await opening
         await again
@@ -133,4 +133,4 @@ def test_what_is_wrong_with_a_state_is_told_to_who_opens() -> None:
     table.database._store.write([("key-3", b"damaged")])
     table.database.may_go_on.set()
     with pytest.raises(SlidestatError, match="damaged"):
-        asyncio.run(pipeline(table).open([0]))
+        asyncio.run(pipeline(table).partitions.open([0]))

@@ -127,9 +127,9 @@ def test_a_tick_of_many_keys_is_emitted_in_slices() -> None:
     one = pipeline(outputs)
 
     async def run() -> None:
-        assert await one.process(EVERYONE)
+        assert await one.steps.process(EVERYONE)
         assert outputs.sent == []
-        assert await one.process(LATER)
+        assert await one.steps.process(LATER)
 
     asyncio.run(run())
     keys = [f'["slices","key-{i}",{START + 1000}]'.encode() for i in range(KEYS)]
@@ -147,9 +147,9 @@ def test_a_partition_given_up_between_slices_sends_no_more() -> None:
     one = pipeline(outputs)
 
     async def run() -> None:
-        assert await one.process(EVERYONE)
+        assert await one.steps.process(EVERYONE)
         outputs._between = give_up
-        assert not await one.process(LATER)
+        assert not await one.steps.process(LATER)
         assert one.snapshots() == {}
 
     asyncio.run(run())
@@ -163,7 +163,7 @@ def test_half_of_a_batch_is_never_written(error: type[BaseException]) -> None:
     """
 
     async def fail() -> None:
-        processor = one._held.processors[0]
+        processor = one.partitions.processors[0]
         with pytest.raises(RuntimeError, match="half done"):
             processor.snapshot()
         raise error
@@ -172,10 +172,10 @@ def test_half_of_a_batch_is_never_written(error: type[BaseException]) -> None:
     one = pipeline(outputs)
 
     async def run() -> None:
-        assert await one.process(EVERYONE)
+        assert await one.steps.process(EVERYONE)
         outputs._between = fail
         with pytest.raises(error):
-            await one.process(LATER)
+            await one.steps.process(LATER)
         assert one.snapshots() == {}
         assert one.durable() == {}
 
@@ -188,7 +188,7 @@ def test_a_provisional_emission_is_acknowledged_before_anything_else_happens() -
     one = pipeline(outputs)
 
     async def run() -> None:
-        await one.process(EVERYONE)
+        await one.steps.process(EVERYONE)
         await asyncio.sleep(0.002)
         await one.look_ahead()
 
@@ -212,7 +212,7 @@ def test_a_provisional_emission_is_wanted_as_long_as_its_partition_is_held() -> 
     one = pipeline(Unreachable(nothing))
 
     async def run() -> None:
-        await one.process(EVERYONE)
+        await one.steps.process(EVERYONE)
         await asyncio.sleep(0.002)
         await one.look_ahead()
 
@@ -228,9 +228,9 @@ def test_nothing_is_provisional_while_more_may_have_come() -> None:
     one = pipeline(outputs)
 
     async def run() -> None:
-        await one.process(EVERYONE)
+        await one.steps.process(EVERYONE)
         await asyncio.sleep(0.002)
-        cast(Offsets, one._offsets).at_end = False
+        cast(Offsets, one.offsets).at_end = False
         await one.look_ahead()
 
     asyncio.run(run())
@@ -251,11 +251,11 @@ def test_keys_that_were_silent_before_a_restart_are_deleted_without_new_events()
     assert len(table.store.keys()) == KEYS + 1
 
     one = pipeline(Outputs(nothing), table)
-    asyncio.run(one.open([0]))
+    asyncio.run(one.partitions.open([0]))
     for _ in range(KEYS):
         (snapshot,) = one.snapshots().values()
         assert len(snapshot.states) == SmallMemoryProcessor.LIMITS.deleted_keys
         table.store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
-        one._held.processors[0].written()
+        one.partitions.processors[0].written()
     assert one.snapshots() == {}
     assert table.store.keys() == {"busy"}

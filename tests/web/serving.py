@@ -16,11 +16,10 @@ from yarl import URL
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Quantiles
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
-from slidestat.live.live_topology import LiveTopology, View
+from slidestat.live.live_topology import LiveTopology, View, partition_status
 from slidestat.live.looks import Looks
 from slidestat.live.observed import Observed
 from slidestat.options import LOOPBACK
@@ -135,22 +134,13 @@ class Held:
         return self.processors[partition].view()
 
     def status(self, partition: int) -> PartitionStatus:
-        processor, view = self.processors[partition], self.view(partition)
-        counters = processor.checkpoint.counters
-        return PartitionStatus(
-            partition=partition,
-            next_offset=view.next_offset,
+        view = self.view(partition)
+        return partition_status(
+            view,
+            self.processors[partition].checkpoint,
+            is_sequence=False,
             end_offset=view.next_offset,
-            watermark_ms=None if view.watermark <= NO_TIME else view.watermark,
-            read=counters.read,
-            counted=counters.counted,
-            dead=counters.dead,
-            late=counters.late,
-            lost=counters.lost,
-            passed_over=counters.passed_over,
-            left_out=counters.left_out,
             emissions=self.observed.partition(partition).emissions,
-            keys=view.keys_held,
             state_bytes=0,
         )
 
@@ -160,8 +150,7 @@ class Held:
     def firing(self) -> dict[str, int]:
         found: Counter[str] = Counter()
         for processor in self.processors.values():
-            if isinstance(processor, PartitionProcessor):
-                found.update(processor.firing)
+            found.update(processor.firing)
         return found
 
     def changelog_written(self) -> tuple[int, int]:

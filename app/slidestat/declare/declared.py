@@ -1,4 +1,4 @@
-"""What a topology and a referee both are: a declaration that a worker runs."""
+"""A declaration that a worker runs: a topology or a referee."""
 
 from collections.abc import Sequence
 from typing import Protocol

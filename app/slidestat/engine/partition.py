@@ -23,6 +23,7 @@ written. Nor is what was emitted before the last flush: the checkpoint has that 
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from slidestat.declare.topology import Topology
@@ -40,7 +41,7 @@ from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.intake.earlier_records import EarlierRecords, Part
-from slidestat.engine.intake.intake import Intake
+from slidestat.engine.intake.intake import Intake, Taken
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_state import StateLayout, starts_by_label
 from slidestat.engine.keys.shared_keys import KeySample
@@ -55,10 +56,14 @@ from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.look_ahead import LookAhead, absorb_and_publish
 from slidestat.engine.ticks.silent_keys import SilentKeys
-from slidestat.engine.ticks.ticker import KeptTicks, Limits, Ticker
+from slidestat.engine.ticks.ticker import KeptTicks, Limits, Outputs, Ticker
 from slidestat.engine.view import PartitionView, Unabsorbed
 from slidestat.engine.waiting import EventStore
 from slidestat.schemas.query import AddedStatistic
+
+
+def _effects_of(outputs: Outputs) -> Effects:
+    return Effects(outputs.emissions, alerts=outputs.alerts)
 
 
 class PartitionProcessor:
@@ -275,28 +280,31 @@ class PartitionProcessor:
         """
         self._is_amid = True
         for part in self._earlier.parts(batch, decoded, self.next_offset):
-            yield from self._steps(part, more_follows)
+            taken = self._taken(part)
+            if taken is not None:
+                yield Effects(dead_letters=taken.dead_letters, late=taken.late)
+                self._kept.add(taken)
+            if not self._kept:
+                if self._waits_too_much():
+                    yield from (Effects() for _ in self._early.of_all())
+            elif not (more_follows and self._may_keep()):
+                yield from self._of_kept()
         self._is_amid = False
 
     def kept_back(self) -> Iterator[Effects]:
         """Emit the ticks that were kept back, step by step, as `steps` does."""
         if self._kept:
             self._is_amid = True
-            yield from self._emit_kept()
+            yield from self._of_kept()
             self._is_amid = False
 
-    def _steps(self, part: Part, more_follows: bool) -> Iterator[Effects]:
+    def _taken(self, part: Part) -> Taken | None:
+        """Take in a part of a batch, and return what became of it; None if nothing of it is new."""
         emitted = self._durability.emitted.next_offset
         taken = self._intake.take(part.batch, part.columns, emitted, part.quota)
         if taken is not None:
             self._ahead.start_anew()
-            yield Effects(dead_letters=taken.dead_letters, late=taken.late)
-            self._kept.add(taken)
-        if self._kept:
-            if not (more_follows and self._may_keep()):
-                yield from self._emit_kept()
-        elif self._waits_too_much():
-            yield from (Effects() for _ in self._early.of_all())
+        return taken
 
     def _may_keep(self) -> bool:
         """Return whether ticks may wait for more records to be read. A loss that is open marks
@@ -310,22 +318,20 @@ class PartitionProcessor:
             and self._kept.emissions <= self.LIMITS.kept_emissions
         )
 
-    def _emit_kept(self) -> Iterator[Effects]:
+    def _of_kept(self) -> Iterator[Effects]:
+        """Return what the ticks that were kept back lead to, step by step; nothing is kept then."""
         advance = self._kept.take(self._durability.emitted_watermark, self._intake.loss)
         if self._publisher is None:
-            emissions = self._ticker.emissions(self._waiting, advance)
-        else:
-            placed, published = absorb_and_publish(
-                self._publisher,
-                self._absorber,
-                self._keys,
-                self._waiting.take(advance.watermark),
-                advance,
-            )
-            yield Effects(published=published)
-            emissions = self._ticker.emissions_after(placed, advance)
-        for said in emissions:
-            yield Effects(said.emissions, alerts=said.alerts)
+            return map(_effects_of, self._ticker.emissions(self._waiting, advance))
+        placed, published = absorb_and_publish(
+            self._publisher,
+            self._absorber,
+            self._keys,
+            self._waiting.take(advance.watermark),
+            advance,
+        )
+        emissions = map(_effects_of, self._ticker.emissions_after(placed, advance))
+        return chain((Effects(published=published),), emissions)
 
     def _require_none_kept(self) -> None:
         if self._kept:

@@ -1,12 +1,15 @@
 """A topology's live state in this worker: which partitions can be asked, and how they are now."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from slidestat.declare.declared import Declared
+from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint
 from slidestat.live.observed import Observed
 from slidestat.repartition.moved_from import Behind
-from slidestat.schemas.query import KeyAnswer, PartitionStatus
+from slidestat.schemas.query import AddedStatistic, KeyAnswer, PartitionStatus
 
 
 class View(Protocol):
@@ -78,6 +81,39 @@ class Held(Protocol):
 
     def changelog_written(self) -> tuple[int, int]:
         """Return the records and bytes written to the changelog since the process began."""
+
+
+def partition_status(
+    view: View,
+    reached: Checkpoint,
+    *,
+    is_sequence: bool,
+    end_offset: int | None,
+    emissions: int,
+    state_bytes: int,
+    incomplete: Sequence[AddedStatistic] = (),
+) -> PartitionStatus:
+    """Return the status of a partition that has come to `reached`, with its keys as in `view`."""
+    counters = reached.counters
+    reached_time = None if view.watermark <= NO_TIME else view.watermark
+    return PartitionStatus(
+        partition=view.partition,
+        next_offset=view.next_offset,
+        end_offset=end_offset,
+        watermark_ms=None if is_sequence else reached_time,
+        read=counters.read,
+        counted=counters.counted,
+        dead=counters.dead,
+        late=counters.late,
+        lost=counters.lost,
+        passed_over=counters.passed_over,
+        left_out=counters.left_out,
+        emissions=emissions,
+        keys=view.keys_held,
+        state_bytes=state_bytes,
+        watermark_seq=reached_time if is_sequence else msgspec.UNSET,
+        incomplete=list(incomplete) or msgspec.UNSET,
+    )
 
 
 class LiveTopology:

@@ -193,6 +193,11 @@ class HeldPartitions:
         """
         return self._stored(self._table.partition(partition)).next_offset
 
+    def next_offset(self, partition: int) -> int:
+        """Return the offset up to which a partition has been taken in."""
+        processor = self.processors.get(partition)
+        return processor.next_offset if processor else self.needed_offset(partition)
+
     def emitted(self, partition: int) -> Checkpoint:
         """Return the position up to which a partition that is not open had been emitted."""
         table = self._table.partition(partition)

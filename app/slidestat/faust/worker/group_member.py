@@ -206,7 +206,7 @@ class GroupMember:
                 if within is not None and await self._schemas_known(within, rebalances):
                     # Commits continue meanwhile, and a rebalance does not wait for it.
                     for pipeline in self._pipelines:
-                        await pipeline.open([within.partition])
+                        await pipeline.partitions.open([within.partition])
                     async with self._sending:
                         await self._process(within, rebalances)
             except Exception as error:
@@ -237,10 +237,10 @@ class GroupMember:
         if self._is_rebalanced_since(rebalances):
             return  # It is read again, here or by another worker.
         for pipeline in self._pipelines:
-            if self._may_write_nothing or not await pipeline.check_order(batch):
+            if self._may_write_nothing or not await pipeline.order.check(batch):
                 return
             await self._store_changes(pipeline)
-            if self._may_write_nothing or not await pipeline.process(batch):
+            if self._may_write_nothing or not await pipeline.steps.process(batch):
                 return
         self.app.due_in_ms = min(pipeline.due_in_ms for pipeline in self._pipelines)
 
@@ -274,9 +274,9 @@ class GroupMember:
         """Store which statistics partitions have, if those were changed. `_sending` is held:
         nothing of them is emitted meanwhile.
         """
-        if pipeline.has_new_statistics:
+        if pipeline.states.are_changed:
             try:
-                await to_its_end(pipeline.store_changes())
+                await to_its_end(pipeline.states.store_changes())
             except SupersededError as error:
                 self._wait_superseded(error)
 
@@ -287,14 +287,16 @@ class GroupMember:
 
     def _needed_offset(self, tp: TP) -> int:
         try:
-            return min(pipeline.needed_offset(tp.partition) for pipeline in self._pipelines)
+            return min(
+                pipeline.partitions.needed_offset(tp.partition) for pipeline in self._pipelines
+            )
         except SlidestatError:
             return sys.maxsize  # The first batch raises the error, and stops the worker.
 
     def _commit_notes(self) -> dict[TP, str]:
         notes = {}
         for partition in self._held_partitions():
-            samples = [pipeline.sampled_keys(partition) for pipeline in self._pipelines]
+            samples = [pipeline.partitions.sampled_keys(partition) for pipeline in self._pipelines]
             if any(samples):
                 note = encode_note(dict(sample for sample in samples if sample is not None))
                 notes[TP(self._source, partition)] = note
@@ -322,7 +324,7 @@ class GroupMember:
                 )
         self._forget()
         for pipeline in self._pipelines:
-            await pipeline.opened()
+            await pipeline.partitions.opened()
         self._superseded.rebalanced()
         # So must provisional emissions, or expire: they would replace those of the next worker.
         async with self._looking_ahead:
@@ -336,10 +338,10 @@ class GroupMember:
             self._answer(held)
         try:
             for pipeline in self._pipelines:
-                await pipeline.open(held)
+                await pipeline.partitions.open(held)
                 if self.app.rebalancing_count != rebalances:
                     return
-                if pipeline.has_new_statistics:
+                if pipeline.states.are_changed:
                     async with self._sending:
                         await self._store_changes(pipeline)
         except SlidestatError as error:
@@ -412,7 +414,7 @@ class GroupMember:
         if notes is None or self._is_rebalanced_since(rebalances):
             return  # They may be here by now.
         for pipeline in self._pipelines:
-            pipeline.learn_keys(notes)
+            pipeline.partitions.learn_keys(notes)
 
     async def _collect_garbage(self) -> None:
         collect_garbage()
@@ -420,7 +422,7 @@ class GroupMember:
     async def _look_for_losses(self) -> None:
         async with self._sending:
             for pipeline in self._pipelines:
-                await pipeline.look_for_losses()
+                await pipeline.order.look_for_losses()
 
     async def _look_ahead(self) -> None:
         async with self._sending, self._looking_ahead:
@@ -431,7 +433,9 @@ class GroupMember:
         async with self._sending:  # A batch is read when it is all processed.
             held = self._held_partitions()
             if held and all(
-                self._extent.is_read(p, min(line.next_offset(p) for line in self._pipelines))
+                self._extent.is_read(
+                    p, min(line.partitions.next_offset(p) for line in self._pipelines)
+                )
                 for p in held
             ):
                 signal.raise_signal(signal.SIGTERM)
