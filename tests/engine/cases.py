@@ -64,6 +64,7 @@ def topology(
     where: str = "",
     alerts: tuple[Alert, ...] = (),
     forget_after: str = "",
+    emit: str = "events",
 ) -> Topology:
     """Windows of milliseconds, so that a few records cross many ticks; counts and sums, if nothing
     else is asked for.
@@ -80,6 +81,7 @@ def topology(
         where=where,
         alerts=alerts,
         forget_after=forget_after,
+        emit=emit,
     )
 
 
@@ -282,6 +284,42 @@ TOPOLOGIES = {
     "the smallest": topology(span="1ms", every="1ms", windows=(), lateness="1ms"),
 }
 
+# Those of which keys without events are emitted, too: the laws of test_emit.py.
+EMITTED = {
+    "windows emptied": topology(emit="windows"),
+    "windows emptied, late": topology(
+        emit="windows", epsilon=0.5, statistics=ALERTED, alerts=ALERTS, lateness="150ms"
+    ),
+    "windows emptied, ticks far apart": topology(
+        emit="windows", every="700ms", span="5s", windows=("1s", "1ms", "2s"), lateness="90ms"
+    ),
+    "windows emptied, forgotten": topology(
+        emit="windows",
+        span="300ms",
+        windows=("20ms", "200ms"),
+        statistics=(Count(epsilon=0.5), LandmarkSum()),
+        alerts=(Alert(name="much", when="landmark_sum > 100 and count > 2", window="200ms"),),
+        forget_after="730ms",
+    ),
+    "windows emptied of last events": topology(
+        emit="windows", span="9 events", windows=("3 events",), forget_after="300ms"
+    ),
+    "windows emptied, published": topology(emit="windows", publish="partition", lateness="90ms"),
+    "always": topology(emit="always", epsilon=0.5),
+    "always, late": topology(
+        emit="always", epsilon=0.5, statistics=ALERTED, alerts=ALERTS, lateness="150ms"
+    ),
+    "always, forgotten": topology(
+        emit="always",
+        span="350ms",
+        windows=("20ms",),
+        statistics=(Count(epsilon=0.5), LandmarkSum()),
+        alerts=(Alert(name="much", when="landmark_sum > 100 and count > 2", resolve="count < 2"),),
+        forget_after="730ms",
+    ),
+    "always, published keys": topology(emit="always", lateness="90ms", publish=("a", "k1", "k")),
+}
+
 
 @dataclass(frozen=True)
 class Case:
@@ -302,7 +340,7 @@ class Case:
 def cases(draw: st.DrawFn, max_size: int = 250, topologies: Collection[str] = TOPOLOGIES) -> Case:
     """Any topology, or any of some, with any kinds of keys, values, times and disorder."""
     name = draw(st.sampled_from(sorted(topologies)))
-    chosen = TOPOLOGIES[name]
+    chosen = EMITTED.get(name) or TOPOLOGIES[name]
     values = LARGE_VALUES if name.startswith("of any size") else VALUES
     stream = {
         "keys": draw(st.sampled_from(sorted(KEYS))),

@@ -300,11 +300,15 @@ def of_all(events: Sequence[Event], end: int) -> dict[int, list[Fraction | None]
 
 def _ticks(topology: Topology, times: Sequence[int]) -> set[int]:
     """The ticks after a key's events, and the first ones at which the span has none of them, or the
-    last one was so long ago that the key is forgotten.
+    last one was so long ago that the key is forgotten; and what `emit` asks for beside.
     """
     every = topology.every_ms
     ticks = {(time // every + 1) * every for time in times}
     silences = [] if topology.span_length.of_events else [topology.span_length.length]
+    if silences and topology.emit == "windows":
+        silences += [duration_ms(window, "windows") for window in topology.windows]
+    if topology.emit == "always":
+        ticks |= ticks_of_span(topology.span_length.length, every, times)
     if topology.forget_after:
         silences.append(duration_ms(topology.forget_after, "forget_after"))
     return ticks.union(*(silent_ticks(silence, every, times) for silence in silences))
@@ -320,6 +324,16 @@ def silent_ticks(silence: int, every: int, times: Sequence[int]) -> set[int]:
         if following >= tick:
             ticks.add(tick)
     return ticks
+
+
+def ticks_of_span(span: int, every: int, times: Sequence[int]) -> set[int]:
+    """All ticks at which the span has any of a key's events."""
+    return {
+        tick
+        for time in set(times)
+        for tick in range(time // every * every, time + span + 1, every)
+        if tick - span <= time < tick
+    }
 
 
 def since_forgotten(topology: Topology, events: Sequence[Event]) -> Sequence[Event]:

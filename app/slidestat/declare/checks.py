@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from slidestat.declare.alerts import check_alerts
 from slidestat.declare.derived import (
+    EMIT_ALWAYS,
+    EMITS,
     PARTITION,
     SOURCE_FORMATS,
     TOMBSTONES,
@@ -152,6 +154,22 @@ def check_forgetting(topology: KeptFigures) -> None:
         raise SlidestatError(
             f"{given}, less than the span {topology.span!r}, whose windows still have its events.",
             "Lengthen forget_after or shorten the span.",
+        )
+
+
+# The check of the ticks at which a key is emitted.
+
+
+def check_emit(topology: KeptFigures) -> None:
+    """Check `emit`: windows of last events lose none in a silence."""
+    if topology.emit not in EMITS:
+        modes = ", ".join(f'"{mode}"' for mode in EMITS)
+        raise SlidestatError(f"emit is {topology.emit!r}.", f"Give one of {modes}.")
+    if topology.emit == EMIT_ALWAYS and topology.span_length.of_events:
+        raise SlidestatError(
+            f"emit is {topology.emit!r}, and the span is {topology.span!r}: the last events of a"
+            " key never leave their windows, so it would be emitted at every tick for ever.",
+            'Leave emit out, or give the topology a span of time such as "1h".',
         )
 
 

@@ -50,6 +50,7 @@ class EventTimes:
     ahead: str
     idle: str
     forget_after: str
+    emit: str
     time_format: str
 
     @property
@@ -115,6 +116,7 @@ class EventTimes:
 _What = TypeVar("_What")
 
 TOMBSTONES = ("pass-over", "dead-letter")
+EMIT_EVENTS, EMIT_WINDOWS, EMIT_ALWAYS = EMITS = ("events", "windows", "always")
 SOURCE_FORMATS = ("json", "avro", "protobuf", "json-schema")
 _BINARY = ("avro", "protobuf")
 
@@ -486,12 +488,25 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @cached_property
     def silences(self) -> tuple[int, ...]:
-        """The event times after its last event at which a key is emitted once more: when the span
-        has none of its events any more, and when it is forgotten.
+        """The event times after its last event at which a key is emitted once more: when the span,
+        or with `emit` any window, has none of its events any more, and when it is forgotten.
         """
-        span = () if self.span_length.of_events else (self.span_length.length,)
+        emptied: tuple[int, ...] = ()
+        if not self.span_length.of_events:
+            windows = () if self.emit == EMIT_EVENTS else self.window_lengths
+            emptied = *windows, self.span_length.length
         forgotten = () if self.forget_ms is None else (self.forget_ms,)
-        return tuple(sorted({*span, *forgotten}))
+        return tuple(sorted({*emptied, *forgotten}))
+
+    @property
+    def emits_silence(self) -> bool:
+        """Return whether a key is emitted without events before its span has none of them."""
+        return self.emit != EMIT_EVENTS and not self.span_length.of_events
+
+    @property
+    def emits_always(self) -> bool:
+        """Return whether a key is emitted at every tick as long as the span has an event of it."""
+        return self.emit == EMIT_ALWAYS
 
     @cached_property
     def state_meaning(self) -> dict[str, str]:

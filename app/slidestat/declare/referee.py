@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from slidestat.declare.derived import EMIT_EVENTS
 from slidestat.declare.naming import Named, check_digits
 from slidestat.declare.topology import PARTITION, Topology
 from slidestat.errors import SlidestatError
@@ -80,8 +81,9 @@ class Referee(Named):
 
     @cached_property
     def answering(self) -> Topology:
-        """The topology, with the windows that are answered for."""
-        return replace(self.of, windows=self.windows or self.of.windows)
+        """The topology, with the windows that are answered for, when there are events."""
+        windows = self.windows or self.of.windows
+        return replace(self.of, windows=windows, emit=EMIT_EVENTS)
 
     @property
     def source(self) -> str:

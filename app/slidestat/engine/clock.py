@@ -301,6 +301,14 @@ def closing_tick(last_time: Times, span: int, every: int) -> Times:
     return (last_time + span) // every * every + every
 
 
+def ticks_through(first: Integers, last: Integers, every: int) -> tuple[Integers, Integers]:
+    """Return all ticks from `first`, a tick of each row, up to `last`: int64[m] rows and ticks."""
+    counts = np.maximum((last - first) // every + 1, 0)
+    rows = np.repeat(np.arange(len(first)), counts)
+    steps = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rows, first[rows] + steps * every
+
+
 @kernel
 def group_rows(groups: Integers, count: int) -> tuple[Integers, Integers]:
     """Return the rows by group, in their order within it: a counting sort, O(n + count).
@@ -384,6 +392,10 @@ class Advance:
     def until(self, watermark: int) -> "Advance":
         """Return the same advance, up to `watermark`."""
         return replace(self, watermarks=np.minimum(self.watermarks, watermark))
+
+    def up_to(self, watermark: int) -> tuple["Advance", "Advance"]:
+        """Return the advance up to `watermark`, and the one from there on."""
+        return self.until(watermark), replace(self, before=watermark)
 
     def source_offsets(self, ticks: Integers) -> Integers:
         """Return int64[n]: for each tick the offset of the record that passed it."""

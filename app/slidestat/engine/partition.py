@@ -13,8 +13,9 @@ function of the records' order alone, whatever the batches, the workers or the r
 4. a tick is emitted in the batch in which the watermark passes it, for the keys with events since
    the tick before, in order of (tick, key); synopses see exactly the events before the tick;
 5. a key whose last event has left the span is emitted once more, at the first tick after that; so
-   is one that has been silent for `forget_after`; and the state of a key is deleted once no later
-   figure depends on it.
+   is one that has been silent for `forget_after`; with `emit` also at the first tick at which a
+   window has none of its events, or at every tick until then; and the state of a key is deleted
+   once no later figure depends on it.
 
 States become durable slot by slot (`unwritten.py`), so that after a crash some are far ahead of the
 checkpoint. What a key's state has absorbed already is not inserted again, and a tick that its
@@ -23,6 +24,7 @@ written. Nor is what was emitted before the last flush: the checkpoint has that 
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -138,7 +140,10 @@ class PartitionProcessor:
             self._standstill,
             start.next_offset,
         )
-        self._kept = KeptTicks(self._every)
+        self._emissions = self._ticker.emissions
+        if topology.emits_always:
+            self._emissions = partial(self._ticker.piecewise, most=self.LIMITS.kept_emissions)
+        self._kept = KeptTicks(topology)
         # Whether a batch is half done: its ticks are not all emitted yet.
         self._is_amid = False
 
@@ -322,7 +327,7 @@ class PartitionProcessor:
         """Return what the ticks that were kept back lead to, step by step; nothing is kept then."""
         advance = self._kept.take(self._durability.emitted_watermark, self._intake.loss)
         if self._publisher is None:
-            return map(_effects_of, self._ticker.emissions(self._waiting, advance))
+            return map(_effects_of, self._emissions(self._waiting, advance))
         placed, published = absorb_and_publish(
             self._publisher,
             self._absorber,

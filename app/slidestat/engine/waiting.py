@@ -216,6 +216,10 @@ class EventStore:
         self._newest = _without(self._newest, offsets)
         self._newest_events = sum(len(part.events) for part in self._newest)
 
+    def first_time(self) -> int | None:
+        """Return the least time that waits."""
+        return min((part.first_time for part in self._parts()), default=None)
+
     def last_time(self) -> int:
         """Return the largest time that waits; NO_TIME if nothing does."""
         return max((part.last_time for part in self._parts()), default=NO_TIME)

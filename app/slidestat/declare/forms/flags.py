@@ -66,6 +66,11 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "forget_after": Flag(
         "--forget-after", "7d", "Forget keys of last events, or of totals, after so long."
     ),
+    "emit": Flag(
+        "--emit",
+        "events|windows|always",
+        "Emit keys without new events too; default: events.",
+    ),
     "key_field": Flag(
         "--key",
         "FIELD",

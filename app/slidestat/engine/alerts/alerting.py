@@ -123,7 +123,17 @@ class Judged:
 class Rule:
     """An alert over the figures of an emission, which are in `columns` of a table."""
 
-    def __init__(self, alert: Alert, columns: dict[str, int], models: Sequence[Figure]) -> None:
+    def __init__(
+        self,
+        alert: Alert,
+        columns: dict[str, int],
+        models: Sequence[Figure],
+        *,
+        ends_with_figures: bool = False,
+    ) -> None:
+        """Create the rule. If it `ends_with_figures`, it is resolved where its resolution is NULL
+        and it does not hold: a window that has emptied has no mean that could fall.
+        """
         self.name = alert.name
         self.id = alert_id(alert.name)
         self.ticks = alert.for_
@@ -134,6 +144,7 @@ class Rule:
         self._certain = alert.certain
         self._when, self._resolve = alert.condition, alert.resolution
         self._columns = columns
+        self._ends_with_figures = ends_with_figures
 
     def figures(self, row: Floats) -> list[Figure]:
         """Return the figures that the alert reads, from the float64[figures, 3] of an emission."""
@@ -153,6 +164,11 @@ class Rule:
         else:
             other = self._truths(self._resolve, table)
             resolves, resolves_surely = other.is_true, other.surely_true
+            if self._ends_with_figures:
+                is_null = ~other.is_true & ~other.is_false
+                is_surely_null = ~other.may_be_true & ~other.may_be_false
+                resolves = resolves | (is_null & ~when.is_true)
+                resolves_surely = resolves_surely | (is_surely_null & when.surely_not_true)
         if whole is not None:
             surely, resolves_surely = surely & whole, resolves_surely & whole
         if self._certain:
@@ -178,7 +194,7 @@ def rules_of(topology: Topology, models: Sequence[Figure]) -> list[Rule]:
             for column, figure in enumerate(topology.named_figures)
             if figure.window in (None, window)
         }
-        rules.append(Rule(alert, columns, models))
+        rules.append(Rule(alert, columns, models, ends_with_figures=topology.emits_silence))
     return rules
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import Alerting
-from slidestat.engine.clock import closing_tick, tick_after
+from slidestat.engine.clock import tick_after
 from slidestat.engine.keys.columns import fitted
 from slidestat.engine.keys.key_numbers import KeyNumbers
 from slidestat.engine.keys.key_state import (
@@ -21,7 +21,7 @@ from slidestat.engine.keys.key_state import (
     read_clocks,
 )
 from slidestat.engine.keys.key_states import NEW_KEY, KeyStates
-from slidestat.engine.keys.key_timers import NOT_DUE, KeyTimers
+from slidestat.engine.keys.key_timers import NOT_DUE, KeyTimers, SilentTicks
 from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.synopses.core.arrays import Integers
@@ -103,10 +103,7 @@ class HeldKeys:
         passed, every = np.maximum(watermarks, watermark), topology.every_ms
         ticks = tick_after(last_times, every)
         opened = np.where(ticks > passed, ticks, NOT_DUE)
-        closing = np.full(len(names), NOT_DUE)
-        for silence in topology.silences:
-            ticks = closing_tick(last_times, silence, every)
-            closing = np.minimum(closing, np.where(ticks > passed, ticks, NOT_DUE))
+        closing = SilentTicks(topology).next_after(last_times, passed)
         is_closed = np.full(len(names), topology.forget_ms is not None) & (closing == NOT_DUE)
         rows = np.flatnonzero((opened != NOT_DUE) | (closing != NOT_DUE) | is_closed)
         numbers = np.full(len(names), -1)
@@ -130,14 +127,19 @@ class HeldKeys:
         self.fit()
         return numbers
 
-    def trial(self, watermark: int) -> "HeldKeys":
+    def trial(self, watermark: int, silent_after: int | None = None) -> "HeldKeys":
         """Return a copy of the keys for a trial, with the timers that are due up to a watermark.
 
-        Whether a key falls silent is not certain in a trial.
+        Those of silent keys are among them, for ticks later than `silent_after`, where that is
+        given.
         """
         trial = self._beneath()
         due, ticks = self.opened.due_until(watermark)
         trial.opened.set(trial.numbered(self.numbers.names(due)), ticks)
+        if silent_after is not None:
+            due, ticks = self.closing.due_until(watermark)
+            ticks = np.maximum(ticks, silent_after + 1)
+            trial.closing.set(trial.numbered(self.numbers.names(due)), ticks)
         return trial
 
     def trial_of_nothing(self) -> "HeldKeys":

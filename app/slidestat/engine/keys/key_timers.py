@@ -7,6 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.clock import closing_tick, tick_after, ticks_through
 from slidestat.engine.keys.columns import fitted
 from slidestat.engine.keys.key_numbers import KeyNumbers
 from slidestat.synopses.core.arrays import Bools, Integers
@@ -102,6 +105,75 @@ class KeyTimers:
         return due
 
 
+# The ticks at which keys are emitted without new events.
+
+
+class SilentTicks:
+    """The ticks that follow from the time of a key's last event, after the one that has it: the
+    first ones at which windows have none of its events, and that at which the key is forgotten; or
+    all as long as the span has one.
+
+    They are a function of that time alone, so a restart needs no more than the key's state.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._every = topology.every_ms
+        self._silences = topology.silences
+        self._forget = topology.forget_ms
+        self._always = topology.span_length.length if topology.emits_always else None
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self._silences)
+
+    def next_after(self, last_times: Integers, passed: Integers) -> Integers:
+        """Return the first tick of each key after `passed`, NOT_DUE if there is none."""
+        coming = np.full(len(last_times), NOT_DUE)
+        for silence in self._silences:
+            ticks = closing_tick(last_times, silence, self._every)
+            coming = np.minimum(coming, np.where(ticks > passed, ticks, NOT_DUE))
+        if self._always is not None:
+            ticks, last = self._all(last_times, self._always, passed)
+            coming = np.minimum(coming, np.where(ticks <= last, ticks, NOT_DUE))
+        return coming
+
+    def between(
+        self, last_times: Integers, after: Integers, until: Integers
+    ) -> tuple[Integers, Integers]:
+        """Return all ticks after `after` up to `until`: the places of their keys, and the ticks,
+        in no order; one may be there twice.
+        """
+        found = [self._closing(silence, last_times, after, until) for silence in self._silences]
+        if self._always is not None:
+            first, last = self._all(last_times, self._always, after)
+            found.append(ticks_through(first, np.minimum(last, until), self._every))
+        rows, ticks = zip(*found, strict=True) if found else ((_NONE,), (_NONE,))
+        return np.concatenate(rows), np.concatenate(ticks)
+
+    def ends(
+        self, last_times: Integers, after: Integers, until: Integers
+    ) -> tuple[Integers, Integers]:
+        """Return those of `between` at which keys are forgotten."""
+        if self._forget is None:
+            return _NONE, _NONE
+        return self._closing(self._forget, last_times, after, until)
+
+    def _closing(
+        self, silence: int, last_times: Integers, after: Integers, until: Integers
+    ) -> tuple[Integers, Integers]:
+        ticks = closing_tick(last_times, silence, self._every)
+        rows = np.flatnonzero((last_times != NO_TIME) & (ticks > after) & (ticks <= until))
+        return rows, ticks[rows]
+
+    def _all(self, last_times: Integers, span: int, after: Integers) -> tuple[Integers, Integers]:
+        """Return the first tick after `after`, and the last one, of keys that are emitted at each;
+        a key without an event has none.
+        """
+        first = np.maximum(tick_after(last_times, self._every), tick_after(after, self._every))
+        last = closing_tick(last_times, span, self._every)
+        return first, np.where(last_times != NO_TIME, last, NO_TIME)
+
+
 # Ticks that are due for keys without events, some keys at a time.
 
 Names = npt.NDArray[np.object_]
@@ -144,17 +216,26 @@ def due_slices(
     closing: KeyTimers,
     watermark: int,
     size: Callable[[], int],
+    step: int | None = None,
 ) -> Iterator[DueSlice]:
     """Yield the timers of two kinds that are due at or before `watermark`, in slices in order of
     time: several whole ticks of about `size()` keys together, or a part of one tick with up to so
     many. What is armed meanwhile at or after the end of the last slice comes in one of the next.
+
+    With a `step` each key is due again so much later, and so on: slices end before that becomes too
+    much.
     """
     whole: list[tuple[DueKeys, DueKeys]] = []
-    waiting, end = 0, (0, "")
+    waiting, end, first = 0, (0, ""), 0
     while True:
         nexts = (opened.next_due(watermark), closing.next_due(watermark))
         ticks = [tick for tick in nexts if tick is not None]
-        if waiting and (waiting >= size() or not ticks):
+        is_full = waiting >= size() or not ticks
+        if waiting and step is not None:
+            horizon = first + max(1, size() // waiting) * step
+            if not ticks or min(ticks) >= horizon:
+                is_full, end = True, max(end, (min(horizon, watermark + 1), ""))
+        if waiting and is_full:
             yield _slice_of(whole, end)
             whole, waiting = [], 0
             continue
@@ -164,6 +245,7 @@ def due_slices(
         to_open, to_close = opened.pop(tick), closing.pop(tick)
         count = len(to_open) + len(to_close)
         if count <= size():
+            first = first if waiting else tick
             whole.append((DueKeys.at(tick, to_open), DueKeys.at(tick, to_close)))
             waiting, end = waiting + count, (tick + 1, "")
             continue

@@ -34,7 +34,7 @@ class Absorber:
         is_trial: bool = False,
     ) -> None:
         """Create the absorber; a trial runs on copies of the states, and whether a key falls silent
-        is not certain in it.
+        is not certain in it: it is told only where silence is emitted at all.
         """
         self._topology = topology
         self._every = topology.every_ms
@@ -44,7 +44,7 @@ class Absorber:
         self._kernels = kernels
         self._emissions = emissions
         self._alerts = alerts
-        self._is_trial = is_trial
+        self._finds_silence = self._closing.is_ever and (not is_trial or topology.emits_silence)
 
     def trial(self, keys: HeldKeys) -> "Absorber":
         """Return an absorber for a trial on `keys`."""
@@ -77,7 +77,7 @@ class Absorber:
             previous = previous_times(groups, times, states.last_times)
             if self._topology.forget_ms is not None:
                 gaps = gaps_of(previous, times, self._topology.forget_ms)
-            if not self._is_trial:
+            if self._finds_silence:
                 closings, ends = self._closing.find(
                     numbers, states.last_times, groups, times, previous, due.is_closing, advance
                 )

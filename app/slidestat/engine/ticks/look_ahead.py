@@ -70,6 +70,7 @@ class LookAhead:
         ticker: Ticker,
     ) -> None:
         self._every = topology.every_ms
+        self._emits_silence = topology.emits_silence
         self._keys = keys
         self._waiting = waiting
         self._absorber = absorber
@@ -85,21 +86,33 @@ class LookAhead:
         """Yield the emissions at the ticks that the watermark would pass, slice by slice.
 
         A tick after events is sure to be emitted, with one exception: an event ahead of the others,
-        not after the time that is looked ahead to, that is refused in the end.
+        not after the time that is looked ahead to, that is refused in the end. A window that has
+        emptied by then has not, if an event of its key comes after all: the tick after that event
+        is emitted instead.
         """
         horizon, every = now.watermark, self._every
         # The events whose next tick lies in between.
         waiting = self._waiting.has_between(
             self._emitted // every * every, horizon // every * every
         )
-        if not waiting and not any(
-            self._emitted < tick <= horizon for tick in self._keys.opened.ticks()
+        if (
+            not waiting
+            and not any(self._emitted < tick <= horizon for tick in self._keys.opened.ticks())
+            and not self._may_have_silent_keys(horizon)
         ):
             return
-        trial = self._ticker.trial(self._keys.trial(horizon))
         emitted, self._emitted = self._emitted, horizon
+        silent_after = max(emitted, now.before) if self._emits_silence else None
+        trial = self._ticker.trial(self._keys.trial(horizon, silent_after))
         for emissions, _ in trial.emissions(self._waiting.copy(), now):
             yield emissions.take(np.flatnonzero(emissions.ends > emitted))
+
+    def _may_have_silent_keys(self, horizon: int) -> bool:
+        """Return whether keys without events may be emitted at ticks after the last look."""
+        if not self._emits_silence or self._emitted // self._every == horizon // self._every:
+            return False
+        is_due = self._keys.closing.next_due(horizon) is not None
+        return is_due or self._waiting.first_offset(horizon) is not None
 
     def published(self, publisher: TickPublisher, now: Advance) -> list[Publication | Clock]:
         """Return what would be published at the ticks that it would pass. Nothing, if there has

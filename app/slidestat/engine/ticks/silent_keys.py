@@ -1,28 +1,23 @@
-"""Emissions of keys without new events: at their next tick, and once more when they fall silent."""
+"""Emissions of keys without new events: at their next tick, and at those of their silence."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
-from slidestat.engine.clock import Advance, closing_tick
+from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_timers import NOT_DUE, DueSlice
+from slidestat.engine.keys.key_timers import NOT_DUE, DueSlice, SilentTicks
 from slidestat.engine.keys.states import States
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls
-from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
+from slidestat.engine.ticks.queries import Hand, Queries
 from slidestat.synopses.core.arrays import Bools, Integers
 
-# When silent keys are emitted once more: at the first tick whose longest window has none of their
-# events, and at the first one at which they have been silent for so long that they are forgotten.
-
-IsBefore = Callable[[Integers, Integers], Bools]
-"""Called with the places of keys and ticks of theirs: which of these come before an end."""
+# A tick of a silent key follows from the time of its last event alone (`SilentTicks`). It is found
+# with the next events of the key, or when its timer is due.
 
 
 class Closings(NamedTuple):
@@ -33,18 +28,17 @@ class Closings(NamedTuple):
 
 
 class Closing:
-    """A finder of the last ticks of the keys of a partition."""
+    """A finder of the ticks of the keys of a partition that have no new events."""
 
     def __init__(self, topology: Topology, keys: HeldKeys) -> None:
-        self._every = topology.every_ms
-        self._silences = topology.silences
-        self._forget = topology.forget_ms
+        self._ticks = SilentTicks(topology)
+        self._forgets = topology.forget_ms is not None
         self._keys = keys
 
     @property
     def is_ever(self) -> bool:
         """Return whether keys are emitted for their silence at all."""
-        return bool(self._silences)
+        return bool(self._ticks)
 
     def find(
         self,
@@ -56,8 +50,8 @@ class Closing:
         is_closing: Bools,
         advance: Advance,
     ) -> Closings:
-        """Find the closing ticks that the watermark passes; note the keys that stay closed, and
-        when the others are due.
+        """Find the ticks without events that the watermark passes; note the keys that are
+        forgotten, and when the others are due.
 
         `numbers` are those of the keys, and `last_times` of their newest events before; `groups`
         and `times` are those of their new events, `previous` the time of the event before each; of
@@ -67,55 +61,45 @@ class Closing:
         last_times, is_looked_at = last_times.copy(), is_closing.copy()
         last_times[groups[touched]], is_looked_at[groups[touched]] = times[touched], True
         now = np.flatnonzero(is_looked_at)
-        coming = np.full(len(now), NOT_DUE)
-        queries = ends = NO_QUERIES
-        for silence in reversed(self._silences):
-            ticks = closing_tick(previous, silence, self._every)
-            between = (previous != NO_TIME) & (ticks > advance.before) & (times >= ticks)
-            last_ticks = closing_tick(last_times[now], silence, self._every)
-            is_passed = (last_ticks > advance.before) & (last_ticks <= advance.watermark)
-            passed = Queries(groups[between], ticks[between]).and_(
-                Queries(now[is_passed], last_ticks[is_passed])
-            )
-            queries = queries.and_(passed)
-            if silence == self._forget:
-                ends = passed
-            coming = np.where(last_ticks > advance.watermark, last_ticks, coming)
-        self._note(numbers[now], coming, advance.last_offset)
-        return Closings(queries, ends)
+        # Before each event, and after the last one.
+        silent = np.concatenate((previous, last_times[now]))
+        whose = np.concatenate((groups, now))
+        before = np.full(len(whose), advance.before)
+        until = np.concatenate((times, np.full(len(now), advance.watermark)))
+        found = Closings(
+            _queries(whose, self._ticks.between(silent, before, until)),
+            _queries(whose, self._ticks.ends(silent, before, until)),
+        )
+        passed = np.full(len(now), advance.watermark)
+        self._note(
+            numbers[now], self._ticks.next_after(last_times[now], passed), advance.last_offset
+        )
+        return found
 
     def of_silent(
         self,
         numbers: Integers,
         last_times: Integers,
         due: Integers,
-        is_before_end: IsBefore,
+        until: Integers,
         last_offset: int,
     ) -> Closings:
-        """Find the closing ticks of silent keys from the tick on that is due of each; what does not
-        come before an end is due then. Keys that are forgotten are noted, with the records up to
+        """Find the ticks of silent keys from the one on that is due of each up to `until`; what
+        comes later is due then. Keys that are forgotten are noted, with the records up to
         `last_offset` read.
         """
-        queries = ends = NO_QUERIES
-        going = np.arange(len(numbers))
-        for silence in self._silences:
-            ticks = closing_tick(last_times[going], silence, self._every)
-            is_due = ticks >= due[going]
-            is_now = is_before_end(going, ticks)
-            later = is_due & ~is_now
-            self._keys.closing.arm(numbers[going[later]], ticks[later])
-            passed = Queries(going[is_due & is_now], ticks[is_due & is_now])
-            queries = queries.and_(passed)
-            if silence == self._forget:
-                ends = passed
-                self._keys.close(numbers[passed.groups], last_offset)
-            going = going[~later]
-        return Closings(queries, ends)
+        before, keys = due - 1, np.arange(len(numbers))
+        ends = _queries(keys, self._ticks.ends(last_times, before, until))
+        self._keys.close(numbers[ends.groups], last_offset)
+        coming = self._ticks.next_after(last_times, until)
+        is_more = coming != NOT_DUE
+        self._keys.closing.arm(numbers[is_more], coming[is_more])
+        return Closings(_queries(keys, self._ticks.between(last_times, before, until)), ends)
 
     def _note(self, numbers: Integers, ticks: Integers, last_offset: int) -> None:
         """Note at which tick keys are due next, or that they are forgotten."""
         is_over = ticks == NOT_DUE
-        if self._forget is not None:
+        if self._forgets:
             self._keys.close(numbers[is_over], last_offset)
         numbers, ticks = numbers[~is_over], ticks[~is_over]
         self._keys.reopen(numbers)
@@ -123,6 +107,12 @@ class Closing:
         # it is due: a busy key would leave one behind at every tick.
         is_sooner = self._keys.closing.due(numbers) > ticks
         self._keys.closing.set(numbers[is_sooner], ticks[is_sooner])
+
+
+def _queries(groups: Integers, found: tuple[Integers, Integers]) -> Queries:
+    """Return what was found at some places, as queries of these groups."""
+    places, ticks = found
+    return Queries(groups[places], ticks)
 
 
 class SilentKeys:
@@ -178,18 +168,14 @@ class SilentKeys:
         places = np.searchsorted(numbers, due.closing.numbers)
         names = self._keys.numbers.names(due.closing.numbers)
         end_tick, end_name = due.end
-
-        def is_before_end(some: Integers, ticks: Integers) -> Bools:
-            is_before = ticks < end_tick
-            for row in np.flatnonzero(ticks == end_tick).tolist():
-                is_before[row] = names[some[row]] < end_name
-            return is_before
-
+        until = np.full(len(names), end_tick - 1)
+        if end_name:
+            until[[name < end_name for name in names]] = end_tick
         found = self._closing.of_silent(
             due.closing.numbers,
             states.last_times[places],
             due.closing.ticks,
-            is_before_end,
+            until,
             advance.last_offset,
         )
         return Closings(*(Queries(places[it.groups], it.times) for it in found))

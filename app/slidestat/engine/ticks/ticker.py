@@ -172,6 +172,24 @@ class Ticker:
         write = self._emissions.writer(advance.loss)
         return in_order(write, self._touched(waiting, advance), self._untouched(advance))
 
+    def piecewise(self, waiting: EventStore, advance: Advance, most: int) -> Iterator[Outputs]:
+        """Yield the emissions as `emissions` does, of some ticks after the other, where keys with
+        events are emitted at every tick: about `most` of these keys' at once are in memory.
+        """
+        keys, every = max(1, len(waiting.keys(advance.watermark))), self._every
+        ticks = max(1, most // keys)
+        while True:
+            first = waiting.first_time()
+            due = [self._keys.opened.next_due(advance.watermark)]
+            due += [self._keys.closing.next_due(advance.watermark), first]
+            start = min((time for time in due if time is not None), default=advance.watermark)
+            end = (max(start, advance.before) // every + ticks) * every
+            if end >= advance.watermark:
+                yield from self.emissions(waiting, advance)
+                return
+            piece, advance = advance.up_to(end)
+            yield from self.emissions(waiting, piece)
+
     def emissions_after(self, absorbed: PlacedAnswers, advance: Advance) -> Iterator[Outputs]:
         """Yield the emissions as `emissions` does, where the events are absorbed already, with the
         answers `absorbed`.
@@ -197,7 +215,12 @@ class Ticker:
         pace = self._keys_pace
         keys = self._keys
         due = due_slices(
-            keys.numbers, keys.opened, keys.closing, advance.watermark, lambda: pace.size
+            keys.numbers,
+            keys.opened,
+            keys.closing,
+            advance.watermark,
+            lambda: pace.size,
+            self._every if self._topology.emits_always else None,
         )
         for part in due:
             with pace.doing(len(part.opened.numbers) + len(part.closing.numbers)):
@@ -217,8 +240,9 @@ class KeptTicks:
     to.
     """
 
-    def __init__(self, every: int) -> None:
-        self._every = every
+    def __init__(self, topology: Topology) -> None:
+        self._every = topology.every_ms
+        self._always = topology.emits_always
         self._before = 0
         self._moves: list[tuple[Integers, Integers]] = []
         # Of keys with events: each of a batch's keys at each of its ticks.
@@ -236,7 +260,8 @@ class KeptTicks:
             self._before = taken.before
         self._moves.append((taken.offsets, taken.watermarks))
         events = taken.events
-        self.emissions += min(len(events), len(events.keys.unique()) * (last - first + 1))
+        most = len(events.keys.unique()) * (last - first + 1)
+        self.emissions += most if self._always else min(len(events), most)
 
     def take(self, emitted: int, loss: Loss | None) -> Advance:
         """Return the advance over all that was kept, and keep nothing any more."""

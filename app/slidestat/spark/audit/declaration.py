@@ -6,7 +6,7 @@ worker. That of a referee is the declaration of its topology, with the streams t
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -93,6 +93,7 @@ class Declaration(msgspec.Struct, frozen=True):
     computed: tuple[tuple[str, str], ...] = ()
     tombstones: str = "pass-over"
     forget_after_ms: int | None = None
+    emit: Literal["events", "windows", "always"] = "events"
     publish: tuple[str, ...] = ()
     parties: str = ""
     answers_for: tuple[str, ...] = ()
@@ -125,8 +126,16 @@ class Declaration(msgspec.Struct, frozen=True):
     @property
     def silences(self) -> tuple[int, ...]:
         """The times after its last event at which a key is emitted once more."""
-        span = () if self.of_events else (self.span,)
-        return *span, *(() if self.forget_after_ms is None else (self.forget_after_ms,))
+        forgotten = () if self.forget_after_ms is None else (self.forget_after_ms,)
+        if self.of_events:
+            return forgotten
+        windows = self.windows if self.emit == "windows" else ()
+        return *windows, self.span, *forgotten
+
+    @property
+    def emits_always(self) -> bool:
+        """Return whether a key is emitted at every tick as long as the span has an event of it."""
+        return self.emit == "always"
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:
@@ -167,6 +176,7 @@ def declaration_of(table: Mapping[str, object]) -> Declaration:
         # more.
         "forgets_keys": True,
         "forget_after_ms": None,
+        "emit": "events",
     }
     return msgspec.convert(parties | answered, Declaration)
 

@@ -89,8 +89,9 @@ class KeyJudge:
 
     def due(self, times: Integers, following: Integers) -> set[int]:
         """Return the ticks at which a key is emitted by events at `times`, each followed by the
-        next: the first after each, the first at which the span has none left, and that at which it
-        is forgotten, up to the watermark; none if the key is published for a referee.
+        next: the first after each, the first at which the span, or a window where that is asked
+        for, has none left, or all before that, and the one at which it is forgotten, up to the
+        watermark; none if the key is published for a referee.
         """
         if self.name in self.declaration.publish:
             return set()
@@ -103,6 +104,10 @@ class KeyJudge:
             else:
                 silent = ((times + silence) // every + 1) * every
             wanted.update(silent[silent <= np.minimum(following, until)].tolist())
+        if self.declaration.emits_always:
+            last = np.minimum(times + self.declaration.span, np.minimum(following, until))
+            for begin, end in zip(ticks.tolist(), last.tolist(), strict=True):
+                wanted.update(range(begin, end + 1, every))
         return wanted
 
     def not_emitted(self, ticks: Iterable[int]) -> Iterator[Finding]:
