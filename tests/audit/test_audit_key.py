@@ -238,6 +238,45 @@ def test_what_a_declaration_was_not_in_charge_of_it_need_not_emit(partition: Par
     )
 
 
+@pytest.mark.parametrize("emit", ["events", "windows", "always"])
+def test_when_a_silent_key_is_due(emit: str) -> None:
+    """A missing word about a window that has emptied is a violation, and so is an emission at any
+    other tick. What one value of `emit` asks for is not what another does.
+    """
+    asked = topology(windows=("200ms", "500ms"), emit=emit)
+    events = [("silent", 510), ("silent", 590), *(("busy", at) for at in range(600, 2_400, 50))]
+    begin = START_MS // 1_000 * 1_000
+    records = [
+        Record(offset, b"", encode(key, begin + at, 1), begin + at)
+        for offset, (key, at) in enumerate(events)
+    ]
+    whole = Partition(asked, records)
+    assert whole.violations("silent") == []
+    for tick, emission in list(whole.emissions["silent"].items()):
+        del whole.emissions["silent"][tick]
+        assert whole.violations("silent") == ["not emitted"]
+        whole.emissions["silent"][tick] = emission
+    for at in range(600, 2_300, 100):
+        if begin + at in whole.emissions["silent"]:
+            continue
+        other = structs.replace(
+            Partition(replace(asked, emit="always"), records)
+            .emissions["silent"]
+            .get(begin + at, emission),
+            window_end_ms=begin + at,
+        )
+        whole.emissions["silent"][begin + at] = other
+        assert "emitted without a reason" in whole.violations("silent")
+        del whole.emissions["silent"][begin + at]
+
+
+def test_a_value_of_emit_that_an_audit_does_not_know_is_refused() -> None:
+    """An audit of this version does not take it for one that it knows."""
+    plain = msgspec.json.decode(msgspec.json.encode(resolved(topology(emit="windows"))))
+    with pytest.raises(msgspec.ValidationError, match="emit"):
+        declaration_of(plain | {"emit": "change"})
+
+
 def test_charges_go_from_turn_to_turn() -> None:
     """Until the next declaration's first tick; until the last own one, where the next emits at
     another interval. One may come again.

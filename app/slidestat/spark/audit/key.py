@@ -117,6 +117,18 @@ class KeyJudge:
             if is_its and tick - self.declaration.span >= self._complete_from_ms:
                 yield Finding(self.name, tick, violation="not emitted")
 
+    def not_due(self, ticks: Iterable[int]) -> Iterator[Finding]:
+        """Yield a violation for each tick at which there was an emission and none was due, as far
+        as all events that could have led to it are known.
+        """
+        declaration = self.declaration
+        if declaration.is_of_referee or not self._is_marked:
+            return
+        reach = max(declaration.every_ms, *declaration.silences, 0) + declaration.every_ms
+        for tick in sorted(ticks):
+            if tick <= self.watermark_ms and tick - reach >= self._complete_from_ms:
+                yield Finding(self.name, tick, violation="emitted without a reason")
+
     def emission(self, key: ExactKey, emission: Emission) -> Iterator[Finding]:
         """Yield what is found of an emission, `key` having the events of its windows."""
         if self.declaration.is_sequence:
@@ -224,8 +236,15 @@ def audit_key(
     )
     wanted = judge_of_key.due(key.times, np.append(key.times[1:], watermark_ms))
     yield from judge_of_key.not_emitted(wanted - emissions.keys() - set(by_others))
+    final = {tick for tick, emission in emissions.items() if _is_sure(emission)}
+    yield from judge_of_key.not_due(final - wanted)
     for _, emission in sorted(emissions.items()):
         yield from judge_of_key.emission(key, emission)
+
+
+def _is_sure(emission: Emission) -> bool:
+    """Return whether an emission is final, and the worker had read all events."""
+    return not emission.provisional and emission.lost is None
 
 
 def _partition_of(party: str) -> int:
@@ -372,6 +391,8 @@ class RunningAudit:
         # Ticks at which the key is to be emitted, and was, as far as they are not settled.
         self._wanted: set[int] = set()
         self._emitted: set[int] = set()
+        # Those of its own declaration that are sure.
+        self._sure: set[int] = set()
         # Of a tick that may have further ones.
         self._waiting: list[Emitted] = []
 
@@ -405,17 +426,18 @@ class RunningAudit:
             self._wanted |= self._judge.due(known[:-1], known[1:])
 
     def _settle_due(self, until_ms: int) -> Iterator[Finding]:
-        """Find what was not emitted at the ticks before `until_ms`."""
+        """Find what was not emitted at the ticks before `until_ms`, or without a reason."""
         settled = {tick for tick in self._wanted if tick < until_ms}
         yield from self._judge.not_emitted(settled - self._emitted)
+        yield from self._judge.not_due({tick for tick in self._sure if tick < until_ms} - settled)
         self._wanted -= settled
+        self._sure = {tick for tick in self._sure if tick >= until_ms}
         self._emitted = {tick for tick in self._emitted if tick >= until_ms}
 
     def _settle(self, until_ms: int, *, is_end: bool = False) -> Iterator[Finding]:
         """Judge what was emitted, or was not, at the ticks before `until_ms`."""
         # What is due after the last event is known when the next one comes.
         sure_ms = min([until_ms, *(last + 1 for last in self._key.times[-1:].tolist())])
-        yield from self._settle_due(until_ms if is_end else sure_ms)
         ready = [one for one in self._waiting if one.tick < until_ms]
         self._waiting = [one for one in self._waiting if one.tick >= until_ms]
         for tick, those in groupby(ready, key=lambda one: one.tick):
@@ -424,6 +446,9 @@ class RunningAudit:
             yield from violations
             if emission is not None:
                 yield from self._judge.emission(self._key, emission)
+                if _is_sure(emission):
+                    self._sure.add(tick)
+        yield from self._settle_due(until_ms if is_end else sure_ms)
 
     def _drop(self, reached_ms: int) -> None:
         """Forget the events that no window which ends at `reached_ms` or later has."""
