@@ -16,7 +16,7 @@ from typing import Union, get_args, get_origin, get_type_hints
 
 from benchmarks.examples import example
 from slidestat.declare.alerts import Alert
-from slidestat.declare.forms.flags import flag_of
+from slidestat.declare.forms.flag_list import flag_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import KINDS, Statistic
 from slidestat.declare.statistics.base import Promise, ValueStatistic

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from slidestat.declare.forms.flags import TOPOLOGY_FLAGS
+from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS
 from slidestat.declare.topology import Topology
 from slidestat.options import CHECKPOINT_INTERVAL_S
 

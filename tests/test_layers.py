@@ -1,6 +1,8 @@
 """The rooms of the package stand in layers: a module imports only from rooms below its own."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -140,3 +142,12 @@ def test_rooms_are_small() -> None:
     for path in MODULES.values():
         sizes[path.parent] = sizes.get(path.parent, 0) + (path.name != "__init__.py")
     assert [str(folder) for folder, size in sizes.items() if size > 15] == []
+
+
+def test_the_command_line_loads_no_numbers_before_a_command_runs() -> None:
+    """Its help must be there at once: what a command needs is imported inside it."""
+    code = (
+        "import sys, slidestat.cli.main; print(*{'numpy', 'pyarrow', 'pyspark'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []

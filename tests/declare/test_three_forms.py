@@ -15,7 +15,8 @@ import typer
 from benchmarks.examples import example
 from slidestat.cli.main import app
 from slidestat.declare.forms.files import load_topology
-from slidestat.declare.forms.flags import TOPOLOGY_FLAGS, flag_of, topology_of_flags
+from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS, flag_of
+from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.forms.tables import statistic_of, topology_of
 from slidestat.declare.statistics import KINDS, Count, Distinct, Statistic, Sum

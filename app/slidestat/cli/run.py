@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slidestat.cli.options import Bootstrap, Registry
-from slidestat.declare.forms.flags import TOPOLOGY_FLAGS, Flag
+from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS, Flag, flag_of
 from slidestat.errors import SlidestatError
 from slidestat.log import LOG_FORM, LogForm, logging_to_stderr
 from slidestat.options import (
@@ -169,7 +169,7 @@ def run(
         )
     from slidestat.cli.start_worker import letter_command, start_worker
     from slidestat.declare.forms.files import load_declaration
-    from slidestat.declare.forms.flags import flag_of, topology_of_flags
+    from slidestat.declare.forms.flags import topology_of_flags
     from slidestat.declare.lengths import duration_ms
 
     declared: list[Declared]
