@@ -7,8 +7,8 @@ import numpy as np
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from slidestat.doctor.examination import unread_records
 from slidestat.doctor.finding import Finding, Verdict
-from slidestat.doctor.source_records import unread_records
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.kafka.connection import require_broker
 from slidestat.schemas.emission import Emission

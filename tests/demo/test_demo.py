@@ -13,7 +13,7 @@ from rich.console import Console
 
 from slidestat.declare.forms.files import load_topology
 from slidestat.demo.exact import Checked, ExactFlights, check
-from slidestat.demo.lake import show_lake
+from slidestat.demo.run import show_lake
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.session import require_spark

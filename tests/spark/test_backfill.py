@@ -29,9 +29,9 @@ from slidestat.options import TimeUnit
 from slidestat.produce.events import Columns
 from slidestat.produce.produce import produce_file
 from slidestat.produce.times import epoch_ms
+from slidestat.spark.backfill import history
 from slidestat.spark.backfill.backfill import backfill, fill_lake
 from slidestat.spark.backfill.history import Files, read_files, read_topic
-from slidestat.spark.backfill.reading import spark_rows
 from slidestat.spark.lake.lake import Lake
 from slidestat.testing.records import MemoryStore
 from tests.broker.workers import wait_until
@@ -339,7 +339,7 @@ def test_plain_rows_give_what_their_json_gives(
         return sorted(backfill(topology, records).collect(), key=repr)
 
     by_columns = written()
-    monkeypatch.setattr(spark_rows, "plain_place", lambda *_: f.lit(False))
+    monkeypatch.setattr(history, "plain_place", lambda *_: f.lit(False))
     by_json = written()
     assert by_columns == by_json
     dead = [row for row in by_json if row.topic == topology.dead_letter_topic]

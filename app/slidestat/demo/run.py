@@ -22,10 +22,10 @@ from rich.table import Table
 
 from slidestat.admin.topics import create_topology_topics
 from slidestat.declare.forms.files import load_topology
+from slidestat.declare.forms.resolved import resolved
 from slidestat.declare.statistics import Count, Sum
 from slidestat.declare.topology import Topology
 from slidestat.demo.exact import Checked, ExactFlights, check
-from slidestat.demo.lake import show_lake
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client, require_broker
 from slidestat.kafka.read.topic_reader import EmissionReader, Record
@@ -34,7 +34,45 @@ from slidestat.local.broker import LocalBroker
 from slidestat.produce.events import Columns
 from slidestat.produce.produce import ProduceReport, produce_file
 from slidestat.produce.readers import Reader
+from slidestat.spark.session import require_spark, spark_session
 from slidestat.text import qualified, window_text
+
+# The last part of the demo: what it produced as a lake on Spark, audited, and a page of it.
+
+PAGE = Path("demo-report.html")
+
+
+def show_lake(topology: Topology, bootstrap: str, folder: Path, console: Console) -> None:
+    """Ingest the topology's topics into `folder`, audit every figure, and write the page.
+
+    Without what Spark needs, a line with that is printed. Raises SlidestatError for a broken
+    promise.
+    """
+    try:
+        require_spark()
+    except SlidestatError as error:
+        console.print(f"Left out: ingest, audit and report. {error}", soft_wrap=True)
+        return
+    console.print("Spark: the topics as Parquet files, every figure audited once more …")
+    with spark_session("demo") as spark:
+        from slidestat.spark.audit.audit import Audit
+        from slidestat.spark.audit.report import show
+        from slidestat.spark.lake.declarations import keep_declaration
+        from slidestat.spark.lake.ingest import Ingest
+        from slidestat.spark.lake.lake import Lake
+        from slidestat.spark.lake.session import lake_topics
+        from slidestat.spark.report.page import report_data, write_page
+
+        lake = Lake(str(folder / "lake"), topology.name)
+        keep_declaration(spark, lake, topology)
+        Ingest(spark, bootstrap, lake, lake_topics(topology)).take_what_is_there()
+        report = Audit(spark, bootstrap, lake, resolved(topology)).run()
+        write_page(report_data(spark, lake, []), PAGE)
+    show(report)
+    if not report.is_clean:
+        raise SlidestatError("The audit found broken promises.", "This is a bug in slidestat.")
+    console.print(f"{PAGE}: open it in a browser", highlight=False)
+
 
 # The demo's workers: processes of the real command, in one consumer group.
 
