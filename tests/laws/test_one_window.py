@@ -2,6 +2,7 @@
 paper states, and how states of windows of any length go on as theirs.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from slidestat.synopses import (
     RandomQuantileParameters,
     RandomQuantiles,
     SynopsisError,
+    run_frequent_batch,
     run_quantile_batch,
 )
 from slidestat.synopses.blocks import frequent_layout, quantile_layout
@@ -199,6 +201,46 @@ def test_batch_boundaries_never_show(kind: Kind) -> None:
         advanced = fed(kind.summary.create(parameters), times, payload)
         advanced.advance(int(times[-1]) + span + 1)
         assert advanced.stored_entries() == 0
+
+
+@pytest.mark.parametrize("span", [40, 100, 300])
+@pytest.mark.parametrize("name", ["quantiles", "items", "random quantiles"])
+def test_answers_do_not_depend_on_where_batches_ended(name: str, span: int) -> None:
+    """Questions between events of one batch are answered as questions to what was stored."""
+    kind, rng = KINDS[name], np.random.default_rng(6)
+    parameters, count = kind.one(0.5, span), 700
+    times = np.cumsum(np.where(rng.random(count) < 0.02, rng.integers(2, span, count), 1))
+    payload = kind.draw(rng, count)
+    asked_at = np.unique(rng.integers(1, count, 60))
+
+    def answers(
+        state: bytes | None, first: int, last: int, ends: npt.NDArray[np.int64]
+    ) -> tuple[bytes, list[bytes]]:
+        batch = Batch(
+            *([0, last - first], times[first:last], payload[first:last]),
+            *([0, len(ends)], times[ends - 1] + 1, [span, span // 2]),
+        )
+        if kind.is_items:
+            listed = run_frequent_batch(parameters, [state], batch, 0.0)
+            columns = (listed.items, listed.lowers, listed.uppers)
+            cuts = listed.ends[2:-1:2]
+            parts = [np.split(column, cuts) for column in columns]
+            found = [b"".join(p.tobytes() for p in it) for it in zip(*parts, strict=True)]
+            return listed.states[0], found[: len(ends)]
+        ranks = run_quantile_batch(parameters, [state], batch, [0, 0.25, 0.5, 0.99, 1])
+        columns = np.stack([ranks.estimates, ranks.lowers, ranks.uppers, ranks.rank_errors], 1)
+        return ranks.states[0], [row.tobytes() for row in columns]
+
+    whole_state, whole = answers(None, 0, count, asked_at)
+    for _ in range(10):
+        cuts = np.unique([0, count, *rng.integers(1, count, 5), *rng.choice(asked_at, 5)])
+        state, found = None, []
+        for first, last in itertools.pairwise(cuts.tolist()):
+            ends = asked_at[(asked_at > first) & (asked_at <= last)]
+            state, more = answers(state, first, last, ends)
+            found += more
+        assert state == whole_state
+        assert found == whole
 
 
 @EACH

@@ -32,7 +32,7 @@ from slidestat.synopses.blocks.memory import (
     is_fixed,
     make_blocks,
 )
-from slidestat.synopses.blocks.one_window import not_larger
+from slidestat.synopses.blocks.one_window import known_dead, not_larger
 from slidestat.synopses.blocks.parameters import BlockParameters
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
@@ -251,6 +251,8 @@ def _run(
             absorb(head, state, my_times, my_payload, blocks, ahead + cuts[group + query])
             if query == query_starts[group + 1]:
                 break
+            # As if a batch ended here: an answer must not depend on whether one does.
+            state[DEAD] = max(state[DEAD], known_dead(head, state[TOTAL]))
             for k in range(len(spans)):
                 start = query_times[query] - spans[k]
                 if head[KIND] == FREQUENT:
