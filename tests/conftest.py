@@ -41,6 +41,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker(pytest.mark.xdist_group("spark" if is_in_spark else place))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse to go on where tests are grouped in vain: all would take twice as long, in silence."""
+    is_grouped = getattr(session.config.option, "loadgroup", False)
+    if is_grouped and not all("@" in item.nodeid for item in session.items):
+        raise pytest.UsageError("pytest-xdist groups no tests with this pytest (pyproject.toml)")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nothing_is_compiled(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hold the units of kernels to what tests call: what a unit lacks, each process compiles. Where
