@@ -109,11 +109,11 @@ def test_what_a_worker_tells_of_itself(make_stage: MakeStage) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="it is GNU's library that has arenas")
 def test_threads_of_a_worker_share_arenas(make_stage: MakeStage) -> None:
     """Its clients, RocksDB and questions have twenty threads; what each frees is kept for all, in
-    one arena beside the main thread's. It is started as users do, not forked.
+    at most one arena beside the main thread's. It is started as users do, not forked.
     """
     stage = make_stage(partitions=2)
     with stage.worker(start=started).await_ready() as worker:
         produce(stage.bootstrap, stage.topology.source, events(2_000))
         stage.await_commit_after(1_000)
         get(f"{worker.url}/metrics")
-        assert count_arenas(Path(f"/proc/{worker.pid}/maps").read_text()) == 1
+        assert count_arenas(Path(f"/proc/{worker.pid}/maps").read_text()) <= 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slidestat.declare.columns import Column, Columns, Limits
-from slidestat.engine import waiting
+from slidestat.engine import waiting as waiting_module
 from slidestat.engine.checkpoints.checkpoint import Checkpoint
 from slidestat.engine.checkpoints.ledger import COUNTED, Ledger
 from slidestat.engine.events import Events, texts
@@ -57,8 +57,8 @@ def test_what_is_taken_is_what_lies_before_in_order(
     """Against a plain list: with times in order or in none, texts of any sort, questions between,
     keys taken on their own, records dropped; in memory and in files.
     """
-    monkeypatch.setattr(waiting, "_RUN_EVENTS", run_events)
-    monkeypatch.setattr(waiting, "_MEMORY_BYTES", memory_bytes)
+    monkeypatch.setattr(waiting_module, "_RUN_EVENTS", run_events)
+    monkeypatch.setattr(waiting_module, "_MEMORY_BYTES", memory_bytes)
     random = Random(seed)
     store, waiting, until, offset = EventStore(COLUMNS, tmp_path / "file"), list[Event](), 0, 0
     keys = ["", "a", "ключ", "\0", "a/b"]
@@ -125,8 +125,8 @@ def test_a_waiting_event_takes_64_bytes_at_most() -> None:
 
 def test_what_is_in_files_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is taken of it can be written, as kernels want it; all columns are as they were."""
-    monkeypatch.setattr(waiting, "_RUN_EVENTS", 1_000)
-    monkeypatch.setattr(waiting, "_MEMORY_BYTES", 100_000)
+    monkeypatch.setattr(waiting_module, "_RUN_EVENTS", 1_000)
+    monkeypatch.setattr(waiting_module, "_MEMORY_BYTES", 100_000)
     store, rows = EventStore(COLUMNS, tmp_path / "file"), []
     for first in range(0, 20_000, 500):
         offsets = np.arange(first, first + 500)
