@@ -7,7 +7,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import docker
 import docker.errors
@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from slidestat.local.broker import LocalBroker
 from tests.machine import (  # noqa: F401 - pytest finds its hooks here
+    COMPILED,
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_terminal_summary,
@@ -48,16 +49,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         raise pytest.UsageError("pytest-xdist groups no tests with this pytest (pyproject.toml)")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def nothing_is_compiled(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Hold the units of kernels to what tests call: what a unit lacks, each process compiles. Where
-    several processes share the tests, each fails with its last one.
-    """
-    yield
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Note which kernels this process compiled, as no unit has them for these types."""
     compiling = sys.modules.get("slidestat.synopses.kernels.compile")
-    if compiling and not request.config.pluginmanager.hasplugin("scripts.vectors"):
-        names = "\n".join(compiling.compiled_here)
-        assert not names, f"no vector has these types (python -m scripts.vectors TEST):\n{names}"
+    names = set(compiling.compiled_here) if compiling else set()
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["compiled_here"] = sorted(names)
+    COMPILED.update(names)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the names from a process of several."""
+    COMPILED.update(getattr(node, "workeroutput", {}).get("compiled_here", ()))
 
 
 @pytest.fixture(scope="session")

@@ -75,8 +75,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=_reason(program)))
 
 
+# What the processes of a session compiled; a unit is there for all that users call.
+COMPILED: set[str] = set()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many tests did not run for want of each program, and the command that brings it."""
+    """Say how many tests did not run for want of each program, and the command that brings it; and
+    which kernels no unit has.
+    """
+    if COMPILED:
+        names = ", ".join(sorted(COMPILED))
+        terminalreporter.write_line(
+            f"COMPILED HERE: no vector has these types (python -m scripts.vectors TEST): {names}"
+        )
     skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
     for program in PROGRAMS:
         if number := sum(_reason(program) in reason for reason in skipped):
