@@ -148,7 +148,7 @@ def test_kernels_inside_a_wheel_are_compiled_once_for_each_version(tmp_path: Pat
     archive, cache = tmp_path / "slidestat-0.1.0-py3-none-any.whl", tmp_path / "cache"
     with ZipFile(archive, "w") as zipped:
         for file in sorted((SOURCES / "slidestat").rglob("*")):
-            if file.suffix in (".py", ".bin"):
+            if file.suffix in (".py", ".pyi", ".bin"):
                 zipped.write(file, file.relative_to(SOURCES))
     environment = {"PYTHONPATH": str(archive), "NUMBA_CACHE_DIR": str(cache)}
     place, folder, here = _python(tmp_path, KERNEL, **environment).split()
