@@ -18,6 +18,7 @@ EMPTY = {"None", "False", "''", "()", "0"}
 # The audit takes nothing from what it audits; the others only share their names with an option.
 APART = {
     ("form", "cli/main.py"),
+    ("emit", "spark/audit/declaration.py"),
     ("tombstones", "spark/audit/declaration.py"),
     ("group", "synopses/core/envelope.py"),
     ("limit", "declare/statistics/top.py"),

@@ -24,7 +24,6 @@ written. Nor is what was emitted before the last flush: the checkpoint has that 
 """
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -105,15 +104,13 @@ class PartitionProcessor:
         self._publisher = own or publisher
         kept = kept_statistics(topology, store, may_change=change_statistics)
         layout = StateLayout(topology, kept.slots)
-        self._starts = starts_by_label(topology, layout)
-        self._added = AddedFigures(topology, self._starts)
+        self._starts = starts = starts_by_label(topology, layout)
+        self._added = AddedFigures(topology, starts)
         self._durability = Durability(topology, store.checkpoint(), topic_id, kept)
         start = self._durability.checkpoint
         self._waiting = EventStore(topology.columns, file)
         watermark = start.max_time - self._lateness
-        self._alerting = None
-        if topology.alerts:
-            self._alerting = Alerting(topology, topic, partition, self._starts)
+        self._alerting = Alerting(topology, topic, partition, starts) if topology.alerts else None
         self._keys = HeldKeys.restored(
             topology, store, watermark, self.LIMITS.cached_keys, work, self._alerting, layout
         )
@@ -140,9 +137,7 @@ class PartitionProcessor:
             self._standstill,
             start.next_offset,
         )
-        self._emissions = self._ticker.emissions
-        if topology.emits_always:
-            self._emissions = partial(self._ticker.piecewise, most=self.LIMITS.kept_emissions)
+        self._emits_always = topology.emits_always
         self._kept = KeptTicks(topology)
         # Whether a batch is half done: its ticks are not all emitted yet.
         self._is_amid = False
@@ -327,7 +322,12 @@ class PartitionProcessor:
         """Return what the ticks that were kept back lead to, step by step; nothing is kept then."""
         advance = self._kept.take(self._durability.emitted_watermark, self._intake.loss)
         if self._publisher is None:
-            return map(_effects_of, self._emissions(self._waiting, advance))
+            emissions = (
+                self._ticker.piecewise(self._waiting, advance, self.LIMITS.kept_emissions)
+                if self._emits_always
+                else self._ticker.emissions(self._waiting, advance)
+            )
+            return map(_effects_of, emissions)
         placed, published = absorb_and_publish(
             self._publisher,
             self._absorber,
@@ -335,8 +335,8 @@ class PartitionProcessor:
             self._waiting.take(advance.watermark),
             advance,
         )
-        emissions = map(_effects_of, self._ticker.emissions_after(placed, advance))
-        return chain((Effects(published=published),), emissions)
+        effects = map(_effects_of, self._ticker.emissions_after(placed, advance))
+        return chain((Effects(published=published),), effects)
 
     def _require_none_kept(self) -> None:
         if self._kept:
