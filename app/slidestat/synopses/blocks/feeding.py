@@ -3,14 +3,6 @@
 Source: Arasu and Manku 2004, section 4 and appendix A. What is kept and why is in blocks.py, what
 stands for a block in quantile_layout.py and frequent_layout.py. Cost of an event: one merge step in
 each layer up to `fresh`, half of it or less in each layer beyond; O(log(1/epsilon)).
-
-Summarise a block of items: counts merged after Misra and Gries, and small ones left out.
-
-Source: Misra and Gries 1982; Arasu and Manku 2004, section 4.1 (frequent_layout.py).
-
-Summarise a block of values: merge two, and thin them.
-
-Source: Arasu and Manku 2004, section 4.2, with blocks merged of small ones (quantile_layout.py).
 """
 
 import numpy as np
@@ -50,6 +42,10 @@ from slidestat.synopses.blocks.one_window import fixed_phase, known_dead, oldest
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
+
+# Summarise a block of items: counts merged after Misra and Gries, and small ones left out.
+#
+# Source: Misra and Gries 1982; Arasu and Manku 2004, section 4.1 (frequent_layout.py).
 
 
 @borrowing_kernel
@@ -115,6 +111,11 @@ def take_off(items: Integers, size: int, most: int) -> tuple[int, int]:
             items[1, count] = items[1, i] - off
             count += 1
     return count, off
+
+
+# Summarise a block of values: merge two, and thin them.
+#
+# Source: Arasu and Manku 2004, section 4.2, with blocks merged of small ones (quantile_layout.py).
 
 
 @borrowing_kernel
