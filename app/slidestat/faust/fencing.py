@@ -63,8 +63,9 @@ def epoch_header(epoch: int) -> list[tuple[str, bytes]]:
 def epoch_of(headers: Headers) -> int:
     """Return the epoch of a record's writer; NO_EPOCH if the record has none."""
     value = dict(headers or ()).get(_HEADER)
-    is_epoch = value is not None and value.isdigit() and len(value) <= _MOST_DIGITS
-    return int(value) if value is not None and is_epoch else NO_EPOCH
+    if value is None or not value.isdigit() or len(value) > _MOST_DIGITS:
+        return NO_EPOCH
+    return int(value)
 
 
 class Restored:
