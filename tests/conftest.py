@@ -6,7 +6,7 @@ import sys
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import docker
@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from slidestat import redaction
 from slidestat.local.broker import LocalBroker
 from tests.machine import (  # noqa: F401 - pytest finds its hooks here
     COMPILED,
@@ -47,6 +48,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     is_grouped = getattr(session.config.option, "loadgroup", False)
     if is_grouped and not all("@" in item.nodeid for item in session.items):
         raise pytest.UsageError("pytest-xdist groups no tests with this pytest (pyproject.toml)")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """Forget the secrets of a test after it: a password such as "wrong" is cut out of all texts of
+    its process, and other tests read them.
+    """
+    before = set(redaction._forms), redaction._known
+    try:
+        return (yield)
+    finally:
+        redaction._forms, redaction._known = before
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
