@@ -13,8 +13,8 @@ from slidestat.errors import SlidestatError
 from slidestat.spark.sql import aggregates
 from slidestat.synopses import merge_summaries, read_summary
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.summaries.items import MOST_ITEMS
-from slidestat.synopses.summaries.quantiles import MOST_VALUES
+from slidestat.synopses.merge.items import MOST_ITEMS
+from slidestat.synopses.merge.quantiles import MOST_VALUES
 
 ROWS = 30_000
 PARTS = [1, 2, 7, 256]

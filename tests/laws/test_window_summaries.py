@@ -26,8 +26,8 @@ from slidestat.synopses import (
     union_quantiles,
 )
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.summaries.items import MOST_ITEMS
-from slidestat.synopses.summaries.quantiles import MOST_VALUES
+from slidestat.synopses.merge.items import MOST_ITEMS
+from slidestat.synopses.merge.quantiles import MOST_VALUES
 from tests.laws.summarised import FAMILIES, GROUPINGS, SPAN, Cut, Values, cut
 
 STREAMS = ("prices", "zipf", "mostly nothing", "any doubles")

@@ -23,7 +23,7 @@ from slidestat.synopses import (
 )
 from slidestat.synopses.core.envelope import sealed
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
-from slidestat.synopses.summaries.form import SUMMARY, large
+from slidestat.synopses.merge.summary import SUMMARY, large
 from tests.laws.hostile import DAMAGES, damaged, sealed as resealed
 from tests.laws.summarised import FAMILIES, GROUPINGS, SPAN, cut
 

@@ -73,14 +73,21 @@ from slidestat.synopses.merge.ages import union_ages as union_ages
 from slidestat.synopses.merge.asked import UnionAnswers as UnionAnswers
 from slidestat.synopses.merge.bundle import Bundle as Bundle, Part as Part
 from slidestat.synopses.merge.distinct import (
+    WindowDistinct as WindowDistinct,
+    WindowLeanDistinct as WindowLeanDistinct,
     union_distinct as union_distinct,
     union_distinct_where as union_distinct_where,
     union_lean_distinct as union_lean_distinct,
 )
-from slidestat.synopses.merge.extremes import union_extremes as union_extremes
+from slidestat.synopses.merge.extremes import (
+    WindowExtreme as WindowExtreme,
+    union_extremes as union_extremes,
+)
 from slidestat.synopses.merge.items import (
     UnionItems as UnionItems,
     UnionNamedItems as UnionNamedItems,
+    WindowItem as WindowItem,
+    WindowItems as WindowItems,
     union_item_counts as union_item_counts,
     union_items as union_items,
     union_named_items as union_named_items,
@@ -88,6 +95,7 @@ from slidestat.synopses.merge.items import (
 from slidestat.synopses.merge.merged_histogram import MergedHistogram as MergedHistogram
 from slidestat.synopses.merge.quantiles import (
     UnionQuantiles as UnionQuantiles,
+    WindowQuantiles as WindowQuantiles,
     union_quantiles as union_quantiles,
 )
 from slidestat.synopses.merge.samples import (
@@ -97,16 +105,28 @@ from slidestat.synopses.merge.samples import (
 )
 from slidestat.synopses.merge.spreads import (
     UnionSpreads as UnionSpreads,
+    WindowSpread as WindowSpread,
     union_spreads as union_spreads,
 )
+from slidestat.synopses.merge.summary import (
+    SummaryAnswer as SummaryAnswer,
+    WindowSummary as WindowSummary,
+)
 from slidestat.synopses.merge.totals import (
+    WindowTotals as WindowTotals,
     union_averages as union_averages,
     union_totals as union_totals,
     union_value_histograms as union_value_histograms,
 )
 from slidestat.synopses.merge.value_quantiles import (
+    WindowValueQuantiles as WindowValueQuantiles,
     union_value_quantiles as union_value_quantiles,
     union_value_ranks as union_value_ranks,
+)
+from slidestat.synopses.merge.window_summary import (
+    merge_summaries as merge_summaries,
+    read_summary as read_summary,
+    take_summary as take_summary,
 )
 from slidestat.synopses.moments.spread import (
     Spread as Spread,
@@ -127,30 +147,6 @@ from slidestat.synopses.sampling.sample import (
     SampleParameters as SampleParameters,
     SlidingSample as SlidingSample,
     run_sample_batch as run_sample_batch,
-)
-from slidestat.synopses.summaries.distinct import (
-    WindowDistinct as WindowDistinct,
-    WindowLeanDistinct as WindowLeanDistinct,
-)
-from slidestat.synopses.summaries.extremes import WindowExtreme as WindowExtreme
-from slidestat.synopses.summaries.form import (
-    SummaryAnswer as SummaryAnswer,
-    WindowSummary as WindowSummary,
-)
-from slidestat.synopses.summaries.items import (
-    WindowItem as WindowItem,
-    WindowItems as WindowItems,
-)
-from slidestat.synopses.summaries.quantiles import WindowQuantiles as WindowQuantiles
-from slidestat.synopses.summaries.spreads import WindowSpread as WindowSpread
-from slidestat.synopses.summaries.totals import WindowTotals as WindowTotals
-from slidestat.synopses.summaries.value_quantiles import (
-    WindowValueQuantiles as WindowValueQuantiles,
-)
-from slidestat.synopses.summaries.window_summary import (
-    merge_summaries as merge_summaries,
-    read_summary as read_summary,
-    take_summary as take_summary,
 )
 from slidestat.synopses.value_histogram.counter_table import (
     CounterTable as CounterTable,

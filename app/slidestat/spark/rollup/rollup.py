@@ -3,7 +3,7 @@
 A record of a synopsis topic has the state of one key and statistic in one party (a partition), as
 it was just before a tick. Of each we take the summary of the time since the record before it, so
 that no event is in two; and summaries merge, hours into days, keys into groups, partitions into the
-whole. Each figure's bounds are those of the merged summary (`synopses.summaries`).
+whole. Each figure's bounds are those of the merged summary (`synopses.merge`).
 
     ticks of a key       |----1----|----2----|                   |----3----|
     windows taken        [  of 1  )[  of 2  )[        of 3                 )   at most the span
@@ -32,7 +32,7 @@ from slidestat.spark.sql.foreign import Foreign, column_function
 from slidestat.spark.sql.functions import register_functions
 from slidestat.spark.sql.readers import FIGURE, figure_of
 from slidestat.synopses.core.envelope import START, is_sealed
-from slidestat.synopses.summaries.window_summary import KINDS, read_summary
+from slidestat.synopses.merge.window_summary import KINDS, read_summary
 from slidestat.text import human_duration
 
 MERGED_AT_ONCE = 4_096

@@ -53,8 +53,8 @@ from slidestat.synopses.exponential_histogram.batch import run_batch
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.frequent.named_batch import run_named_items_batch
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
+from slidestat.synopses.merge.window_summary import take_summary
 from slidestat.synopses.quantiles.quantiles import run_quantile_batch
-from slidestat.synopses.summaries.window_summary import take_summary
 from slidestat.synopses.value_quantiles.batch import run_value_quantile_batch
 from slidestat.synopses.value_quantiles.mapping import LIMIT
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters

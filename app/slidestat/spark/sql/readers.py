@@ -11,7 +11,7 @@
 
 `n` is an INTERVAL, or milliseconds; the window is [at - n, at), `at` a timestamp or milliseconds,
 by default the last moment of the synopsis. A summary is of one window: its `n` is NULL. Each figure
-comes with its bounds. The answers are those of `synopses.summaries`.
+comes with its bounds. The answers are those of `synopses.merge`.
 """
 
 import math
@@ -27,9 +27,9 @@ from slidestat.synopses.core.envelope import is_sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.rounding import with_rounded
 from slidestat.synopses.distinct.items import item_ids
-from slidestat.synopses.summaries.form import SUMMARY
-from slidestat.synopses.summaries.items import WindowItems
-from slidestat.synopses.summaries.window_summary import (
+from slidestat.synopses.merge.items import WindowItems
+from slidestat.synopses.merge.summary import SUMMARY
+from slidestat.synopses.merge.window_summary import (
     AnySummary,
     merge_summaries,
     read_summary,

@@ -7,8 +7,8 @@ Contract: a bundle has at most one synopsis of a party, all of one kind and of e
 merge is to take the union of the parties; of a party in both, the synopsis that is further on, by
 its `now`, then by its bytes. So a bundle is what was sent, whatever the order, grouping or
 repetition of merges (associative, commutative, idempotent; the empty one changes nothing), and
-merging costs no accuracy: totals.py, extremes.py, spreads.py and the files that end in _union.py
-say what their answers over the union keep, which is the promise of one part.
+merging costs no accuracy: answers over the union keep the promise of one part, as totals.py and its
+neighbours prove.
 Space: that of the parts. merged_histogram.py makes one state of many, at a stated loss.
 
 Proof of the merge: a party's part of a merge is the largest of its (now, bytes) in all bundles that
@@ -229,6 +229,6 @@ def _must_draw_apart(sent: list[tuple[str, bytes]], kind: int) -> None:
         if seed in party_of:
             raise SynopsisError(
                 f"parties {party_of[seed]!r} and {party!r} have one seed, so their samples are not "
-                "independent: give each its own (sample_union.party_seed)"
+                "independent: give each its own (party_seed)"
             )
         party_of[seed] = party

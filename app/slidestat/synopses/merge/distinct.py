@@ -11,11 +11,15 @@ Cost: O(bytes log(bytes)), and the hashing of what is kept.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.batch import Batch
+from slidestat.synopses.core.envelope import damaged
+from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.distinct.batch import run_distinct_batch
 from slidestat.synopses.distinct.parameters import DistinctParameters
 from slidestat.synopses.distinct.wave import (
@@ -23,12 +27,14 @@ from slidestat.synopses.distinct.wave import (
     DistinctWave,
     Predicate,
     merge_distinct,
+    wave_of_items,
 )
 from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 from slidestat.synopses.lean_distinct.sketch import LeanDistinct, merge_lean_distinct
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.merge.summary import Body, WindowFigure, WindowSummary, must_agree
 
 
 def union_distinct(
@@ -79,3 +85,122 @@ def union_lean_distinct(
         asked.parameters, merged, Batch(np.zeros_like(each), (), (), each, at, asked.spans)
     )
     return UnionAnswers(found.estimates, found.lowers, found.uppers)
+
+
+# Distinct items of one window.
+#
+# Source: Gibbons, Tirthapura 2002, sections 4 and 5; see wave.py.
+#
+# Contract: as of one state, in any tree of merges, over windows that may overlap: exact while there
+# are fewer distinct items than the capacity; else abs(estimate - exact) < epsilon exact and lower
+# <= exact <= upper with a confidence of 1 - delta. Merging is associative, commutative and
+# idempotent to the byte, and an empty window changes nothing. Space: that of a wave with all items
+# at one time. Cost: O(items log(items)), and the hashing of the items.
+#
+# Why. The summary is a randomised wave whose items were all seen at one time, fed by rising item:
+# of each level of each instance it keeps the c largest items instead of the c newest, and an order
+# of items does as well as one of times. A level is complete if fewer than c of its items are kept,
+# in the state that a window is taken of, in the summary, and in a merge alike: what was left out of
+# a level, by time or by item, was left out for c others of it, of which c are kept after each
+# merge. So complete levels hold what they would hold had one wave seen all, and answers are a
+# function of those (and bounds, of how many items are kept, which are there for certain).
+#
+# The body (see summary.py) is a stored randomised wave with a span of 1.
+#
+# Distinct items of one window, in little room.
+#
+# Source: Datar, Gionis, Indyk, Motwani 2002, section 6.5; see lean_distinct/sketch.py.
+#
+# Contract: as of one state, in any tree of merges, over windows that may overlap: exact below
+# `parameters.exact` distinct items; else abs(estimate - exact) <= epsilon exact and lower <= exact
+# <= upper with a confidence of 1 - delta. Merging is associative, commutative and idempotent to the
+# byte, and an empty window changes nothing. Space and cost: those of a state whose items all came
+# at one time.
+#
+# Why. The summary is a state whose items were all seen at one time. A bit is set if an item of the
+# window sets it, and c = `exact` items are kept, or all if there are fewer: the newest, of a window
+# of a state; the largest that its parts keep, of a merge, which do not depend on how parts are
+# grouped. A merge sets the bits that are set in any part. So the bits are those of all items, and
+# fewer than c items are kept only if no part has left one out. Answers are a function of these two.
+#
+# The body (see summary.py) is a stored state of lean distinct items with a span of 1.
+
+
+@dataclass(frozen=True)
+class WindowDistinct(WindowSummary):
+    """A window as a wave of items that were all seen at time 0."""
+
+    data: bytes
+
+    form: ClassVar[int] = 6
+    kinds: ClassVar[tuple[int, ...]] = DistinctWave.kinds
+
+    @classmethod
+    def take(cls, state: bytes, n: int, now: int | None) -> "WindowDistinct":
+        wave = DistinctWave.from_bytes(state)
+        return cls(wave_of_items(wave.parameters, wave.kept_items(n, now)))
+
+    def merge(self, *others: "WindowDistinct") -> "WindowDistinct":
+        waves = [part._wave for part in (self, *others)]
+        must_agree(waves[0].parameters, tuple(wave.parameters for wave in waves[1:]))
+        items = np.concatenate([wave.kept_items(1) for wave in waves])
+        return WindowDistinct(wave_of_items(waves[0].parameters, items))
+
+    def answer(self, predicate: Predicate | None = None) -> DistinctEstimate:
+        """Return how many distinct items there are, or for how many of them the predicate holds."""
+        return self._wave.query(1, predicate=predicate)
+
+    @property
+    def _wave(self) -> DistinctWave:
+        return DistinctWave.from_bytes(self.data)
+
+    def figures(self, _quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
+        return [WindowFigure("distinct", self.answer())]
+
+    def body(self) -> bytes:
+        return self.data
+
+    @classmethod
+    def from_body(cls, body: Body) -> "WindowDistinct":
+        read = cls(body.rest())
+        wave = read._wave
+        if (wave.parameters.span, wave.now) != (1, 1):
+            raise damaged()
+        return read.merge()
+
+
+@dataclass(frozen=True)
+class WindowLeanDistinct(WindowSummary):
+    """A window as a state of lean distinct items that were all seen at time 0."""
+
+    data: bytes
+
+    form: ClassVar[int] = 8
+    kinds: ClassVar[tuple[int, ...]] = LeanDistinct.kinds
+
+    @classmethod
+    def take(cls, state: bytes, n: int, now: int | None) -> "WindowLeanDistinct":
+        return cls(LeanDistinct.from_bytes(state).window(n, now))
+
+    def merge(self, *others: "WindowLeanDistinct") -> "WindowLeanDistinct":
+        made_with, *rest = (LeanDistinct.from_bytes(it.data).parameters for it in (self, *others))
+        must_agree(made_with, tuple(rest))
+        return WindowLeanDistinct(merge_lean_distinct([it.data for it in (self, *others)]))
+
+    def answer(self) -> Estimate:
+        """Return how many distinct items there are."""
+        return LeanDistinct.from_bytes(self.data).query(1)
+
+    def figures(self, _quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
+        return [WindowFigure("distinct", self.answer())]
+
+    def body(self) -> bytes:
+        return self.data
+
+    @classmethod
+    def from_body(cls, body: Body) -> "WindowLeanDistinct":
+        read = cls(body.rest())
+        state = LeanDistinct.from_bytes(read.data)
+        if (state.parameters.span, state.now) != (1, 1):
+            raise damaged()
+        return read

@@ -20,17 +20,20 @@ has the same in every part. A text is shown as the first part that lists it has 
 with one id (named_items.py) may differ between parts. Cost: as there, and the bytes of the texts.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.blocks.columns import column_limit, get_column, put_column
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.envelope import damaged, varint
+from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.core.stored import asking
 from slidestat.synopses.distinct.items import item_ids
 from slidestat.synopses.frequent.answer import PARTS
 from slidestat.synopses.frequent.frequent_items import (
@@ -44,11 +47,13 @@ from slidestat.synopses.frequent.named_batch import (
     counts_of,
     run_named_items_batch,
 )
+from slidestat.synopses.frequent.named_codec import MAX_TEXT
 from slidestat.synopses.frequent.named_items import NamedItem, NamedItems
 from slidestat.synopses.frequent_pairs.paired_items import PairedItems, run_paired_items_batch
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 from slidestat.synopses.merge.asked import Asked, ask
 from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.merge.summary import Body, WindowFigure, WindowSummary, must_agree
 
 
 @dataclass(frozen=True)
@@ -205,3 +210,220 @@ def union_item_counts(
 def _all_listed(asked: Asked[ItemParameters]) -> NamedBatch:
     """Return all items that each part lists in each window."""
     return run_named_items_batch(asked.parameters, asked.states, asked.batch(), (), 0)
+
+
+# Frequent items of one window: bounds for the counts of at most MOST_ITEMS of them.
+#
+# Source: mergeable summaries (Agarwal, Cormode, Huang, Phillips, Wei, Yi 2012, section 3: merging
+# Misra-Gries summaries), with the bounds of each item carried along.
+#
+# Contract: in any tree of merges, for every item, listed or not, lower <= its count <= upper, and
+# upper - lower <= (epsilon + 1 / (MOST_ITEMS + 1)) m, with m the events of all windows and epsilon
+# that of the states; the estimate is in the middle. No item with more than that share is missing.
+# With together at most MOST_ITEMS items nothing is left out, the width stays less than epsilon m,
+# and merging is associative to the byte; the order of one merge never shows. Space: that of so many
+# items and their names. Cost: O(items * log).
+#
+# Why. Bounds of separate windows add up; of a window that does not list an item they are 0 and
+# `unlisted`. Of more than MOST_ITEMS = k items, the lower bound of the (k + 1)th largest is taken
+# off all lower bounds, d of it, and items are left out that have none left. Call u a bound of all
+# widths (and of unlisted): it adds up in a merge, and is u + d after a compression, as an item left
+# out had at most d + u. Each compression takes (k + 1) d at least off the sum of lower bounds,
+# which is never more than m, and only adds up in merges: so all d of a tree of merges come to at
+# most m / (k + 1).
+#
+# The body (see summary.py) has whether items are texts, the least number of events and how many
+# more there may be, `unlisted`, and how many items are listed; then (columns.py) the items, rising,
+# their lower bounds, and the widths; of texts also the length in bytes of each, and all texts.
+
+MOST_ITEMS = 2_048
+_MOST_EVENTS = 1 << 62
+
+
+class WindowItem(NamedTuple):
+    """`lower <= count of the item <= upper`; the estimate is in the middle. text: of named ones."""
+
+    item: int
+    text: str | None
+    estimate: float
+    lower: int
+    upper: int
+
+    @property
+    def name(self) -> str:
+        """Return its text, or the number as a text."""
+        return str(self.item) if self.text is None else self.text
+
+
+@dataclass(frozen=True)
+class WindowItems(WindowSummary):
+    """ids, lowers, uppers: int64[k], by rising id, which is the item if that is a number; else
+    `texts` has the text of each id.
+
+    unlisted: what an item that is not listed may have at most. events_low and events_high bound the
+    events of the window.
+    """
+
+    ids: Integers
+    lowers: Integers
+    uppers: Integers
+    unlisted: int
+    events_low: int
+    events_high: int
+    texts: Mapping[int, bytes] | None = field(default=None)
+
+    form: ClassVar[int] = 5
+    kinds: ClassVar[tuple[int, ...]] = (
+        *FrequentItems.kinds,
+        *NamedItems.kinds,
+        *PairedItems.kinds,
+    )
+
+    @classmethod
+    def take(cls, state: bytes, n: int, now: int | None) -> "WindowItems":
+        texts = None
+        found: NamedBatch | FrequentBatch
+        if state[3] in NamedItems.kinds:
+            named = NamedItems.from_bytes(state)
+            at = named.now if now is None else now
+            named_ones = run_named_items_batch(
+                named.parameters, [state], asking((), at, n), (), 0.0
+            )
+            found = named_ones
+            names = [name.encode("utf-8", "surrogatepass") for name in named_ones.names]
+            texts = dict(zip(found.items.tolist(), names, strict=True))
+        elif state[3] in PairedItems.kinds:
+            paired = PairedItems.from_bytes(state)
+            at = paired.now if now is None else now
+            found = run_paired_items_batch(paired.parameters, [state], asking((), at, n), 0.0)
+        else:
+            numbers = FrequentItems.from_bytes(state)
+            at = numbers.now if now is None else now
+            found = run_frequent_batch(numbers.parameters, [state], asking((), at, n), 0.0)
+        order = np.argsort(found.items)
+        taken = cls(
+            found.items[order],
+            found.lowers[order],
+            found.uppers[order],
+            int(found.unlisted[0, 0]),
+            int(found.events_low[0, 0]),
+            int(found.events_high[0, 0]),
+            texts,
+        )
+        return _within_room(taken)
+
+    def merge(self, *others: "WindowItems") -> "WindowItems":
+        parts = (self, *others)
+        must_agree(self._what, tuple(other._what for other in others))
+        most = sum(part.events_high for part in parts)
+        if most > _MOST_EVENTS:
+            raise WindowTooLargeError("the windows hold more than 2^62 events together")
+        unlisted = sum(part.unlisted for part in parts)
+        items, which = np.unique(np.concatenate([part.ids for part in parts]), return_inverse=True)
+        lowers = np.zeros(len(items), np.int64)
+        uppers = np.full(len(items), unlisted, np.int64)
+        np.add.at(lowers, which, np.concatenate([part.lowers for part in parts]))
+        # where it is listed, an item has its own upper bound in place of that for all others
+        np.add.at(uppers, which, np.concatenate([part.uppers - part.unlisted for part in parts]))
+        texts: dict[int, bytes] | None = None
+        if self.texts is not None:
+            texts = {}
+            for item, text in (pair for part in parts for pair in (part.texts or {}).items()):
+                texts[item] = min(text, texts.get(item, text))  # two texts of one id: either
+        least = sum(part.events_low for part in parts)
+        return _within_room(WindowItems(items, lowers, uppers, unlisted, least, most, texts))
+
+    def items(self, share: float = 0.0) -> list[WindowItem]:
+        """Return the items that may have `share` of the events, the most frequent first.
+
+        The share is taken to the millionth.
+        """
+        if not (0 <= share <= 1):
+            raise SynopsisError(f"a share must be a number from 0 to 1, not {share!r}")
+        least = round(share * PARTS) * self.events_low
+        columns = (self.ids.tolist(), self.lowers.tolist(), self.uppers.tolist())
+        found = [
+            WindowItem(item, self._text(item), (lower + upper) / 2, lower, upper)
+            for item, lower, upper in zip(*columns, strict=True)
+            if upper * PARTS >= least
+        ]
+        return sorted(found, key=lambda one: (-one.estimate, one.text or "", one.item))
+
+    def _text(self, item: int) -> str | None:
+        if self.texts is None:
+            return None
+        return self.texts[item].decode("utf-8", "surrogatepass")
+
+    @property
+    def _what(self) -> str:
+        return "numbers" if self.texts is None else "texts"
+
+    def figures(self, _quantiles: Sequence[float], share: float) -> Sequence[WindowFigure]:
+        return [WindowFigure("item", item, item=item.name) for item in self.items(share)]
+
+    def body(self) -> bytes:
+        size = len(self.ids)
+        head = [0 if self.texts is None else 1]
+        head += [self.events_low, self.events_high - self.events_low, self.unlisted, size]
+        columns = [self.ids, self.lowers, self.uppers - self.lowers]
+        texts = []
+        if self.texts is not None:
+            texts = [self.texts[item] for item in self.ids.tolist()]
+            columns.append(np.array([len(text) for text in texts], np.int64))
+        room = np.empty(len(columns) * column_limit(size), np.uint8)
+        at = 0
+        for column in columns:
+            at = put_column(room, at, column, False)
+        return b"".join([*map(varint, head), room[:at].tobytes(), *texts])
+
+    @classmethod
+    def from_body(cls, body: Body) -> "WindowItems":
+        is_named = body.number(most=1)
+        least, more, unlisted = (body.number(most=_MOST_EVENTS) for _ in range(3))
+        size = body.number(most=MOST_ITEMS)
+        columns = [np.empty(size, np.int64) for _ in range(3 + is_named)]
+        for column in columns:
+            body.at = get_column(body.array, body.at, len(body.array), column, False)
+            if body.at < 0:
+                raise damaged()
+        items, lowers, widths = columns[:3]
+        sound = np.all((lowers >= 0) & (widths >= 0) & (widths <= _MOST_EVENTS - lowers))
+        if not sound or np.any(items[1:] <= items[:-1]) or least + more > _MOST_EVENTS:
+            raise damaged()
+        texts = None
+        if is_named:
+            sizes = columns[3]
+            if np.any((sizes < 0) | (sizes > MAX_TEXT)):
+                raise damaged()
+            texts = {
+                item: body.taken(length)
+                for item, length in zip(items.tolist(), sizes.tolist(), strict=True)
+            }
+            try:
+                for text in texts.values():
+                    text.decode("utf-8", "surrogatepass")
+            except UnicodeDecodeError:
+                raise damaged() from None
+        return cls(items, lowers, lowers + widths, unlisted, least, least + more, texts)
+
+
+def _within_room(whole: WindowItems) -> WindowItems:
+    """Return a summary of the same window that lists at most MOST_ITEMS items."""
+    if len(whole.ids) <= MOST_ITEMS:
+        return whole
+    off = int(np.sort(whole.lowers)[-MOST_ITEMS - 1])
+    stays = whole.lowers > off
+    unlisted = max(whole.unlisted, int(whole.uppers[~stays].max()))
+    items = whole.ids[stays]
+    texts = whole.texts
+    if texts is not None:
+        texts = {item: texts[item] for item in items.tolist()}
+    return WindowItems(
+        items,
+        whole.lowers[stays] - off,
+        whole.uppers[stays],
+        unlisted,
+        whole.events_low,
+        whole.events_high,
+        texts,
+    )

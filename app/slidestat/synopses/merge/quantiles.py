@@ -25,24 +25,28 @@ the parts' widths, each less than 2 epsilon m_i by one at least. Hence the ranks
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.blocks.codec import put_parameters
-from slidestat.synopses.blocks.columns import doubles
+from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, ordered, put_column
 from slidestat.synopses.blocks.memory import STATE_SIZE, TAIL, TOTAL
 from slidestat.synopses.blocks.parameters import QuantileParameters
 from slidestat.synopses.blocks.run import load, open_state, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import windows
+from slidestat.synopses.core.envelope import damaged, varint
+from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.merge.asked import ask
 from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.merge.summary import Body, WindowFigure, WindowSummary
 from slidestat.synopses.quantiles.answer import collect, rank_of
-from slidestat.synopses.quantiles.quantiles import Quantiles
+from slidestat.synopses.quantiles.quantiles import QuantileEstimate, Quantiles
 
 # Rows of the steps of a union, by rising value: the value, the events it stands for, the width that
 # ends at it, and how many more straddling events may be, and are for certain, up to it.
@@ -209,3 +213,243 @@ def _united(steps: Floats, straddling: int, extremes: Floats) -> Floats:
     rows[_POSSIBLE, -2] = straddling
     rows[_CERTAIN, -1] = straddling
     return rows
+
+
+# Quantiles of one window, as step functions that bound the number of events up to each value.
+#
+# Source: mergeable summaries (Agarwal, Cormode, Huang, Phillips, Wei, Yi 2012) for what is asked of
+# a merge; intervals of ranks as above, whose proof it shares. The compression is ours.
+#
+# Contract: lower <= quantile <= upper, always, in any tree of merges; the answer says how many
+# ranks the estimate is off at most for this window, the stated error. Of windows with together at
+# most MOST_VALUES values that is what union_quantiles promises, epsilon m. Beyond, values are left
+# out: each compression on the way of an event to the answer adds at most m / (MOST_VALUES - 4) + 1
+# ranks, m being the events (and what straddles) in it. So merge many at once: that compresses once,
+# whatever their order; a chain of merges at most once for each MOST_VALUES / 2 values that it takes
+# in. Space: at most MOST_VALUES values with four counts each: 60,000 bytes, mostly half of it.
+# Cost: O(values * log).
+#
+# Why. The proof above bounds, for each x, the number F(x) of events <= x less the rank asked for,
+# by four step functions of x that never fall: of the c events in known blocks, from L(x) to H(x)
+# are <= x; and of U straddling ones, P(x) may be, C(x) surely are if they are in the window at all.
+# Those of several windows add up. To leave out the values between two that are kept, a < b, is to
+# take for all x in [a, b) L and C as they are at a, and H and P as they are just below b: all
+# bounds hold as before, and F is as much less certain as H + P rises over what was left out. The
+# least and the largest value are always kept, so that F is 0 below and certain from there on.
+#
+# A compression takes the least B for which going from value to value, each as far on as H + P - L -
+# C stays within B, leaves at most MOST_VALUES / 2 of them; a value may always stand for itself.
+# That B is at most w + (c + U) / (MOST_VALUES / 2 - 2) + 1, if it was w before: each but the last
+# two to be kept then has H + P at the next one larger by more than (c + U) / (MOST_VALUES / 2 - 2),
+# and H + P ends at c + U. The error of a rank is (B + 1) / 2.
+#
+# The body (see summary.py) has c, U, and how many values there are; then (columns.py) the values,
+# and for each H, H - L, P, P - C.
+
+MOST_VALUES = 2_048
+_MOST_EVENTS = 1 << 43
+"""So that a millionth's share of them, times a million, is a 64-bit number."""
+
+HIGH, LOW, POSSIBLE, CERTAIN = 0, 1, 2, 3
+_STEP_ROWS = 4
+
+
+@kernel
+def _starts(upper: Integers, lower: Integers, budget: int) -> Integers:
+    """Return where intervals begin, each but single values and the last within `budget`."""
+    last = len(upper) - 1
+    starts = np.empty(last + 1, np.int64)
+    kept = 0
+    at = 0
+    while at < last:
+        starts[kept] = at
+        kept += 1
+        at = max(at + 1, min(last, np.searchsorted(upper, lower[at] + budget, side="right")))
+    starts[kept] = last
+    return starts[: kept + 1]
+
+
+@kernel
+def _compressed(upper: Integers, lower: Integers, room: int) -> Integers:
+    """Return where intervals begin, at most `room` of them, for the least budget."""
+    least, most = 0, upper[-1]
+    while least < most:
+        middle = (least + most) // 2
+        if len(_starts(upper, lower, middle)) <= room:
+            most = middle
+        else:
+            least = middle + 1
+    return _starts(upper, lower, least)
+
+
+@borrowing_kernel
+def _summary_answer(
+    rows: Integers, covered: int, straddling: int, part: int
+) -> tuple[int, int, int, int]:
+    """Return where (estimate, lower, upper) are, and the rank error. Cost: O(values)."""
+    estimate = lower = -1
+    error = 0
+    high_before = -1
+    for i in range(rows.shape[1]):
+        possible = rows[POSSIBLE, i]
+        later = straddling - rows[CERTAIN, i]
+        high = rows[HIGH, i] + possible - rank_of(part, covered + possible)
+        low = rows[LOW, i] - rank_of(part, covered + later)
+        if lower < 0 and high >= 0:
+            lower = i
+        if estimate < 0 and low + high >= 0:
+            estimate = i
+            error = max(0, -low, high_before + 1)
+        if low >= 0:
+            return estimate, lower, i, error
+        high_before = high
+    return -1, -1, -1, 0  # no rows that were read come here
+
+
+@dataclass(frozen=True)
+class WindowQuantiles(WindowSummary):
+    """Values, float64[k], rising; rows, int64[4, k]: H, L, P and C of each; c and U."""
+
+    values: Floats
+    rows: Integers
+    covered: int
+    straddling: int
+
+    form: ClassVar[int] = 4
+    kinds: ClassVar[tuple[int, ...]] = Quantiles.kinds
+    are_values: ClassVar[bool] = True
+
+    @classmethod
+    def take(cls, state: bytes, n: int, now: int | None) -> "WindowQuantiles":
+        summary = Quantiles.from_bytes(state)
+        at = summary.now if now is None else now
+        summary.query(n, 0.5, at)  # which refuses a window that cannot be
+        steps, covered, straddling, extremes = known_steps(summary.parameters, state, at - n)
+        values, last = np.unique(steps[0], return_index=True)
+        if len(values) == 0:
+            return cls(values, np.zeros((_STEP_ROWS, 0), np.int64), 0, 0)
+        ends = np.append(last[1:], steps.shape[1]) - 1
+        count = np.cumsum(steps[1])[ends]
+        width = steps[2].sum() - np.cumsum(steps[2])[ends]
+        rows = np.empty((_STEP_ROWS, len(values)), np.int64)
+        rows[HIGH] = np.minimum(count, covered)
+        rows[LOW] = np.minimum(np.maximum(count - width, 0), covered)
+        rows[POSSIBLE] = np.where(values >= extremes[0], straddling, 0)
+        rows[CERTAIN] = np.where(values >= extremes[1], straddling, 0)
+        return _within_room(cls(values, rows, covered, straddling))
+
+    def merge(self, *others: "WindowQuantiles") -> "WindowQuantiles":
+        parts = (self, *others)
+        if sum(part.events_high for part in parts) > _MOST_EVENTS:
+            raise WindowTooLargeError("the windows hold more than 2^43 events together")
+        values = np.concatenate([part.values for part in parts])
+        rises = np.concatenate([np.diff(part.rows, axis=1, prepend=0) for part in parts], axis=1)
+        order = np.argsort(values, kind="stable")
+        values = values[order]
+        ends = np.flatnonzero(np.append(values[1:] != values[:-1], True)[: len(values)])
+        together = WindowQuantiles(
+            values[ends],
+            np.cumsum(rises[:, order], axis=1)[:, ends],
+            sum(part.covered for part in parts),
+            sum(part.straddling for part in parts),
+        )
+        return _within_room(together)
+
+    def quantile(self, quantile: float) -> QuantileEstimate:
+        """Return a quantile, from 0 to 1 of at most six decimals; NaN for no events.
+
+        rank_error: no rank of the estimate is farther from the one asked for, in events.
+        """
+        return self.quantiles([quantile])[0]
+
+    def quantiles(self, quantiles: Sequence[float]) -> list[QuantileEstimate]:
+        """Return several quantiles. SynopsisError for what is none."""
+        parts = parts_of(quantiles)
+        if len(self.values) == 0:
+            return [QuantileEstimate(np.nan, np.nan, np.nan, np.nan)] * len(parts)
+        answers = []
+        for part in parts.tolist():
+            estimate, lower, upper, error = _summary_answer(
+                self.rows, self.covered, self.straddling, part
+            )
+            answers.append(
+                QuantileEstimate(
+                    float(self.values[estimate]),
+                    float(self.values[lower]),
+                    float(self.values[upper]),
+                    float(error),
+                )
+            )
+        return answers
+
+    @property
+    def events_low(self) -> int:
+        """At least so many events are in the window."""
+        return self.covered
+
+    @property
+    def events_high(self) -> int:
+        """At most so many events are in the window."""
+        return self.covered + self.straddling
+
+    def figures(self, quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
+        return [WindowFigure("quantile", self.quantile(p), quantile=p) for p in quantiles]
+
+    def body(self) -> bytes:
+        size = len(self.values)
+        head = varint(self.covered) + varint(self.straddling) + varint(size)
+        room = np.empty((1 + _STEP_ROWS) * column_limit(size), np.uint8)
+        at = put_column(room, 0, ordered(self.values), True)
+        for column in _differences(self.rows):
+            at = put_column(room, at, column, False)
+        return head + room[:at].tobytes()
+
+    @classmethod
+    def from_body(cls, body: Body) -> "WindowQuantiles":
+        covered, straddling = (body.number(most=_MOST_EVENTS) for _ in range(2))
+        size = body.number(most=MOST_VALUES)
+        columns = [np.empty(size, np.int64) for _ in range(1 + _STEP_ROWS)]
+        for i, column in enumerate(columns):
+            body.at = get_column(body.array, body.at, len(body.array), column, i == 0)
+            if body.at < 0:
+                raise damaged()
+        high, unsure, possible, uncertain = columns[1:]
+        rows = np.stack([high, high - unsure, possible, possible - uncertain])
+        read = cls(doubles(columns[0]), rows, covered, straddling)
+        if not read._is_sound():
+            raise damaged()
+        return read
+
+    def _is_sound(self) -> bool:
+        """Return whether the functions rise, keep their order, and end at c and U."""
+        if len(self.values) == 0:
+            return self.events_high == 0
+        rises = bool(np.all(np.diff(self.rows, axis=1, prepend=0) >= 0))
+        above = bool(np.all(self.rows[[HIGH, POSSIBLE]] >= self.rows[[LOW, CERTAIN]]))
+        total = np.array([self.covered, self.covered, self.straddling, self.straddling])
+        ends = bool(np.all(self.rows[:, -1] == total))
+        return (
+            rises
+            and above
+            and ends
+            and bool(np.all(np.diff(self.values) > 0))
+            and (0 < self.events_high <= _MOST_EVENTS)
+        )
+
+
+def _differences(rows: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+    high, possible = rows[HIGH], rows[POSSIBLE]
+    return high, high - rows[LOW], possible, possible - rows[CERTAIN]
+
+
+def _within_room(whole: WindowQuantiles) -> WindowQuantiles:
+    """Return a summary of the same window that has at most MOST_VALUES values."""
+    if len(whole.values) <= MOST_VALUES:
+        return whole
+    rows = whole.rows
+    starts = _compressed(rows[HIGH] + rows[POSSIBLE], rows[LOW] + rows[CERTAIN], MOST_VALUES // 2)
+    ends = np.append(starts[1:], rows.shape[1]) - 1
+    kept = rows[:, starts]
+    kept[HIGH] = rows[HIGH, ends]
+    kept[POSSIBLE] = rows[POSSIBLE, ends]
+    return WindowQuantiles(whole.values[starts], kept, whole.covered, whole.straddling)

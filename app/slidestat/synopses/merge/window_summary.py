@@ -20,14 +20,14 @@ from typing import Any, get_args
 
 from slidestat.synopses.core.envelope import damaged, kind_of
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.summaries.distinct import WindowDistinct, WindowLeanDistinct
-from slidestat.synopses.summaries.extremes import WindowExtreme
-from slidestat.synopses.summaries.form import WindowSummary, opened_summary
-from slidestat.synopses.summaries.items import WindowItems
-from slidestat.synopses.summaries.quantiles import WindowQuantiles
-from slidestat.synopses.summaries.spreads import WindowSpread
-from slidestat.synopses.summaries.totals import WindowTotals
-from slidestat.synopses.summaries.value_quantiles import WindowValueQuantiles
+from slidestat.synopses.merge.distinct import WindowDistinct, WindowLeanDistinct
+from slidestat.synopses.merge.extremes import WindowExtreme
+from slidestat.synopses.merge.items import WindowItems
+from slidestat.synopses.merge.quantiles import WindowQuantiles
+from slidestat.synopses.merge.spreads import WindowSpread
+from slidestat.synopses.merge.summary import WindowSummary, opened_summary
+from slidestat.synopses.merge.totals import WindowTotals
+from slidestat.synopses.merge.value_quantiles import WindowValueQuantiles
 
 AnySummary = (
     WindowTotals

@@ -1,1 +1,0 @@
-"""Summaries of single windows, as bytes that merge into longer windows."""
