@@ -20,7 +20,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test kernels wheel vectors test-laws test-others \
-	test-long test-quick chaos demo bench bench-full figures plots pictures audit schemas \
+	test-long test-quick chaos demo docs bench bench-full figures plots pictures audit schemas \
 	reference golden hooks lock lock-peers clean
 
 help: ## list these targets
@@ -133,6 +133,16 @@ bench: setup ## ours and other libraries side by side, every answer checked; man
 bench-full: setup ## the same with more events, workloads and runs; an hour or two
 	$(BIN)/python -m benchmarks.everything --full
 
+docs: setup ## the documentation as a site, into build/site; a warning is an error
+	@for pause in 5 20 60 0; do \
+	    $(BIN)/python -m pip install --quiet --no-compile --only-binary :all: --require-hashes \
+	        -r requirements-docs.lock && exit 0; \
+	    [ $$pause -eq 0 ] || echo "the installation failed; trying again in $$pause s" >&2; \
+	    sleep $$pause; \
+	done; exit 1
+	$(BIN)/sphinx-build -q --fail-on-warning --keep-going -c scripts/site . build/site
+	@echo "the site is build/site/docs/README.html"
+
 figures: setup ## write what was measured last into README and docs
 	$(BIN)/python -m benchmarks.documents
 
@@ -166,6 +176,7 @@ lock: setup ## lock again after a change of pyproject.toml (delete the locks fir
 	$(LOCK) pyproject.toml --group dev --extra avro --extra protobuf --extra local --extra spark --constraint requirements.lock \
 	    --output-file requirements-dev.lock
 	$(LOCK) --group build --output-file requirements-build.lock
+	$(LOCK) --group docs --constraint requirements-dev.lock --output-file requirements-docs.lock
 
 lock-peers: export UV_CUSTOM_COMPILE_COMMAND := make lock-peers
 lock-peers: setup ## lock the environments of the benchmarks' peers again
@@ -176,5 +187,5 @@ lock-peers: setup ## lock the environments of the benchmarks' peers again
 	done
 
 clean: ## remove .venv, caches and what was built
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
