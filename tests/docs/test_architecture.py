@@ -85,8 +85,8 @@ def test_decisions_are_numbered_and_listed() -> None:
 def test_the_glossary_is_sorted_and_short() -> None:
     """Each term once, in the order of the alphabet, in a few sentences."""
     text = GLOSSARY.read_text("utf-8")
-    terms = re.findall(r"^### (.+)$", text, re.MULTILINE)
+    terms = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert terms == sorted(set(terms), key=str.casefold)
     assert {"Zombie", "Watermark", "Dead letter", "Tick", "Fingerprint", "Wave"} <= set(terms)
-    for entry in re.split(r"^### .+$", text, flags=re.MULTILINE)[1:]:
+    for entry in re.split(r"^## .+$", text, flags=re.MULTILINE)[1:]:
         assert 5 <= len(entry.split()) <= 60, entry
