@@ -5,6 +5,7 @@ A broker cannot be made to show this failure at will, so batches and offsets are
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -15,9 +16,11 @@ from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
     Counters,
     decode_checkpoint,
+    decode_emitted,
     encode_checkpoint,
+    stored_mark,
 )
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.progress import Progress
@@ -46,6 +49,9 @@ class Offsets:
         return True
 
     topic_id = ""
+
+    async def first_difference(self, _partition: int, _mark: LogMark) -> int | None:
+        return None
 
     async def confirm_source(self) -> None:
         return None
@@ -202,3 +208,99 @@ def test_what_is_committed_is_durable_for_every_topology() -> None:
     outputs = cast(BulkProducer, Acknowledged())
     committed = asyncio.run(flush_all([ahead, behind], outputs, asyncio.Lock()))
     assert list(committed.values()) == [5]
+
+
+class Parted(Offsets):
+    """A log that is another one from offset `first` on."""
+
+    def __init__(self, first: int, end: int) -> None:
+        super().__init__(end=end)
+        self._first = first
+        self.asked: list[int] = []
+
+    async def first_difference(self, _partition: int, mark: LogMark) -> int | None:
+        self.asked.append(mark.offset)
+        return self._first if self._first <= mark.offset else None
+
+
+MARK = LogMark(9, 3, 0)
+
+
+def parted(next_offset: int, first: int, end: int = 40, *, allow_loss: bool = True) -> Pipeline:
+    """One that has read up to offset 9, of a log that is another one from `first` on, and whose
+    state needs it from `next_offset` on.
+    """
+    table = Table(0)
+    stored = encode_checkpoint(
+        Checkpoint(next_offset, counters=Counters(next_offset, next_offset)),
+        TOPOLOGY.state_meaning,
+        Checkpoint(10, counters=Counters(10, 10)),
+        mark=MARK,
+    )
+    table._store = MemoryStore([(None, stored)])
+    return Pipeline(
+        TOPOLOGY,
+        cast(StateTable, table),
+        cast(BulkProducer, Outputs()),
+        Parted(first, end),
+        Progress("order"),
+        checkpoint_interval_s=0.0,
+        allow_loss=allow_loss,
+    )
+
+
+def of_epoch(some: RecordBatch, epoch: int) -> RecordBatch:
+    return replace(some, leader_epochs=(epoch, epoch))
+
+
+@pytest.mark.parametrize("end", [8, 9, 40])
+def test_a_log_that_lost_its_end_stops_a_worker(end: int) -> None:
+    """Before anything is counted, with the offsets, also where it has not grown beyond them."""
+    one = parted(10, 7, end, allow_loss=False)
+    with pytest.raises(
+        SlidestatError, match="Records 7 to 9 of 'events' partition 0 are not those"
+    ):
+        take(one, batch(0, 0, 7))
+
+
+@pytest.mark.parametrize("next_offset", range(11))
+@pytest.mark.parametrize("first", [1, 4, 9])
+@pytest.mark.parametrize("sizes", [(40,), (5, 35), (8, 1, 1, 1, 29), (1,) * 40])
+def test_offsets_that_are_used_again_are_lost_once(
+    next_offset: int, first: int, sizes: Sequence[int]
+) -> None:
+    """What comes before them is read as ever, from where the state needs it; they are lost, however
+    batches are cut, and what comes behind them is counted.
+    """
+    one = parted(next_offset, first)
+    ends = np.cumsum(sizes).tolist()
+    batches = [
+        of_epoch(batch(end - size, end - size, end - 1), 4)
+        for size, end in zip(sizes, ends, strict=True)
+    ]
+    assert all(take(one, *batches))
+    reached = one.partitions.processors[0].reached
+    lost = 10 - first
+    counted = max(next_offset, first) + 30
+    assert reached.counters == Counters(counted, counted, lost=lost)
+    assert reached.next_offset == 40
+    assert one.partitions.processors[0].mark == batches[-1].mark
+
+
+def test_a_new_leader_is_asked_once() -> None:
+    """Each epoch brings one comparison, of the last record that was read before."""
+    one = parted(10, 99)
+    take(one, of_epoch(batch(10, 10, 12), 3), of_epoch(batch(13, 13, 14), 5))
+    take(one, of_epoch(batch(15, 15, 16), 5))
+    assert one.offsets.asked == [9, 12]  # type: ignore[attr-defined]
+
+
+def test_a_loss_is_stored_before_the_next_record() -> None:
+    """A worker that starts anew does not count it a second time."""
+    one = parted(10, 7, 8)
+    assert all(take(one, batch(0, 0, 5), batch(6, 6, 7)))
+    (snapshot,) = one.snapshots(whole=True).values()
+    assert stored_mark(snapshot.checkpoint) is None
+    stored = decode_checkpoint(snapshot.checkpoint, TOPOLOGY.state_meaning)
+    assert stored.counters == decode_emitted(snapshot.checkpoint, stored).counters
+    assert stored.counters == Counters(10, 10, lost=3)

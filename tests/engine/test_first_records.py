@@ -11,7 +11,7 @@ from slidestat import Topology
 from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.effects import Effects
 from slidestat.engine.intake.letters import Letter
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.partitions.batch_steps import (
     MOST_PASSED_OVER,
@@ -134,6 +134,9 @@ class Offsets:
 
     topic_id = ""
     has_more = True
+
+    async def first_difference(self, _partition: int, _mark: LogMark) -> int | None:
+        return None
 
     async def confirm_source(self) -> None:
         """It is the only one there is."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.faust.pipeline import Pipeline
 from slidestat.faust.progress import Progress
 from slidestat.faust.table import StateTable
@@ -62,6 +62,9 @@ class Offsets:
 
     at_end = True
     topic_id = ""
+
+    async def first_difference(self, _partition: int, _mark: LogMark) -> int | None:
+        return None
 
     async def confirm_source(self) -> None:
         """It is the only one there is."""

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
     ClusterMetadata,
 )
@@ -16,14 +16,15 @@ from slidestat.declare.topology import Topology
 from slidestat.doctor import machine
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.doctor.permissions import cluster_permission, creation_permission, worker_permissions
-from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint, stored_mark
 from slidestat.errors import SlidestatError
 from slidestat.extras import module_of_extra
 from slidestat.faust.partitions.read_order import LostRange, refusal
 from slidestat.faust.source.topic_watch import require_same_source
 from slidestat.kafka import settings
 from slidestat.kafka.connection import require_broker
-from slidestat.kafka.read.scan import reading
+from slidestat.kafka.read.same_log import first_difference
+from slidestat.kafka.read.scan import reading, unreadable
 from slidestat.kafka.settings import broker_security
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.local.jars import CACHE_ENV
@@ -60,6 +61,7 @@ def unread_records(
         }
         if checkpoints:
             _require_all(bootstrap, topology, checkpoints)
+            _require_same_log(bootstrap, topology, stored)
             yield Finding(_CHECK, Verdict.GOOD, f"{source} has all that is yet to be read")
     except SlidestatError as error:
         yield Finding(_CHECK, Verdict.BAD, error.message, error.advice)
@@ -109,6 +111,21 @@ def _require_all(bootstrap: str, topology: Declared, checkpoints: dict[int, Chec
             if first > checkpoint.next_offset:
                 lost = LostRange(source, partition, checkpoint.next_offset, first)
                 raise refusal(lost, topology)
+
+
+def _require_same_log(bootstrap: str, topology: Declared, stored: Mapping[int, bytes]) -> None:
+    source = topology.events_topic
+    for partition, checkpoint in stored.items():
+        mark = stored_mark(checkpoint)
+        if mark is None:
+            continue
+        try:
+            first = first_difference(bootstrap, source, partition, mark)
+        except KafkaException as error:
+            raise unreadable(source, error) from error
+        if first is not None:
+            lost = LostRange(source, partition, first, mark.offset + 1, is_replaced=True)
+            raise refusal(lost, topology)
 
 
 # The brokers: whether they answer, let this user in, and do what workers ask of them.

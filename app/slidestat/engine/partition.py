@@ -50,7 +50,7 @@ from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.publishing import Clock, Publication, Publisher, TickPublisher
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.early import EarlyAbsorption
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
@@ -172,6 +172,15 @@ class PartitionProcessor:
     def unread_offset(self) -> int:
         """The first offset that was never read: records before it lead to no letters."""
         return max(self.next_offset, self._durability.emitted.next_offset)
+
+    @property
+    def mark(self) -> LogMark | None:
+        """The last record that was read, also by the worker before; None if it is not known."""
+        return self._durability.mark
+
+    def note(self, mark: LogMark) -> None:
+        """Note the last record of the batch that is read."""
+        self._durability.read(mark)
 
     @property
     def watermark(self) -> int:
@@ -364,6 +373,7 @@ class PartitionProcessor:
         """
         self._require_none_kept()
         self._intake.lose(first_offset, next_offset)
+        self._durability.lost()
 
     def provisional(self, now: int) -> Iterator[OutputRecords]:
         """Yield the emissions to come, slice by slice, as they would be if nothing else came before

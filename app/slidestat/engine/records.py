@@ -2,12 +2,38 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 Headers = Sequence[tuple[str, bytes | None]]
 """The headers of a record, name and value, in their order; a name may come more than once."""
+
+
+class LogMark(msgspec.Struct, frozen=True, array_like=True):
+    """A record that was read, by which a log is told from another one that uses its offsets.
+
+    The leader epoch is that of the record's batch in the log, below 0 where it is not known.
+    """
+
+    offset: int
+    leader_epoch: int
+    checksum: int
+
+    def is_before(self, other: "LogMark | None") -> bool:
+        """Return whether the other mark is known, and of a later record."""
+        return other is not None and self.offset < other.offset
+
+
+UNKNOWN_EPOCH = -1
+
+
+def record_checksum(timestamp: int, key: bytes | None, value: bytes | None) -> int:
+    """Return the checksum of a record, for its mark."""
+    head = b"%d %d " % (timestamp, len(key or b""))
+    return crc32(value or b"", crc32(key or b"", crc32(head)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +43,8 @@ class RecordBatch:
     `offsets` int64[n], strictly increasing, not always consecutive (compaction and transactions
     leave holes); `keys` and `values` n byte strings or None, a BinaryColumn where there are many;
     `timestamps` n milliseconds; `headers` those of each record, None where no record has any. The
-    topic has no other records from `start_offset` to the last of `offsets`.
+    topic has no other records from `start_offset` to the last of `offsets`. `leader_epochs` are
+    those of the first and the last record.
     """
 
     topic: str
@@ -28,9 +55,17 @@ class RecordBatch:
     timestamps: Sequence[int] | npt.NDArray[np.int64]
     start_offset: int
     headers: Sequence[Headers] | None = None
+    leader_epochs: tuple[int, int] = (UNKNOWN_EPOCH, UNKNOWN_EPOCH)
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def mark(self) -> LogMark:
+        """The mark of the last record."""
+        timestamp, key, value = int(self.timestamps[-1]), self.keys[-1], self.values[-1]
+        checksum = record_checksum(timestamp, key, value)
+        return LogMark(int(self.offsets[-1]), self.leader_epochs[1], checksum)
 
     def until(self, offset: int) -> "RecordBatch | None":
         """Return the records before `offset`; this very batch if all are, None if none is."""
@@ -48,6 +83,7 @@ class RecordBatch:
             self.timestamps[:end],
             self.start_offset,
             None if self.headers is None else self.headers[:end],
+            epochs_before_last(self.leader_epochs),
         )
 
     def since(self, offset: int) -> "RecordBatch":
@@ -64,4 +100,11 @@ class RecordBatch:
             self.timestamps[start:],
             offset,
             None if self.headers is None else self.headers[start:],
+            self.leader_epochs,
         )
+
+
+def epochs_before_last(epochs: tuple[int, int]) -> tuple[int, int]:
+    """Return the leader epochs of a batch of which the last records are left out."""
+    first, last = epochs
+    return first, first if first == last else UNKNOWN_EPOCH

@@ -475,4 +475,5 @@ def _as_batch(tp: TP, records: FetchedColumns, start_offset: int) -> RecordBatch
         # A seek may have gone further back.
         start_offset=min(start_offset, int(records.offsets[0])),
         headers=records.headers,
+        leader_epochs=records.leader_epochs,
     )

@@ -175,7 +175,7 @@ class Pipeline:
             self.partitions, self._outputs, offsets, self.observed, progress, first
         )
         self.order = ReadOrder(
-            topology, self.partitions, offsets, self.steps.emit_kept, allow_loss=allow_loss
+            topology, self.partitions, offsets, self.steps, allow_loss=allow_loss
         )
         self.states = DurableStates(self.partitions, table, progress, checkpoint_interval_s)
 

@@ -39,6 +39,7 @@ from slidestat.engine.checkpoints.checkpoint import (
     decode_checkpoint,
     encode_checkpoint,
     of_topic,
+    stored_mark,
 )
 from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, Ledger
 from slidestat.engine.decoding.event_columns import Refusal
@@ -49,7 +50,7 @@ from slidestat.engine.intake.letters import letter_of
 from slidestat.engine.keys.shared_keys import KeySample
 from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.publishing import Clock, Publication
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.referee.live_referee import RefereeView
 from slidestat.referee.party_clocks import CLOCKS, PartyClocks
@@ -188,6 +189,7 @@ class RefereeProcessor:
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
         self._checkpoint = decode_checkpoint(stored, self._meaning)
+        self._mark = stored_mark(stored)
         self._claims_source = self._has_checkpoint and claims(self._checkpoint, topic_id)
         self._checkpoint = of_topic(self._checkpoint, topic_id)
         self._next_offset = self._checkpoint.next_offset
@@ -206,6 +208,16 @@ class RefereeProcessor:
     def has_begun(self) -> bool:
         """Return whether anything was ever read."""
         return self._has_checkpoint or self._next_offset > 0
+
+    @property
+    def mark(self) -> LogMark | None:
+        """The last record that was read; None if it is not known."""
+        return self._mark
+
+    def note(self, mark: LogMark) -> None:
+        """Note the last record of the batch that is read."""
+        if not mark.is_before(self._mark):
+            self._mark = mark
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -330,9 +342,8 @@ class RefereeProcessor:
         self._has_checkpoint, self._claims_source = True, False
         self._checkpoint = self._ledger.settle(self._next_offset)
         states = self._clocks.changes() | self._streams.changes()
-        return Snapshot(
-            states, encode_checkpoint(self._checkpoint, self._meaning), self._next_offset
-        )
+        encoded = encode_checkpoint(self._checkpoint, self._meaning, mark=self._mark)
+        return Snapshot(states, encoded, self._next_offset)
 
     def written(self) -> None:
         """Note that the last snapshot is durable."""

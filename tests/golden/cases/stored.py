@@ -14,9 +14,11 @@ from slidestat.engine.checkpoints.checkpoint import (
     Slot,
     decode_checkpoint,
     encode_checkpoint,
+    stored_mark,
     stored_slots,
 )
 from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state
+from slidestat.engine.records import LogMark
 from tests.golden.golden import NOON, Golden
 
 TABLES = [
@@ -69,7 +71,10 @@ CHECKPOINTS = {
         "k7jLpHrTQXq0N2hs5FvB8g",
     ),
     "checkpoint-4/statistics-added": Checkpoint(2**40, NOON, Counters(10, 7, 2, 1)),
+    "checkpoint-2/marked": Checkpoint(7, NOON, Counters(7, 7), "k7jLpHrTQXq0N2hs5FvB8g"),
+    "checkpoint-4/marked": Checkpoint(2**40, NOON, Counters(10, 7, 2, 1)),
 }
+MARK = LogMark(2**40 + 1, 12, 2**32 - 1)
 
 
 def _key_state(data: bytes) -> dict[str, object]:
@@ -95,11 +100,13 @@ def _checkpoint(data: bytes) -> dict[str, object]:
         "recent": [recent.front, list(recent.times), list(recent.steps)],
         "loss": loss and [loss.records, loss.first, loss.last, loss.is_open],
         **({"slots": [list(astuple(slot)) for slot in slots]} if slots else {}),
+        **({"mark": list(astuple(mark))} if (mark := stored_mark(data)) else {}),
     }
 
 
 def _encode(name: str, checkpoint: Checkpoint) -> bytes:
-    return encode_checkpoint(checkpoint, MEANING, slots=SLOTS if "-4/" in name else ())
+    mark = MARK if name.endswith("/marked") else None
+    return encode_checkpoint(checkpoint, MEANING, slots=SLOTS if "-4/" in name else (), mark=mark)
 
 
 def _rows(data: bytes) -> list[list[object]]:

@@ -9,7 +9,8 @@ not happen, what lies between is settled and is passed over.
 An offset belongs to a topic, which is identified by its id, as another may have the same name. Ids,
 lost records and the clock's recent times came with version 2, what the topology passed over and
 statistics left out with version 3, the places of statistics that were added later with version 4,
-each of which is written where there is such; all are read for ever.
+each of which is written where there is such; all are read for ever. What a version does not know at
+the end, it passes over: the position of emissions, and the mark of the last record read.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import astuple, replace
 
+from slidestat.engine.records import LogMark
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import LostRecords
 
@@ -155,6 +157,8 @@ def joined(
 # Version 1 has the largest event time, and the counters without `lost`; version 2 those up to it.
 _WITHOUT_SLOTS, _VERSION = 3, 4
 _LENGTH_2 = 5
+# Version, checkpoint and meaning.
+_SHORTEST = 3
 
 # Of a partition's checkpoint, in its table and its changelog.
 CHECKPOINT_KEY = b"p"
@@ -265,11 +269,13 @@ class _Stored(msgspec.Struct, array_like=True):
 class _StoredWhole(_Stored, array_like=True):
     """A stored checkpoint of any version. It may have the position up to which a partition has
     emitted, if that is beyond its states (a version that does not know it reads the rest, and emits
-    some records again), and the places of statistics, where some were added or removed.
+    some records again), the places of statistics, where some were added or removed, and the mark of
+    the last record read (a version that does not know it compares nothing).
     """
 
     emitted: Checkpoint | None = None
     slots: Slots = ()
+    mark: LogMark | None = None
 
 
 _version_of = msgspec.msgpack.Decoder(_Versioned)
@@ -282,21 +288,34 @@ def encode_checkpoint(
     meaning: dict[str, str],
     emitted: Checkpoint | None = None,
     slots: Slots = (),
+    mark: LogMark | None = None,
 ) -> bytes:
     """Return the bytes that the table and the changelog keep. `meaning` is a topology's
     `state_label`, `emitted` the position up to which everything has been emitted, if it is beyond
-    the checkpoint, and `slots` the places of synopses in states, if any was changed.
+    the checkpoint, `slots` the places of synopses in states, if any was changed, and `mark` that of
+    the last record read, if it is known.
     """
+    stored = _stored_fields(checkpoint, meaning, emitted, slots)
+    if mark is not None:
+        stored += [None, ()][len(stored) - _SHORTEST :]
+        stored.append(mark)
+    return msgspec.msgpack.encode(stored)
+
+
+def _stored_fields(
+    checkpoint: Checkpoint, meaning: dict[str, str], emitted: Checkpoint | None, slots: Slots
+) -> list[Any]:
+    """Return what is stored without a mark, in the first version that knows all of it."""
     positions = [checkpoint]
     if emitted is not None and emitted.next_offset > checkpoint.next_offset:
         positions.append(emitted)
     if slots:
         ahead = positions[1] if len(positions) > 1 else None
-        return msgspec.msgpack.encode([_VERSION, checkpoint, meaning, ahead, slots])
+        return [_VERSION, checkpoint, meaning, ahead, slots]
     if any(p.counters.left_out or p.counters.passed_over for p in positions):
-        return msgspec.msgpack.encode([_WITHOUT_SLOTS, positions[0], meaning, *positions[1:]])
+        return [_WITHOUT_SLOTS, positions[0], meaning, *positions[1:]]
     first, *others = map(_in_version_2, positions)
-    return msgspec.msgpack.encode([2, first, meaning, *others])
+    return [2, first, meaning, *others]
 
 
 def _in_version_2(checkpoint: Checkpoint) -> list[Any]:
@@ -341,6 +360,13 @@ def stored_slots(stored: bytes | None) -> Slots:
     none was ever changed.
     """
     return () if stored is None else _whole_decoder.decode(stored).slots
+
+
+def stored_mark(stored: bytes | None) -> LogMark | None:
+    """Return the mark of the last record read in a stored checkpoint that can be read; None where
+    it has none.
+    """
+    return None if stored is None else _whole_decoder.decode(stored).mark
 
 
 def decode_checkpoint(

@@ -27,12 +27,14 @@ from slidestat.engine.checkpoints.checkpoint import (
     decode_emitted,
     encode_checkpoint,
     of_topic,
+    stored_mark,
     stored_meaning,
     with_counts,
 )
 from slidestat.engine.checkpoints.kept_statistics import AS_STORED, KeptStatistics
 from slidestat.engine.clock import EventClock
 from slidestat.engine.keys.key_states import KeyStates
+from slidestat.engine.records import LogMark
 
 COUNTED, DEAD, LATE = 0, 1, 2
 # Not a record, but the place of those that are gone.
@@ -236,7 +238,21 @@ class Durability:
         self.emitted_watermark = self.emitted.max_time - self._lateness
         # A restarted worker reads from here on, or from further on, if it reads at all.
         self.durable_offset = self.checkpoint.next_offset if self.is_stored else 0
+        # Of the last record read, also by the worker before: a restart reads some again.
+        self.mark = stored_mark(stored)
+        self._has_lost = False
         self._snapshot: Snapshot | None = None
+
+    def read(self, mark: LogMark) -> None:
+        """Note the last record read; one before it is read again."""
+        if not mark.is_before(self.mark):
+            self.mark = mark
+
+    def lost(self) -> None:
+        """Note that records are gone: the next snapshot stores it, and the log has no mark until
+        a record is read.
+        """
+        self.mark, self._has_lost = None, True
 
     def reached(self, ledger: Ledger, undecided: Iterable[int]) -> Checkpoint:
         """Return the position of reading; the records at the offsets `undecided` are taken as not
@@ -271,16 +287,20 @@ class Durability:
             and end.next_offset <= self.emitted.next_offset
             and not self._claims_source
             and not self.is_changed
+            and not self._has_lost
         ):
             return None
         self.is_stored, self._claims_source, self.is_changed = True, False, False
         self.checkpoint = replace(ledger.settle(needed), recent=clock.settle(needed))
-        if end.next_offset > self.emitted.next_offset:
+        if end.next_offset > self.emitted.next_offset or self._has_lost:
             self.emitted = replace(end, recent=Recent(), topic_id="", loss=None)
             self.emitted_watermark = end.max_time - self._lateness
         if end.next_offset >= self.emitted.next_offset:
             self._judged_by = self._label
-        encoded = encode_checkpoint(self.checkpoint, self._judged_by, self.emitted, self._slots)
+        self._has_lost = False
+        encoded = encode_checkpoint(
+            self.checkpoint, self._judged_by, self.emitted, self._slots, self.mark
+        )
         self._snapshot = Snapshot(states, encoded, needed)
         return self._snapshot
 

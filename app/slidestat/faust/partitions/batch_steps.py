@@ -156,6 +156,8 @@ class BatchSteps:
         before = processor.reached.counters
         letters: list[Letter] = []
         kept_since = self._kept_since.pop(partition, started)
+        if batch.offsets[-1] >= processor.next_offset:
+            processor.note(batch.mark)
         steps = self._steps_of(processor, batch)
         if not await self._send_steps(steps, partition, kept_since, letters):
             return False

@@ -26,7 +26,7 @@ from slidestat.engine.keys.shared_keys import Identity, KeySample, SharedKeys
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.publishing import Clock, Publication
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.faust.source.key_watch import NOTED_KEYS, read_note
 from slidestat.faust.source.source_offsets import SourceOffsets
 from slidestat.faust.source.topic_watch import require_same_source
@@ -54,6 +54,13 @@ class Processor(Protocol):
     @property
     def has_begun(self) -> bool:
         """Return whether anything was ever read."""
+
+    @property
+    def mark(self) -> LogMark | None:
+        """The last record that was read, also by the worker before; None if it is not known."""
+
+    def note(self, mark: LogMark) -> None:
+        """Note the last record of the batch that is read."""
 
     @property
     def checkpoint(self) -> Checkpoint:

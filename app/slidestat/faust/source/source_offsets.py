@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from slidestat.engine.records import LogMark
+
 
 class SourceOffsets(Protocol):
     """The source topic's partitions and offsets, as the worker knows them."""
@@ -24,6 +26,11 @@ class SourceOffsets(Protocol):
     def jumped_to(self, partition: int, offset: int) -> int | None:
         """Return the offset at which the next record will be looked for, if none has come from
         there, and none from `offset` on is on its way; None if one is, or will be.
+        """
+
+    async def first_difference(self, partition: int, mark: LogMark) -> int | None:
+        """Return the first offset up to the mark's that has another record than was read, or none
+        any more, as soon as the brokers answer; None if the log is the one that was read.
         """
 
     async def earliest(self, partition: int) -> int:

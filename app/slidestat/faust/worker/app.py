@@ -1,5 +1,6 @@
 """The Faust app of a worker, before anything is connected to it."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Set
 from typing import cast
 
@@ -7,6 +8,7 @@ import faust
 from aiokafka import TopicPartition
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
+from confluent_kafka import KafkaException
 from faust.assignor.client_assignment import ClientMetadata, CopartitionedAssignment
 from faust.assignor.cluster_assignment import ClusterAssignment
 from faust.assignor.partition_assignor import (
@@ -17,9 +19,11 @@ from faust.assignor.partition_assignor import (
 from faust.types import TP
 from faust.types.auth import CredentialsT
 
+from slidestat.engine.records import LogMark
 from slidestat.faust.delivery import BatchApp, BatchConsumer
 from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.worker.settings import WorkerSettings
+from slidestat.kafka.read.same_log import first_difference
 from slidestat.kafka.settings import BrokerSecurity, broker_security, tls_context
 
 # The brokers' security settings in the words of Faust.
@@ -140,6 +144,7 @@ _COMMIT_INTERVAL_S = 1.0
 # may last for days. After 1,000 s aiokafka would leave the group, and not come back before it is
 # polled, which Faust does not do before it is back.
 _MAX_POLL_INTERVAL_S = 10.0**9
+_RETRY_S = 1.0
 
 
 def batch_app(settings: WorkerSettings) -> BatchApp:
@@ -176,8 +181,9 @@ def batch_app(settings: WorkerSettings) -> BatchApp:
 class ConsumerOffsets:
     """The offsets that the app's consumer knows, and the topic's id, which brokers know."""
 
-    def __init__(self, app: BatchApp, topic: str, topics: TopicWatch) -> None:
+    def __init__(self, app: BatchApp, bootstrap: str, topic: str, topics: TopicWatch) -> None:
         self._app = app
+        self._bootstrap = bootstrap
         self._topic = topic
         self._topics = topics
 
@@ -198,6 +204,15 @@ class ConsumerOffsets:
     def jumped_to(self, partition: int, offset: int) -> int | None:
         consumer = cast(BatchConsumer, self._app.consumer)
         return consumer.jumped_to(TP(self._topic, partition), offset)
+
+    async def first_difference(self, partition: int, mark: LogMark) -> int | None:
+        loop = asyncio.get_running_loop()
+        place = self._bootstrap, self._topic, partition, mark
+        while True:
+            try:
+                return await loop.run_in_executor(None, first_difference, *place)
+            except KafkaException:
+                await asyncio.sleep(_RETRY_S)
 
     async def earliest(self, partition: int) -> int:
         tp = TopicPartition(self._topic, partition)

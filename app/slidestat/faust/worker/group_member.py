@@ -341,6 +341,8 @@ class GroupMember:
                 await pipeline.partitions.open(held)
                 if self.app.rebalancing_count != rebalances:
                     return
+                if not await pipeline.order.compare(held):
+                    return
                 if pipeline.states.are_changed:
                     async with self._sending:
                         await self._store_changes(pipeline)

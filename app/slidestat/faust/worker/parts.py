@@ -63,7 +63,9 @@ class WorkerParts:
     def _pipelines(self) -> list[Pipeline]:
         settings = self._settings
         codecs = settings.codecs or [JsonCodec()] * len(settings.topologies)
-        offsets = ConsumerOffsets(self._app, settings.source, self.topics)
+        offsets = ConsumerOffsets(
+            self._app, settings.bootstrap_servers, settings.source, self.topics
+        )
         return [
             Pipeline(
                 topology,

@@ -4,7 +4,7 @@ import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, overload
 from weakref import proxy
@@ -18,7 +18,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import decode_varint
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.engine.records import Headers
+from slidestat.engine.records import UNKNOWN_EPOCH, Headers, epochs_before_last
 from slidestat.kafka.fetches.record_kernel import (
     BATCH_COLUMNS,
     LEAST_BYTES,
@@ -80,6 +80,7 @@ def _decoded(encoded: bytes) -> Headers:
 
 # Both formats begin with an offset and the length of what follows.
 _LENGTH = struct.Struct(">8xi")
+_LEADER_EPOCH = struct.Struct(">12xi")
 _FORMAT_PLACE, _FORMAT = 16, 2
 _COUNT = struct.Struct(">57xi")
 
@@ -178,6 +179,7 @@ class FetchedBytes:
     """A wrapper of aiokafka's MemoryRecords that keeps the bytes, which those do not show.
 
     Plain batches are recognised while there is `room`: at most so many records are taken.
+    `leader_epoch` is that of the last batch that was returned.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -185,6 +187,7 @@ class FetchedBytes:
         self._data = data
         self._place = 0
         self.room = 0
+        self.leader_epoch = UNKNOWN_EPOCH
 
     def size_in_bytes(self) -> int:
         """Return the size of the records in bytes."""
@@ -201,6 +204,9 @@ class FetchedBytes:
             return None
         start = self._place
         self._place += _LENGTH.size + _LENGTH.unpack_from(self._data, start)[0]
+        is_format_2 = self._data[start + _FORMAT_PLACE] == _FORMAT
+        epoch = _LEADER_EPOCH.unpack_from(self._data, start)[0] if is_format_2 else UNKNOWN_EPOCH
+        self.leader_epoch = epoch
         if not self.room or not self._is_plain(batch, start):
             return batch
         return PlainBatch(batch, memoryview(self._data)[start : self._place], self)
@@ -221,7 +227,7 @@ _NO_TIMESTAMP = -1
 @dataclass(frozen=True, slots=True)
 class FetchedColumns:
     """Fetched records in the order of their offsets: `offsets` and `timestamps` int64[n], and their
-    n keys, values and headers.
+    n keys, values and headers; `leader_epochs` are those of the first and the last.
     """
 
     offsets: Integers
@@ -229,6 +235,7 @@ class FetchedColumns:
     keys: BinaryColumn
     values: BinaryColumn
     headers: Sequence[Headers]
+    leader_epochs: tuple[int, int] = (UNKNOWN_EPOCH, UNKNOWN_EPOCH)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -244,6 +251,7 @@ class FetchedColumns:
             self.keys[:count],
             self.values[:count],
             self.headers[:count],
+            epochs_before_last(self.leader_epochs),
         )
 
 
@@ -357,14 +365,17 @@ def _take(fetched: FetchResult, max_records: int | None = None) -> FetchedColumn
 def _next_columns(fetched: FetchResult, left: int) -> FetchedColumns:
     records = fetched._partition_records
     parts: list[Any] = []
+    first = last = UNKNOWN_EPOCH
     records._records.room = left
     for part in records:
+        last = records._records.leader_epoch
+        first = first if parts else last
         parts.append(part)
         left -= part.count if isinstance(part, PlainRecords) else 1
         records._records.room = left
         if not left:
             break
-    columns = columns_of(parts)
+    columns = replace(columns_of(parts), leader_epochs=(first, last))
     fetched._update_position()
     if left:
         fetched._partition_records = None

@@ -26,18 +26,20 @@ _KNOWN_WITHIN_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.8
 
 
-def offset_bounds(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+def offset_bounds(
+    consumer: Consumer, topic: str, partition: int, timeout_s: float = TIMEOUT_S
+) -> tuple[int, int]:
     """Return the first offset that the broker still has and the one after the last. A partition
     that is not known, or has no leader, is asked for again for 5 s.
 
-    Raises KafkaException for what lasts, and after 30 s without an answer.
+    Raises KafkaException for what lasts, and after `timeout_s` without an answer.
     """
     place = TopicPartition(topic, partition)
     deadline = time.monotonic() + _KNOWN_WITHIN_S
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
-            low, high = consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
+            low, high = consumer.get_watermark_offsets(place, timeout=timeout_s)
         except KafkaException as error:
             if error.args[0].code() not in _NOT_KNOWN_YET or time.monotonic() > deadline:
                 raise
@@ -55,8 +57,14 @@ _AT_END_MS = 10
 _SILENCE_S = 30.0
 
 
-def open_scanner(bootstrap: str, *, must_be_whole: bool = False) -> Consumer:
-    """Return a consumer for `scan` and for requests for offsets; the caller closes it.
+def open_scanner(
+    bootstrap: str,
+    settings: Mapping[str, str | int] | None = None,
+    *,
+    must_be_whole: bool = False,
+) -> Consumer:
+    """Return a consumer for `scan` and for requests for offsets, with these further `settings` of
+    librdkafka; the caller closes it.
 
     Where the broker has deleted the next records, it continues with the first one that there is;
     with `must_be_whole`, `scan` raises KafkaException instead.
@@ -70,6 +78,7 @@ def open_scanner(bootstrap: str, *, must_be_whole: bool = False) -> Consumer:
             "fetch.wait.max.ms": _AT_END_MS,
             "auto.offset.reset": "error" if must_be_whole else "earliest",
             "isolation.level": "read_committed",
+            **(settings or {}),
         }
     )
 
@@ -145,12 +154,17 @@ def reading(bootstrap: str, topic: str) -> Iterator[Consumer]:
     try:
         yield consumer
     except KafkaException as error:
-        raise SlidestatError(
-            f"The topic {topic!r} cannot be read: {error.args[0].str().rstrip('.')}.",
-            "Check that the broker is up and what this user may read, and try again.",
-        ) from error
+        raise unreadable(topic, error) from error
     finally:
         consumer.close()
+
+
+def unreadable(topic: str, error: KafkaException) -> SlidestatError:
+    """Return the error of a topic that cannot be read."""
+    return SlidestatError(
+        f"The topic {topic!r} cannot be read: {error.args[0].str().rstrip('.')}.",
+        "Check that the broker is up and what this user may read, and try again.",
+    )
 
 
 # Read a partition backwards from its end, in pieces, for as long as it may take.
