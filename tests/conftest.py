@@ -99,11 +99,7 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
         from testcontainers.community.kafka import KafkaContainer
 
         container = (
-            KafkaContainer()
-            .with_kraft()
-            .with_env("KAFKA_AUTO_CREATE_TOPICS_ENABLE", "false")
-            .with_env("KAFKA_LOG_RETENTION_MS", "-1")
-            .with_env("KAFKA_LOG_ROLL_MS", _FOREVER)
+            KafkaContainer().with_kraft().with_env("KAFKA_AUTO_CREATE_TOPICS_ENABLE", "false")
         )
         with container:
             address = container.get_bootstrap_server()

@@ -1,5 +1,8 @@
 """A worker's topics are made where they are missing, and refused where they would do harm."""
 
+import asyncio
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,12 +12,15 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from slidestat.admin.other_groups import OtherGroups
-from slidestat.admin.topics import create_topic
-from slidestat.admin.worker_topics import prepare_topics
+from slidestat.admin.topics import create_topic, written_topics
+from slidestat.admin.worker_topics import prepare_topics, remarks_on_times
+from slidestat.declare.alerts import Alert
 from slidestat.declare.topology import Topology
+from slidestat.doctor.examination import limited_times
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Checkpoint, encode_checkpoint
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_broker
+from slidestat.kafka.producer import MAX_MESSAGE_BYTES, BulkProducer
 from tests.client.test_client_topics import config_of
 from tests.conftest import MakeTopic
 
@@ -212,3 +218,78 @@ def test_a_changelog_that_only_might_be_another_group_s(
     prepare_topics(bootstrap_servers, longer)
     write_checkpoints(bootstrap_servers, longer, 1)
     assert prepare_topics(bootstrap_servers, topology) == 1
+
+
+def send_at(bootstrap: str, topic: str, time_ms: int) -> None:
+    """A record with this timestamp, as a worker sends it; raises what it would end with."""
+    producer = BulkProducer(bootstrap)
+    producer.produce(topic, 0, b"k", b"v", time_ms)
+    asyncio.run(producer.flush())
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def test_topics_that_are_made_take_events_of_any_time(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """Kafka's defaults refuse what is an hour ahead, and outputs have event times."""
+    make_topic("source", 1)
+    busy = (Alert(name="busy", when="count >= 1"),)
+    moving = replace(topology, repartition=True, lateness="1s", alerts=busy)
+    publishing = replace(topology, publish="partition")
+    for one in (moving, publishing):
+        prepare_topics(bootstrap_servers, one)
+    assert moving.alert_topic is not None
+    written = {*written_topics(moving), publishing.synopsis_topic, moving.events_topic}
+    for name in written:
+        for hours in (-24 * 365 * 20, 6):
+            send_at(bootstrap_servers, name, now_ms() + hours * 3_600_000)
+    assert remarks_on_times(bootstrap_servers, moving) == []
+
+
+def test_topics_that_limit_event_times(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """Each setting is said with the topics that have it, its value, and the command that lifts it:
+    by the worker, by `doctor`, and before a replay. Limits of the time of writing are none.
+    """
+    make_topic("source", 1)
+    week = str(7 * 86_400_000)
+    make_topic("statistics", 1, {"retention.ms": week})
+    make_topic("late", 1, {"retention.ms": week, "message.timestamp.type": "LogAppendTime"})
+    letters = make_topic(
+        "dead-letters", 1, {"retention.ms": week, "message.timestamp.before.max.ms": "3600000"}
+    )
+    output = topology.output_topic
+    remarks = remarks_on_times(bootstrap_servers, replace(topology, ahead="1d"))
+    messages = [remark.message for remark in remarks]
+    assert [message.partition(", and")[0] for message in messages] == [
+        f"{output}, {letters}: retention.ms is {week} (7d)",
+        f"{output}, {letters}: message.timestamp.after.max.ms is 3600000 (1h)",
+        f"{letters}: message.timestamp.before.max.ms is 3600000 (1h)",
+    ]
+    assert f"--entity-name {output} --add-config retention.ms=-1`, and so on." in remarks[0].advice
+    assert len(remarks_on_times(bootstrap_servers, replace(topology, ahead="1h"))) == 2
+    found = list(limited_times(bootstrap_servers, topology))
+    assert [it.found for it in found] == [messages[0], messages[2]]
+
+
+def test_a_record_that_its_topic_refuses(bootstrap_servers: str, make_topic: MakeTopic) -> None:
+    """The error names the topic and the setting, also where that was changed while a worker runs;
+    a record that is too large for its topic is not too large for our producer.
+    """
+    topic = make_topic("small", 1, {"max.message.bytes": "1000"})
+    with pytest.raises(SlidestatError, match=f"{topic!r} takes no record with the time") as raised:
+        send_at(bootstrap_servers, topic, now_ms() + 7_200_000)
+    assert f"--entity-name {topic}" in raised.value.advice
+    assert "message.timestamp.after.max.ms=9223372036854775807" in raised.value.advice
+    producer = BulkProducer(bootstrap_servers)
+    producer.produce(topic, 0, b"k", os.urandom(4_000))
+    with pytest.raises(SlidestatError, match=f"{topic!r} takes no record as large") as raised:
+        asyncio.run(producer.flush())
+    assert f"--entity-name {topic} --add-config max.message.bytes=" in raised.value.advice
+    with pytest.raises(SlidestatError, match="cannot be sent") as raised:
+        producer.produce(topic, 0, b"k", bytes(MAX_MESSAGE_BYTES + 1))
+    assert "at most 8 MiB" in raised.value.advice

@@ -21,6 +21,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.publishing import synopsis_partitions
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client, require_broker
+from slidestat.kafka.producer import ANY_TIME
 from slidestat.options import FOREVER
 from slidestat.text import human_duration
 
@@ -29,6 +30,12 @@ from slidestat.text import human_duration
 _LETTER_BYTES = 8_388_608
 
 _TIMEOUT_S = 30.0
+_REFUSED_SETTINGS = frozenset(
+    {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST, KafkaError.POLICY_VIOLATION}
+)
+
+# Whether records keep the times that they were sent with.
+CREATED, CREATE_TIME = "message.timestamp.type", "CreateTime"
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,7 @@ def create_topology_topics(
     wanted = {topology.source: retention_config(retention), **written_topics(topology, retention)}
     if topology.repartition:
         # Timestamps are the source's, whatever the broker's default.
-        times = {"message.timestamp.type": "CreateTime"}
+        times = {CREATED: CREATE_TIME}
         wanted[topology.events_topic] = letters_config(retention) | times
     made = [create_topic(bootstrap, name, partitions, config) for name, config in wanted.items()]
     if topology.publish:
@@ -107,7 +114,8 @@ def create_synopsis_topic(bootstrap: str, topology: "Topology", partitions: int)
     config = {
         "cleanup.policy": "compact",
         # A synopsis has its tick there, whatever the broker's default.
-        "message.timestamp.type": "CreateTime",
+        CREATED: CREATE_TIME,
+        **ANY_TIME,
         # Ticks may jump by weeks: a segment ends by its size alone, soon enough to be compacted.
         "segment.ms": str(2**63 - 1),
         "segment.bytes": str(64 << 20),
@@ -165,18 +173,20 @@ def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:
 
 
 def retention_config(retention: str) -> dict[str, str]:
-    """Return the topic settings for "forever" or a duration such as "7d"."""
+    """Return the settings of a topic of events of any time, for "forever" or a duration such as
+    "7d".
+    """
     if retention == FOREVER:
         # By the same timestamps a broker begins a new segment: once for every week that events
         # jump, by default. With nothing to delete there is no need to.
-        return {"retention.ms": "-1", "segment.ms": str(2**63 - 1)}
+        return {**ANY_TIME, "retention.ms": "-1", "segment.ms": str(2**63 - 1)}
     retention_ms = duration_ms(retention, "retention")
     if retention_ms == 0:
         raise SlidestatError(
             "retention is 0: the broker would delete every record.",
             f'Give a duration such as "7d", or "{FOREVER}".',
         )
-    return {"retention.ms": str(retention_ms)}
+    return {**ANY_TIME, "retention.ms": str(retention_ms)}
 
 
 def topic_configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -202,6 +212,11 @@ def _create(admin: AdminClient, name: str, partitions: int, config: Mapping[str,
         kafka_error: KafkaError = error.args[0]
         if kafka_error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
+        others = {name: value for name, value in config.items() if name not in ANY_TIME}
+        if kafka_error.code() in _REFUSED_SETTINGS and len(others) < len(config):
+            # Brokers before Kafka 3.6 do not have them, nor limits of times unless one was set; and
+            # services set them themselves. What is found then is said (`worker_topics.py`).
+            return _create(admin, name, partitions, others)
         raise SlidestatError(
             f"The broker refuses the topic {name!r}: {kafka_error.str().rstrip('.')}.",
             "Change its name or its settings; a name has 1 to 249 of letters, digits, "

@@ -1,11 +1,13 @@
 """The topics of a worker: those that exist are checked before it starts, the others are made."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaException
 
 from slidestat.admin.other_groups import check_no_other_group, last_meanings
 from slidestat.admin.topics import (
+    CREATE_TIME,
+    CREATED,
     create_synopsis_topic,
     create_topic,
     topic_configs,
@@ -15,9 +17,14 @@ from slidestat.declare.declared import Declared
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import FORESEEN_EVENTS, Footprint, bytes_text, largest_state
 from slidestat.errors import SlidestatError
-from slidestat.kafka.connection import admin_client, require_broker, require_topic
+from slidestat.kafka.connection import (
+    admin_client,
+    require_broker,
+    require_topic,
+    set_command,
+)
 from slidestat.kafka.letter_record import AROUND_BYTES, LETTER_BYTES
-from slidestat.kafka.producer import MAX_MESSAGE_BYTES
+from slidestat.kafka.producer import ANY_TIME, MAX_MESSAGE_BYTES
 from slidestat.log import log_event
 from slidestat.repartition.moved_from import (
     Move,
@@ -26,20 +33,13 @@ from slidestat.repartition.moved_from import (
     is_unwritten,
     topics_now,
 )
+from slidestat.text import human_duration
 
 # The topic that a topology's records are moved to by their key: made like the source, and checked
 # to be the topology's own.
 
-# How long records stay, and which timestamps they may have: as they were taken by the source.
-_LIKE_THE_SOURCE = (
-    "retention.ms",
-    "retention.bytes",
-    "segment.ms",
-    "message.timestamp.after.max.ms",
-    "message.timestamp.before.max.ms",
-    "message.timestamp.difference.max.ms",
-)
-_TIMESTAMPS, _OF_THE_SOURCE = "message.timestamp.type", "CreateTime"
+# How long records stay, as they were taken by the source; each is older when it is moved.
+_LIKE_THE_SOURCE = ("retention.ms", "retention.bytes", "segment.ms")
 
 
 def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) -> None:
@@ -51,10 +51,10 @@ def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) 
     admin = admin_client(bootstrap)
     if topic not in require_broker(bootstrap).topics:
         create_topic(bootstrap, topic, partitions, repartition_config(bootstrap, topology))
-    elif topic_configs(admin, [topic])[topic][_TIMESTAMPS] != _OF_THE_SOURCE:
+    elif topic_configs(admin, [topic])[topic][CREATED] != CREATE_TIME:
         raise SlidestatError(
             f"The topic {topic!r} has timestamps of its own: those of the source would be lost.",
-            f"Set {_TIMESTAMPS}={_OF_THE_SOURCE} for it with Kafka's kafka-configs.sh, before"
+            f"Set {CREATED}={CREATE_TIME} for it with Kafka's kafka-configs.sh, before"
             " anything is moved to it.",
         )
     try:
@@ -80,7 +80,8 @@ def repartition_config(bootstrap: str, topology: Topology) -> dict[str, str]:
     return {
         **{name: source[name] for name in _LIKE_THE_SOURCE if name in source},
         "cleanup.policy": "delete",
-        _TIMESTAMPS: _OF_THE_SOURCE,
+        CREATED: CREATE_TIME,
+        **ANY_TIME,
         "max.message.bytes": str(max(MAX_MESSAGE_BYTES, int(source["max.message.bytes"]))),
     }
 
@@ -171,7 +172,7 @@ def require_events(bootstrap: str, source: str) -> int:
         raise SlidestatError(
             f"The source {source!r} is compacted: events that are not the newest of their key are"
             " deleted before they are counted.",
-            f"Turn it off: {_alter_policy(bootstrap, source, 'delete')}.",
+            f"Turn it off: {set_command(bootstrap, source, 'cleanup.policy=delete')}.",
         )
     return partitions
 
@@ -204,7 +205,7 @@ def _check_changelog(
         raise SlidestatError(
             f"The changelog {changelog!r} has cleanup.policy"
             f" {','.join(sorted(cleanup[changelog]))}: states would be deleted with time.",
-            f"Change it: {_alter_policy(bootstrap, changelog, _COMPACT)}.",
+            f"Change it: {set_command(bootstrap, changelog, f'cleanup.policy={_COMPACT}')}.",
         )
 
 
@@ -212,11 +213,64 @@ def _counted(partitions: int) -> str:
     return f"{partitions} partition{'s' if partitions != 1 else ''}"
 
 
-def _alter_policy(bootstrap: str, topic: str, policy: str) -> str:
-    return (
-        f"`kafka-configs --bootstrap-server {bootstrap} --alter --entity-type topics"
-        f" --entity-name {topic} --add-config cleanup.policy={policy}`"
-    )
+# Whether topics take, and keep, records with the event times of what is written to them.
+#
+# Emissions and alerts have the ends of their windows as timestamps, letters those of their records:
+# consumers join and partition by them, and a letter that is sent again is judged by its own. With
+# the time of writing (LogAppendTime), a replay would date last year's figures to today. So the
+# timestamps stay, and what a topic makes of them is said before anything is written.
+
+_NEVER = 2**62
+
+
+def remarks_on_times(bootstrap: str, topology: Declared) -> list[SlidestatError]:
+    """Return an error for each setting by which topics that exist refuse, or soon delete, records
+    with event times that the topology may write.
+    """
+    there = require_broker(bootstrap).topics
+    names = [name for name in written_topics(topology) if name in there]
+    if topology.repartition and topology.events_topic in there:
+        names.append(topology.events_topic)
+    configs = topic_configs(admin_client(bootstrap), names)
+    ahead = 0 if topology.is_sequence or topology.counted is None else topology.counted.ahead_ms
+    found: dict[tuple[str, int], list[str]] = {}
+    for name, config in configs.items():
+        for setting in _limits_of_times(config, ahead):
+            found.setdefault((setting, int(config[setting])), []).append(name)
+    return [
+        SlidestatError(
+            f"{', '.join(names)}: {setting} is {value} ({human_duration(value)}), and records have"
+            f" event times: {_WHAT_FOLLOWS[setting]}.",
+            f"If such events may come, or are replayed, set it:"
+            f" {set_command(bootstrap, names[0], f'{setting}={_UNLIMITED[setting]}')}"
+            f"{', and so on' if len(names) > 1 else ''}.",
+        )
+        for (setting, value), names in found.items()
+    ]
+
+
+_RETENTION = "retention.ms"
+_BEFORE, _AFTER = ANY_TIME
+_WHAT_FOLLOWS = {
+    _RETENTION: "what belongs to older events is deleted soon after it is written",
+    _BEFORE: "what belongs to older events is refused, and ends the worker",
+    _AFTER: "what belongs to events further ahead is refused, and ends the worker",
+}
+_UNLIMITED = {_RETENTION: "-1", **ANY_TIME}
+
+
+def _limits_of_times(config: Mapping[str, str], ahead_ms: int) -> Iterator[str]:
+    """Yield the settings of a topic that limit event times, where these lie up to `ahead_ms` ahead
+    of the clock.
+    """
+    if config[CREATED] != CREATE_TIME:
+        return
+    if int(config[_RETENTION]) >= 0 and config["cleanup.policy"] != _COMPACT:
+        yield _RETENTION
+    if int(config.get(_BEFORE, _NEVER)) < _NEVER:
+        yield _BEFORE
+    if int(config.get(_AFTER, _NEVER)) < ahead_ms:
+        yield _AFTER
 
 
 # Whether what a topology writes fits its topics: found out before anything is read.
@@ -278,7 +332,4 @@ def _check_state(bootstrap: str, topology: Topology, needed: int, limit: int) ->
 
 
 def _set_limit(bootstrap: str, topic: str, limit: int) -> str:
-    return (
-        f"Set it: `kafka-configs --bootstrap-server {bootstrap} --alter --entity-type topics"
-        f" --entity-name {topic} --add-config {_LIMIT}={limit}`."
-    )
+    return f"Set it: {set_command(bootstrap, topic, f'{_LIMIT}={limit}')}."

@@ -93,6 +93,7 @@ def produce(
     --value delay --with destination
     """
     from slidestat.cli.display.produce import produce_bar, show_report
+    from slidestat.kafka.producer import advice_on_times
     from slidestat.produce.events import Columns
     from slidestat.produce.produce import produce_file
 
@@ -115,7 +116,9 @@ def produce(
         )
     show_report(report, as_json=as_json)
     if report.failed:
+        is_time = report.is_time_refused
+        advice = advice_on_times(topic, bootstrap) if is_time else "Look at the broker's log."
         raise SlidestatError(
             f"{report.failed:,} events were not acknowledged: {report.first_failure}.",
-            "Look at the broker's log; the events sent before them are on the topic.",
+            f"{advice} The events sent before them are on the topic.",
         )

@@ -59,7 +59,7 @@ def replay(
         )
     from slidestat.admin.replay_plan import plan_replay
     from slidestat.admin.state_reset import require_no_workers, reset_state
-    from slidestat.admin.worker_topics import prepare_topics
+    from slidestat.admin.worker_topics import prepare_topics, remarks_on_times
     from slidestat.cli.display.replay import plan_json, plan_lines, result_lines
     from slidestat.cli.start_worker import start_worker
     from slidestat.declare.forms.files import load_topology
@@ -72,6 +72,8 @@ def replay(
     else:
         for line in plan_lines(plan):
             print(line)
+        for remark in remarks_on_times(bootstrap, plan.topology):
+            print(f"beware      {remark.message}\n            {remark.advice}")
     require_no_workers(bootstrap, plan.topology)
     if as_json:
         return

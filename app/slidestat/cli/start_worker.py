@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.other_groups import OtherGroups
-from slidestat.admin.worker_topics import check_sizes, prepare_topics
+from slidestat.admin.worker_topics import check_sizes, prepare_topics, remarks_on_times
 from slidestat.declare.declared import Declared
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
@@ -155,6 +155,12 @@ def _prepare(
     ]
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)
+        for remark in remarks_on_times(bootstrap, topology):
+            log_event(
+                "event times limited",
+                f"{topology.name}: {remark.message} {remark.advice}",
+                topology=topology.name,
+            )
     # Looks are taken while the worker reads: they have their own schemas.
     theirs = _schemas_of(topologies, registry)
     looks = [

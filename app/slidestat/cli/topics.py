@@ -21,7 +21,8 @@ def topics_create(
         typer.Option(
             metavar=f"{FOREVER}|7d",
             help="How long the broker keeps records. It goes by their event times: "
-            "under a week's retention, last year's events are deleted before they are read.",
+            "under a week's retention, last year's events are deleted before they are read, and "
+            "what is counted of them soon after it is written.",
         ),
     ] = FOREVER,
     as_json: ObjectALine = False,

@@ -11,6 +11,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 
 from slidestat.admin.first_start import look_at_source, stored_before
 from slidestat.admin.other_groups import last_checkpoints
+from slidestat.admin.worker_topics import remarks_on_times
 from slidestat.declare.declared import Declared
 from slidestat.declare.topology import Topology
 from slidestat.doctor import machine
@@ -35,6 +36,19 @@ from slidestat.options import (
     TOKEN_VARIABLE,
 )
 from slidestat.text import human_duration
+
+# Whether topics keep what is written to them.
+
+
+def limited_times(bootstrap: str, topology: Declared) -> Iterator[Finding]:
+    """Yield a finding about each setting that limits the event times of what is written."""
+    check = "event times"
+    try:
+        for remark in remarks_on_times(bootstrap, topology):
+            yield Finding(check, Verdict.MISSING, remark.message, remark.advice)
+    except SlidestatError as error:
+        yield Finding(check, Verdict.MISSING, error.message, error.advice)
+
 
 # Whether the source still has what a topology's workers have yet to read, and whether its records
 # have the names that are declared.
@@ -158,6 +172,7 @@ def brokers(bootstrap: str, topology: Declared | None, registry: str) -> Iterato
     else:
         yield from worker_permissions(bootstrap, topology)
         yield from unread_records(bootstrap, topology, cluster)
+        yield from limited_times(bootstrap, topology)
         if topology.counted is not None:
             yield from declared_names(bootstrap, topology.counted, cluster, registry)
 

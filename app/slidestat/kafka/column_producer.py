@@ -377,7 +377,7 @@ class ColumnProducer(BulkProducer):
                 self._poll(_FULL_S)
                 self._raise_error()
             except KafkaException as error:
-                raise not_sent(topic, partition, error.args[0]) from error
+                raise not_sent(topic, partition, error.args[0], is_ours=True) from error
 
     def last_offset(self, topic: str, partition: int) -> int:
         """Return the largest acknowledged offset of a partition; raises KeyError if there is none

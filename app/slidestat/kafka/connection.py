@@ -55,6 +55,14 @@ def admin_client(
     return AdminClient(config)
 
 
+def set_command(bootstrap: str, topic: str, *settings: str) -> str:
+    """Return the command of Kafka that gives a topic these settings, each NAME=VALUE."""
+    return (
+        f"`kafka-configs --bootstrap-server {bootstrap} --alter --entity-type topics"
+        f" --entity-name {topic} --add-config {','.join(settings)}`"
+    )
+
+
 def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
     """Return the cluster's brokers and topics; raises SlidestatError if none answers in
     `timeout_s`.

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import set_command
 from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION
 from slidestat.synopses.core.arrays import Integers
@@ -37,6 +38,15 @@ _NO_SUCH_PLACE = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART,
     }
 )
+# A broker that has looked at a record refuses it for its timestamp: keys and checksums are right.
+REFUSED_TIMES = frozenset({KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD})
+# The settings of a topic that takes records with event times of any age, or ahead of the clock.
+ANY_TIME = {
+    "message.timestamp.before.max.ms": str(2**63 - 1),
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+# In advice, where the address is not known.
+_BOOTSTRAP = "HOST:PORT"
 # Of emissions of three windows and five statistics, 40 MB.
 _FEW_RECORDS = 20_000
 _ROOM_CHECK_S = 0.005
@@ -84,7 +94,7 @@ class BulkProducer:
                 self._producer.poll(0.1)
                 self._raise_error()
             except KafkaException as error:
-                raise not_sent(topic, partition, error.args[0]) from error
+                raise not_sent(topic, partition, error.args[0], is_ours=True) from error
             else:
                 return
 
@@ -186,13 +196,33 @@ class BulkProducer:
             raise self._error
 
 
-def not_sent(topic: str, partition: int, kafka_error: KafkaError) -> SlidestatError:
-    """Return the error of a record that was not taken, with what to do."""
+def not_sent(
+    topic: str, partition: int, kafka_error: KafkaError, *, is_ours: bool = False
+) -> SlidestatError:
+    """Return the error of a record that was not taken, with what to do. With `is_ours`, the client
+    refused it, and no broker has seen it.
+    """
     reason = kafka_error.str().rstrip(".")
     if kafka_error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        if is_ours:
+            return SlidestatError(
+                f"A record for {topic!r} cannot be sent: {reason}.",
+                f"It has at most {MAX_MESSAGE_BYTES // 2**20} MiB: give the statistics larger"
+                " errors.",
+            )
+        limit = f"max.message.bytes={MAX_MESSAGE_BYTES}"
         return SlidestatError(
-            f"A record for {topic!r} cannot be sent: {reason}.",
-            f"It has at most {MAX_MESSAGE_BYTES // 2**20} MiB: give the statistics larger errors.",
+            f"The topic {topic!r} takes no record as large as one for it: {reason}.",
+            "Its max.message.bytes is smaller than it was when this worker began, or the brokers'"
+            f" message.max.bytes: set it, {set_command(_BOOTSTRAP, topic, limit)}. Nothing is lost:"
+            " a restarted worker goes on from the last commit.",
+        )
+    if kafka_error.code() in REFUSED_TIMES:
+        return SlidestatError(
+            f"The topic {topic!r} takes no record with the time of one for it, which is an event"
+            f" time: {reason}.",
+            f"{advice_on_times(topic)} Nothing is lost: a restarted worker goes on from the last"
+            " commit.",
         )
     if kafka_error.code() in _NO_SUCH_PLACE:
         return SlidestatError(
@@ -205,6 +235,12 @@ def not_sent(topic: str, partition: int, kafka_error: KafkaError) -> SlidestatEr
         "Check the topics with `slidestat topics list`; nothing is lost, a restarted worker goes on"
         " from the last commit.",
     )
+
+
+def advice_on_times(topic: str, bootstrap: str = _BOOTSTRAP) -> str:
+    """Return the advice for a topic that refuses records for their times."""
+    command = set_command(bootstrap, topic, *map("=".join, ANY_TIME.items()))
+    return f"Let it take any time: {command}."
 
 
 # A producer of records that are worth something only for as long as this process may send them.

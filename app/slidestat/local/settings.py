@@ -46,8 +46,6 @@ def pick_free_ports(count: int) -> list[int]:
     return free
 
 
-_FOREVER = 2**63 - 1
-
 SETTINGS = {
     # one node that is both broker and controller
     "process.roles": "broker,controller",
@@ -56,14 +54,7 @@ SETTINGS = {
     # a misspelt topic is an error, and partitions are chosen by the client that creates one
     "auto.create.topics.enable": "false",
     "num.partitions": 1,
-    # Events carry event time, years ago or hours ahead: no age or difference to the clock may
-    # refuse them, delete them, or roll a segment for each week of history.
-    "log.message.timestamp.type": "CreateTime",
-    "log.message.timestamp.before.max.ms": _FOREVER,
-    "log.message.timestamp.after.max.ms": _FOREVER,
-    "log.retention.ms": -1,
-    "log.retention.bytes": -1,
-    "log.roll.ms": _FOREVER,
+    # Retention, and the timestamps that are taken, are Kafka's defaults, as users will meet them.
     # only a closed segment is compacted, and none is closed by age: so by a modest size
     "log.segment.bytes": 128 * 1024 * 1024,
     # internal topics: one replica is all there is, and few partitions are created quickly

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_topic
+from slidestat.kafka.producer import REFUSED_TIMES
 from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION, Compression
 from slidestat.produce.cells import NOT_JSON
@@ -60,9 +61,10 @@ class _Counts:
 @dataclass(frozen=True, kw_only=True)
 class ProduceReport:
     """The counts of a run. `sent` events were acknowledged, `failed` were not (`first_failure` says
-    why), `skipped` rows were no events (`first_skipped` says why). `negative` events have a value
-    below 0, `non_numbers` one that is no number (`first_non_number` is the first), and `zoneless` a
-    time without a zone, which was taken for UTC; of lines sent raw, `unkeyed` went without a key.
+    why, and `is_time_refused` whether for its time), `skipped` rows were no events (`first_skipped`
+    says why). `negative` events have a value below 0, `non_numbers` one that is no number
+    (`first_non_number` is the first), and `zoneless` a time without a zone, which was taken for
+    UTC; of lines sent raw, `unkeyed` went without a key.
     """
 
     topic: str
@@ -71,6 +73,7 @@ class ProduceReport:
     first_skipped: str | None
     failed: int
     first_failure: str | None
+    is_time_refused: bool
     seconds: float
     negative: int
     unkeyed: int
@@ -142,6 +145,7 @@ def produce_file(
         sent=sender.sent,
         failed=sender.failed,
         first_failure=sender.first_failure,
+        is_time_refused=sender.is_time_refused,
         seconds=sender.seconds,
         **asdict(counts),
     )
@@ -262,6 +266,7 @@ class _Sender:
         self.handed_over = 0
         self.failed = 0
         self.first_failure: str | None = None
+        self.is_time_refused = False
         self._topic = topic
         self._rate = rate
         self._spread = {key.encode() for key in spread}
@@ -349,4 +354,6 @@ class _Sender:
 
     def _failed(self, error: KafkaError) -> None:
         self.failed += 1
-        self.first_failure = self.first_failure or str(error.str())
+        if self.first_failure is None:
+            self.first_failure = str(error.str())
+            self.is_time_refused = error.code() in REFUSED_TIMES
