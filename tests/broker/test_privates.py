@@ -13,6 +13,7 @@ import faust
 import pytest
 from aiohttp.web import SockSite
 from aiokafka import AIOKafkaConsumer
+from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import Fetcher, FetchResult, PartitionRecords
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.stores.rocksdb import Store
@@ -27,7 +28,8 @@ WEB = [ROOM / "web" / "server.py", ROOM / "web" / "server.py"]
 FILES = [*sorted((ROOM / "faust").rglob("*.py")), *WEB]
 
 PRIVATES: dict[type, set[str]] = {
-    AIOKafkaConsumer: {"_fetcher", "_isolation_level", "_subscription"},
+    AIOKafkaClient: {"_metadata_update"},
+    AIOKafkaConsumer: {"_client", "_fetcher", "_isolation_level", "_subscription"},
     Fetcher: {"_fetch_max_wait_ms", "_fetch_min_bytes", "_records"},
     FetchResult: {"_partition_records", "_topic_partition", "_update_position"},
     PartitionRecords: {"_consumer_record", "_records"},

@@ -23,6 +23,10 @@ class Network:
         self._links: set[asyncio.StreamWriter] = set()
         self._thread = Thread(target=self._run, daemon=True)
 
+    def lead_to(self, broker_port: int) -> None:
+        """Pass later connections on to another port."""
+        self._broker_port = broker_port
+
     def reset(self) -> None:
         """Reset all connections, in the middle of whatever they carry."""
         self._loop.call_soon_threadsafe(self._reset)

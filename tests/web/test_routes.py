@@ -196,6 +196,17 @@ async def test_partitions_that_are_being_restored() -> None:
         assert (await get(one.url, f"{KEYS}/b")).status == 200
 
 
+async def test_a_worker_whose_brokers_are_away_is_not_ready() -> None:
+    """Its answers are of what it has read before, which it says to a probe alone."""
+    async with serving({0: ["a"]}) as [one]:
+        one.live.is_up_to_date = False
+        assert is_error(await get(one.url, "/readyz"), 503)
+        assert (await get(one.url, "/healthz")).status == 200
+        assert (await get(one.url, f"{KEYS}/a")).status == 200
+        one.live.is_up_to_date = True
+        assert (await get(one.url, "/readyz")).status == 200
+
+
 async def test_a_rebalance_during_the_search_is_told() -> None:
     """A partition that moves meanwhile could be missed by all: 503, not 404."""
     async with serving({0: ["a"]}, {1: ["b"]}) as [one, other]:

@@ -50,15 +50,24 @@ class BrokerContact:
     minute for how long they have done so, and when that is over.
     """
 
-    def __init__(self, producers: Sequence[BulkProducer], topic: str) -> None:
+    def __init__(
+        self,
+        producers: Sequence[BulkProducer],
+        topic: str,
+        lost_since: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        """Create the monitor; `lost_since` returns since when (of time.monotonic) no broker answers
+        the consumer, which may have others than the producers, None while one does.
+        """
         self._producers = producers
+        self._lost_since = lost_since
         self._topic = topic
         self._silent_since: float | None = None
         self._told = 0.0
 
     @property
     def is_silent(self) -> bool:
-        """Return whether no broker answered when they were asked last."""
+        """Return whether no broker answered the producer or the consumer when they asked last."""
         return self._silent_since is not None
 
     async def look(self, without_leader: Sequence[str]) -> None:
@@ -69,18 +78,20 @@ class BrokerContact:
         answered = await loop.run_in_executor(
             None, self._producers[0].is_answered, self._topic, _PATIENCE_S
         )
-        if answered:
+        lost_since = self._lost_since()
+        if answered and lost_since is None:
             self._answered(without_leader)
             return
         if self._silent_since is None:
-            self._silent_since = asked
+            self._silent_since = asked if lost_since is None else min(asked, lost_since)
             self._told = 0.0
         if self._is_time():
             silent_s = round(time.monotonic() - self._silent_since)
+            whom = " this worker's consumer" if answered else ""
             log_event(
                 "brokers silent",
-                f"the brokers do not answer, for {silent_s} s now: this worker asks on, and goes on"
-                " where it was once they do",
+                f"the brokers do not answer{whom}, for {silent_s} s now: this worker asks on, also"
+                " at the bootstrap addresses, and goes on where it was once they do",
                 seconds=silent_s,
             )
 

@@ -28,6 +28,7 @@ from faust.types.tuples import ConsumerMessage
 from faust.web.base import Web
 
 from slidestat.engine.records import RecordBatch
+from slidestat.faust.bootstrap import BootstrapContact
 from slidestat.faust.broker_contact import until_told
 from slidestat.kafka.fetches.columns import FetchedColumns, Fetches, keep_fetched_bytes
 from slidestat.kafka.fetches.record_kernel import load_kernels
@@ -173,11 +174,13 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         super().__post_init__()
         self.positions = ReadPositions(self.consumer.app.batch_topics)
         self._pace = TricklePace()
+        self.contact: BootstrapContact | None = None
 
     def _create_worker_consumer(self, transport: Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
         # Faust reads what a producer has taken back, unless it works in transactions itself.
         consumer._isolation_level = "read_committed"
+        self.contact = BootstrapContact(consumer)
         plain_commit = consumer.commit
 
         async def commit(offsets: Mapping[Any, OffsetAndMetadata]) -> None:
@@ -313,6 +316,14 @@ class BatchConsumer(Consumer):
         if records from `offset` on are on their way, or some have come since.
         """
         return cast(BatchConsumerThread, self._thread).positions.jumped_to(tp, offset)
+
+    @property
+    def lost_since(self) -> float | None:
+        """The time (of time.monotonic) since when no broker answers this consumer; None while one
+        does.
+        """
+        contact = cast(BatchConsumerThread, self._thread).contact
+        return None if contact is None else contact.lost_since
 
     def is_end(self, tp: TP, offset: int) -> bool:
         """Return whether no record from `offset` on is known or on its way, by a recent fetch.

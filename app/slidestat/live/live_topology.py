@@ -126,6 +126,8 @@ class LiveTopology:
         self.topology = topology
         self.epoch = 0
         self.held = held
+        # Whether brokers answer: else answers are as of when they did.
+        self.is_up_to_date = True
         self._partitions: tuple[int, ...] | None = None
 
     @property

@@ -186,7 +186,7 @@ OPERATIONS = (
     Operation(
         "/readyz",
         "ready",
-        "Whether it has its partitions",
+        "Whether it has its partitions, and brokers answer it",
         _answer(Health),
         (400, 503),
         is_open=True,

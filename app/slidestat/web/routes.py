@@ -23,7 +23,7 @@ from slidestat.web.answers.keys import KeyAnswers
 from slidestat.web.answers.parameters import no_query
 from slidestat.web.answers.topologies import TopologyAnswers
 from slidestat.web.answers.workers import Elsewhere, Here, checked, require_ready
-from slidestat.web.errors import json_response
+from slidestat.web.errors import json_response, unavailable
 from slidestat.web.metrics import worker_registry
 from slidestat.web.openapi import OPERATIONS, openapi_document
 from slidestat.web.peers import Peers
@@ -82,10 +82,16 @@ class Routes:
         return json_response(Health("ok"))
 
     async def ready(self, request: web.Request) -> web.Response:
-        """Answer the readiness probe: ready once the worker has its partitions."""
+        """Answer the readiness probe: ready once the worker has its partitions, and while brokers
+        answer it.
+        """
         checked(no_query, request)
         for live in self._topologies.values():
             require_ready(live)
+            if not live.is_up_to_date:
+                raise unavailable(
+                    f"The brokers do not answer: {live.topology.name!r} has what was read before."
+                )
         return json_response(Health("ready"))
 
     async def openapi(self, request: web.Request) -> web.Response:

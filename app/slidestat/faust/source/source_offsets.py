@@ -18,7 +18,9 @@ class SourceOffsets(Protocol):
         """
 
     def end(self, partition: int) -> int | None:
-        """Return the offset after the partition's last record, as of the last fetch."""
+        """Return the offset after the partition's last record, as of the last fetch; None where
+        that is not known, as while no broker answers.
+        """
 
     def is_end(self, partition: int, offset: int) -> bool:
         """Return whether there is no record from `offset` on, by a recent fetch."""

@@ -195,7 +195,10 @@ class ConsumerOffsets:
         await self._topics.confirm_source()
 
     def end(self, partition: int) -> int | None:
-        return self._app.consumer.highwater(TP(self._topic, partition))
+        consumer = cast(BatchConsumer, self._app.consumer)
+        # Of the last fetch, which says nothing of a log that is not reached.
+        is_known = consumer.lost_since is None
+        return consumer.highwater(TP(self._topic, partition)) if is_known else None
 
     def is_end(self, partition: int, offset: int) -> bool:
         consumer = cast(BatchConsumer, self._app.consumer)

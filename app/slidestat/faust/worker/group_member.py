@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial, wraps
-from typing import Any
+from typing import Any, cast
 
 from faust.types import TP, StreamT
 
@@ -15,6 +15,7 @@ from slidestat.engine.garbage_collector import COLLECT_EVERY_S, collect_garbage
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import EndedError, SlidestatError
 from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
+from slidestat.faust.delivery import BatchConsumer
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.flushes import Flushes, FlushGivenUpError, to_its_end
 from slidestat.faust.pipeline import Pipeline, flush_all
@@ -117,7 +118,11 @@ class GroupMember:
         self._topics = parts.topics
         self._transactions = parts.transactions
         self._producers = parts.producers
-        self._contact = BrokerContact(self._producers, self._source)
+        self._contact = BrokerContact(
+            self._producers,
+            self._source,
+            lambda: cast(BatchConsumer, self.app.consumer).lost_since,
+        )
         self._tables = parts.tables
         self._pipelines = parts.pipelines
         self._live = {
@@ -387,6 +392,8 @@ class GroupMember:
 
     async def _look_for_brokers(self) -> None:
         await self._contact.look(self._topics.without_leader)
+        for topology in self._live.values():
+            topology.is_up_to_date = not self._contact.is_silent
         try:
             await self._topics.confirm()
         except SlidestatError as error:
