@@ -1,9 +1,15 @@
 """The live page in a real browser: what a person sees and does, and what it must never do."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from urllib.error import HTTPError
 from urllib.parse import quote
+from urllib.request import urlopen
 
 import msgspec
 import pytest
@@ -28,6 +34,52 @@ HOSTILE = [
 
 def page(worker: Shop, key: str = "", more: str = "") -> str:
     return f"{worker.url}/#/shop/{quote(key, safe='')}{more}" if key else f"{worker.url}/"
+
+
+@contextmanager
+def below(prefix: str, url: str) -> Iterator[str]:
+    """A proxy that has a worker's answers below a path of its own; the address of that path."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if not self.path.startswith(f"{prefix}/"):
+                self.send_error(404)
+                return
+            try:
+                answer = urlopen(url + self.path.removeprefix(prefix))  # noqa: S310  # http
+            except HTTPError as error:
+                answer = error
+            with answer:
+                body = answer.read()
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.headers["Content-Type"])
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as proxy:
+        thread = Thread(target=proxy.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{proxy.server_port}{prefix}/"
+        finally:
+            proxy.shutdown()
+            thread.join()
+
+
+def test_the_page_below_a_path_of_a_proxy(browser: Browser, worker: Shop) -> None:
+    """All that it loads and asks is below that path."""
+    worker.sell(["a"] * 20)
+    with below("/tools/slidestat", worker.url) as url:
+        browser.open(url)
+        browser.until(lambda: browser.texts("#keys button") == ["a"], "the key")
+        browser.find("#keys button").click()
+        browser.until(lambda: "count" in figures(browser), "figures")
+        browser.until(lambda: browser.text("#connection") != "asking the worker", "the state")
+        browser.close()
 
 
 def figures(browser: Browser) -> dict[str, list[str]]:

@@ -14,11 +14,12 @@ export class ApiError extends Error {
 /** Keep the token for as long as the tab is open. */
 export const keepToken = (token) => sessionStorage.setItem(TOKEN, token);
 
+/** Ask at a path from where the page is: a proxy may have put it below a path of its own. */
 async function get(path) {
   const token = sessionStorage.getItem(TOKEN);
   let response;
   try {
-    response = await fetch(path, {
+    response = await fetch(new URL(path, document.baseURI), {
       headers: token ? { Authorization: `Bearer ${token}` } : {},
       signal: AbortSignal.timeout(10_000),
     });
@@ -35,7 +36,7 @@ async function get(path) {
   return body;
 }
 
-const of = (topology) => `/topologies/${encodeURIComponent(topology)}`;
+const of = (topology) => `topologies/${encodeURIComponent(topology)}`;
 
 function query(parameters) {
   const pairs = new URLSearchParams();
@@ -45,7 +46,7 @@ function query(parameters) {
   return pairs.size ? `?${pairs}` : "";
 }
 
-export const topologies = async () => (await get("/topologies")).topologies;
+export const topologies = async () => (await get("topologies")).topologies;
 export const status = (topology) => get(`${of(topology)}/status`);
 export const keys = (topology, parameters) => get(`${of(topology)}/keys${query(parameters)}`);
 
