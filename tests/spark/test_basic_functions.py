@@ -164,6 +164,27 @@ def test_relatives_over_frames(sql: SparkSession) -> None:
         assert row.listed >= 1  # of 40 items, one has a fortieth
 
 
+def test_the_hour_that_clocks_repeat_is_two(sql: SparkSession) -> None:
+    """01:30 in New York comes twice in November: an interval of half an hour has one of them, and
+    both are there, in words that no session changes.
+    """
+    zone = "spark.sql.session.timeZone"
+    before = sql.conf.get(zone)
+    sql.conf.set(zone, "America/New_York")
+    query = """
+        SELECT basic_count(1, t, 100, INTERVAL 30 MINUTES) AS n, basic_distinct(t, t, 20) AS times,
+               basic_top(t, t, 20) AS top
+        FROM (SELECT timestamp_seconds(s) t FROM VALUES (1762061400), (1762062300), (1762065000) x(s))
+    """
+    try:
+        (row,) = _rows(sql, query)
+    finally:
+        sql.conf.set(zone, before)
+    assert (row.n, row.times) == (1, 3)
+    texts = [f"2025-11-02 {clock}:00Z" for clock in ("05:30", "05:45", "06:30")]
+    assert [item["item"] for item in row.top] == texts
+
+
 def test_a_group_without_rows_is_no_group(sql: SparkSession) -> None:
     """Over no rows at all, there is no figure: neither an error nor a wrong one."""
     assert sql.sql("SELECT basic_count(v, t, 2) AS n FROM s WHERE v > 1").collect() == []

@@ -224,9 +224,21 @@ def test_no_share_of_summaries_is_too_large(spark: SparkSession) -> None:
         assert largest[0] <= MERGED_AT_ONCE
 
 
+@pytest.fixture
+def in_kolkata(spark: SparkSession) -> Iterator[None]:
+    """A session whose clocks are five and a half hours ahead."""
+    zone = "spark.sql.session.timeZone"
+    before = spark.conf.get(zone)
+    spark.conf.set(zone, "Asia/Kolkata")
+    yield
+    spark.conf.set(zone, before)
+
+
+@pytest.mark.usefixtures("in_kolkata")
 def test_readers_of_a_synopsis_column(spark: SparkSession, synopses: DataFrame) -> None:
     """window_estimate and window_quantile answer for any window of each row's synopsis, with an
-    INTERVAL or milliseconds, and at the tick or at the synopsis's own moment.
+    INTERVAL or milliseconds, and at the tick or at the synopsis's own moment; a timestamp is an
+    instant in every session.
     """
     synopses.createOrReplaceTempView("synopses")
     rows = spark.sql(

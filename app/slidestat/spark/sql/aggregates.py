@@ -30,10 +30,10 @@ import pandas as pd
 
 from slidestat.errors import SlidestatError
 from slidestat.spark.sql.frame_values import (
+    RunsInWorker,
     decimals_of,
     item_text,
     items_of,
-    keep_whole_numbers,
     length_of,
     named,
     numbers_of,
@@ -73,7 +73,7 @@ A = TypeVar("A")
 _MOST_KEPT = 8  # synopses of one function in one task: calls that differ in k, say
 
 
-class FrameAggregate(Generic[A]):
+class FrameAggregate(RunsInWorker, Generic[A]):
     """An aggregate function of (v, t, k, ... constants [, interval]) as Spark calls it."""
 
     def __init__(
@@ -84,11 +84,6 @@ class FrameAggregate(Generic[A]):
         self._of_none = of_none
         self._constants = constants
         self._synopses: dict[tuple[float, ...], FrameSynopsis[A]] = {}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Here a Python worker gets the function, before any rows.
-        keep_whole_numbers()
-        self.__dict__.update(state)
 
     def __call__(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> A | None:
         """Return the answer over the rows; raises SlidestatError for what cannot be counted."""

@@ -6,6 +6,7 @@ refused: their texts in Python leave parts out. Texts are never read as numbers 
 """
 
 from decimal import Decimal
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -20,80 +21,123 @@ from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.parameters import MAX_DECIMALS
 from slidestat.synopses.distinct.items import item_ids
 
-# Whole numbers with NULLs among them, as they were.
+# Columns as SQL has them.
 #
-# pandas has no NULL among whole numbers, so Spark's Python workers make doubles of such a column:
-# beyond 2^53 different numbers become one, and 1 is called '1.0'. There is no setting against it.
-# So the workers that run our aggregates keep the numbers of such a column in addition to the
-# doubles; other code in them sees the doubles as before.
+# Spark's Python workers give pandas what it has a type for. pandas has no NULL among whole numbers,
+# so they become doubles: beyond 2^53 different numbers become one, and 1 is called '1.0'. A
+# TIMESTAMP becomes the session's wall clock: the hour that clocks repeat comes twice at one time.
+# An INTERVAL of more than 292 years wraps. There is no setting against any of it. So the workers
+# that run our functions keep such columns as they were, in addition; other code in them sees what
+# it always saw.
 
 NULLABLE = np.dtype([("number", np.int64), ("is_null", np.bool_)])
 """An element of a column of whole numbers that has NULLs."""
 
-_KEPT = "slidestat.whole_numbers"
+INSTANT = np.dtype("M8[us]")
+"""An element of a column of TIMESTAMP, in UTC whatever the session's zone. A TIMESTAMP_NTZ, the
+time of a clock without a zone, is pandas' M8[ns].
+"""
+
+_KEPT = "slidestat.column"
 
 
 class _Kept:
-    """The numbers of a series. pandas copies what is attached for each slice: these are shared."""
+    """The column of a series. pandas copies what is attached for each slice: these are shared."""
 
-    def __init__(self, numbers: npt.NDArray[Any]) -> None:
-        self.numbers = numbers
+    def __init__(self, values: npt.NDArray[Any]) -> None:
+        self.values = values
 
     def __deepcopy__(self, _memo: object) -> "_Kept":
         return self
 
 
-def keep_whole_numbers() -> None:
-    """Make this Python worker keep whole numbers, from the next batch of rows on."""
+class RunsInWorker:
+    """A function of columns; the Python worker that it comes to keeps them as SQL has them."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Here a Python worker gets the function, before any rows.
+        keep_columns()
+        self.__dict__.update(state)
+
+
+def keep_columns() -> None:
+    """Make this Python worker keep columns as SQL has them, from the next batch of rows on."""
     convert = ArrowStreamPandasUDFSerializer.arrow_to_pandas
-    if getattr(convert, "keeps_whole_numbers", False):
+    if getattr(convert, "keeps_columns", False):
         return
 
     def arrow_to_pandas(self: Any, column: Any) -> Any:
-        if str(column.type) == "month_interval":  # PyArrow knows no such block.
+        kind = column.type
+        if str(kind) == "month_interval":  # PyArrow knows no such block.
             raise SlidestatError(
                 "An INTERVAL of months or years has no one length.",
                 "Give one of days, hours, minutes or seconds: INTERVAL 30 DAYS.",
             )
-        series = convert(self, column)  # type: ignore[no-untyped-call]
-        if pa.types.is_integer(column.type) and column.null_count:
-            series.attrs[_KEPT] = _Kept(_numbers(column))
+        values = _as_it_was(column)
+        try:
+            series = convert(self, column)  # type: ignore[no-untyped-call]
+        except pa.ArrowInvalid as error:  # A time beyond the years of pandas' nanoseconds.
+            if values is None:
+                raise SlidestatError(
+                    f"A {kind} is before 1677 or after 2262.", "CAST it AS TIMESTAMP."
+                ) from error
+            series = pd.Series(values)
+        if pa.types.is_timestamp(kind) and values is None:
+            values = series.to_numpy()
+        if values is not None:
+            series.attrs[_KEPT] = _Kept(values)
         return series
 
-    arrow_to_pandas.keeps_whole_numbers = True  # type: ignore[attr-defined]
+    arrow_to_pandas.keeps_columns = True  # type: ignore[attr-defined]
     ArrowStreamPandasUDFSerializer.arrow_to_pandas = arrow_to_pandas  # type: ignore[method-assign]
 
 
 def values_of(series: pd.Series) -> npt.NDArray[Any]:
-    """Return the values of a series as Spark hands it to an aggregate, or of a slice of it; of
-    whole numbers with NULLs among them, elements of `NULLABLE`.
+    """Return the values of a series as Spark hands it to a function, or of a slice of it, as SQL
+    has them: of whole numbers with NULLs among them, elements of `NULLABLE`, of a TIMESTAMP those
+    of `INSTANT`.
 
-    A view: equal slices lie at one place.
+    A view: equal slices lie at one place. Raises SlidestatError for times that another function of
+    Python returned: of the hour that clocks repeat, it is not known which they are.
     """
     kept = series.attrs.get(_KEPT)
     if kept is None:
+        if series.dtype.kind == "M":
+            raise SlidestatError(
+                "A function of Python returned a time: its zone is not known here.",
+                "Return milliseconds from it, a BIGINT.",
+            )
         values: npt.NDArray[Any] = series.to_numpy()
         return values
     start = series.index.start  # Spark's series have a RangeIndex, and slices a part of it.
-    numbers: npt.NDArray[Any] = kept.numbers[start : start + len(series)]
-    return numbers
+    found: npt.NDArray[Any] = kept.values[start : start + len(series)]
+    return found
 
 
-def _numbers(column: Any) -> npt.NDArray[Any]:
-    numbers = np.empty(len(column), NULLABLE)
-    numbers["is_null"] = column.is_null().to_numpy()
-    numbers["number"] = column.fill_null(0).to_numpy()
-    return numbers
+def _as_it_was(column: Any) -> npt.NDArray[Any] | None:
+    """Return the values of a column that pandas would change; None for others."""
+    kind = column.type
+    if pa.types.is_integer(kind) and column.null_count:
+        numbers = np.empty(len(column), NULLABLE)
+        numbers["is_null"] = column.is_null().to_numpy()
+        numbers["number"] = column.fill_null(0).to_numpy()
+        return numbers
+    if pa.types.is_duration(kind) or (pa.types.is_timestamp(kind) and kind.tz):
+        unit = INSTANT if pa.types.is_timestamp(kind) else np.dtype("m8[us]")
+        counts: npt.NDArray[Any] = column.cast(pa.int64()).fill_null(_NO_TIME).to_numpy()
+        return counts.view(unit)
+    return None
 
 
 FRACTION_DECIMALS = 6
 """To how many places basic_sum keeps floating-point values."""
 
 _NO_TIME = np.iinfo(np.int64).min  # NaT
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_PER_SECOND = {"s": 1, "us": 10**6, "ns": 10**9}
 # What pandas calls columns of objects that are items here, and numbers.
 _ITEMS = frozenset({"empty", "string", "bytes", "boolean", "decimal", "date"})
 _NUMBERS = frozenset({"empty", "boolean", "decimal"})
+_DECIMALS = frozenset({"empty", "decimal"})
 
 
 def without_nulls(values: Column) -> tuple[npt.NDArray[np.bool_], Column]:
@@ -109,14 +153,12 @@ def times_of(name: str, t: pd.Series) -> Integers:
     """Return times as whole numbers of their own unit, of dates seconds; a view where they are
     stored so. Raises SlidestatError for other columns, and for NULL among times.
     """
-    column = t.to_numpy()
-    if column.dtype == object and pd.api.types.infer_dtype(column) == "date":
-        column = column.astype("M8[s]")
+    column = _without_dates(values_of(t), "M8[s]")
     if column.dtype.kind == "M":
         times: Integers = column.view(np.int64)
     elif column.dtype.kind in "iu":
         times = column.astype(np.int64, copy=False)
-    elif column.dtype == object and pd.api.types.infer_dtype(column) == "string":
+    elif _is_textual(column):
         raise SlidestatError(
             f"{name}: t is a text.", "Say how it is a time: CAST(t AS TIMESTAMP), or to_timestamp."
         )
@@ -132,16 +174,59 @@ def times_of(name: str, t: pd.Series) -> Integers:
 
 def length_of(name: str, interval: pd.Series, t: pd.Series) -> int:
     """Return the interval in the unit of the times; raises SlidestatError for one that is none."""
-    first = interval.iloc[0]
-    if isinstance(first, pd.Timedelta) and t.dtype.kind in "MO":
-        unit = np.datetime_data(t.dtype)[0] if t.dtype.kind == "M" else "s"
-        return int(first.as_unit("ns").value) // _NANOSECONDS[unit]
-    if isinstance(first, int | np.integer) and t.dtype.kind in "iu":
+    first, times = values_of(interval)[0], _without_dates(values_of(t), "M8[s]")
+    kinds = first.dtype.kind if isinstance(first, np.generic) else "", times.dtype.kind
+    if kinds == ("m", "M") and not np.isnat(first):
+        microseconds = int(first.astype("m8[us]").astype(np.int64))
+        return microseconds * _PER_SECOND[np.datetime_data(times.dtype)[0]] // _PER_SECOND["us"]
+    if kinds[0] in ("i", "u") and kinds[1] in "iu":
         return int(first)
     raise SlidestatError(
-        f"{name}: the interval is {first!r} and t is of type {t.dtype}.",
+        f"{name}: the interval is {interval.iloc[0]!r} and t is of type {t.dtype}.",
         "Give timestamps and an INTERVAL of days to seconds, or whole numbers both.",
     )
+
+
+def moments_of(at: pd.Series) -> list[int | None]:
+    """Return moments in milliseconds since 1970, finer ones falling to the one before; dates and
+    TIMESTAMP_NTZ in UTC. Raises SlidestatError for other columns.
+    """
+    return _milliseconds(_without_dates(values_of(at), "M8[ms]"), "M", "at", "a TIMESTAMP")
+
+
+def lengths_of(n: pd.Series) -> list[int | None]:
+    """Return intervals in milliseconds; numbers are so already. Raises SlidestatError for other
+    columns.
+    """
+    return _milliseconds(values_of(n), "m", "n", "an INTERVAL of days to seconds")
+
+
+def _milliseconds(column: Column, kind: str, name: str, wanted: str) -> list[int | None]:
+    if column.dtype.kind == kind:
+        counts = column.astype(f"{kind}8[ms]").astype(np.int64)
+        return [None if ms == _NO_TIME else ms for ms in counts.tolist()]
+    if column.dtype.kind in "iu":
+        numbers: list[int | None] = column.tolist()
+        return numbers
+    if column.dtype == NULLABLE:
+        return [None if is_null else number for number, is_null in column.tolist()]
+    is_decimal = column.dtype == object and pd.api.types.infer_dtype(column) in _DECIMALS
+    if is_decimal or (column.dtype.kind == "f" and not np.isinf(column).any()):
+        return [None if pd.isna(one) else floor(one) for one in column.tolist()]
+    raise SlidestatError(
+        f"{name} is neither {wanted} nor milliseconds.",
+        f"Give {wanted}, or a number of milliseconds, a BIGINT.",
+    )
+
+
+def _without_dates(column: Column, kind: str) -> Column:
+    """Return times of this kind for dates, at midnight in UTC; other columns as they are."""
+    is_of_dates = column.dtype == object and pd.api.types.infer_dtype(column) == "date"
+    return column.astype(kind) if is_of_dates else column
+
+
+def _is_textual(column: Column) -> bool:
+    return column.dtype == object and pd.api.types.infer_dtype(column) == "string"
 
 
 def numbers_of(name: str, values: Column) -> Floats:
@@ -177,6 +262,9 @@ def items_of(name: str, values: Column) -> Integers:
     Raises SlidestatError for what is no item.
     """
     values = named(name, values)
+    if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] == "us":
+        # Items are nanoseconds: states and summaries have them so.
+        return values.astype(np.int64) * (_PER_SECOND["ns"] // _PER_SECOND["us"])
     if values.dtype.kind in "iubmM":
         return values.astype(np.int64)
     if values.dtype.kind == "f":
@@ -197,8 +285,14 @@ def named(name: str, values: Column) -> Column:
 
 
 def item_text(item: Any) -> str:
-    """Return an item's name: as SQL has it, but bytes in hexadecimal, as of hex(v)."""
+    """Return an item's name: as SQL has it, but bytes in hexadecimal, as of hex(v), and a TIMESTAMP
+    in UTC, with a Z: what SQL calls it depends on the session.
+    """
     match item:
+        case np.datetime64():
+            day, _, clock = str(item).partition("T")
+            fraction = clock[8:].rstrip("0").removesuffix(".")
+            return f"{day} {clock[:8]}{fraction}{'Z' if item.dtype == INSTANT else ''}"
         case str():
             return item
         case bytes():

@@ -10,8 +10,9 @@
     window_item(bytes, n, item [, at])     how often an item came, listed or not
 
 `n` is an INTERVAL, or milliseconds; the window is [at - n, at), `at` a timestamp or milliseconds,
-by default the last moment of the synopsis. A summary is of one window: its `n` is NULL. Each figure
-comes with its bounds. The answers are those of `synopses.merge`.
+by default the last moment of the synopsis. A timestamp is an instant, whatever the session's zone.
+A summary is of one window: its `n` is NULL. Each figure comes with its bounds. The answers are
+those of `synopses.merge`.
 """
 
 import math
@@ -23,13 +24,14 @@ import pandas as pd
 
 from slidestat.errors import SlidestatError
 from slidestat.spark.sql.foreign import Foreign
+from slidestat.spark.sql.frame_values import RunsInWorker, lengths_of, moments_of
 from slidestat.synopses.core.envelope import is_sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.rounding import with_rounded
 from slidestat.synopses.distinct.items import item_ids
-from slidestat.synopses.merge.items import WindowItems
-from slidestat.synopses.merge.summary import SUMMARY
-from slidestat.synopses.merge.window_summary import (
+from slidestat.synopses.summaries.form import SUMMARY
+from slidestat.synopses.summaries.items import WindowItems
+from slidestat.synopses.summaries.window_summary import (
     AnySummary,
     merge_summaries,
     read_summary,
@@ -42,7 +44,7 @@ RANK = (*FIGURE, "share", "share_lower", "share_upper")
 _KIND = 3  # the place of the kind in the bytes
 
 
-class Reader:
+class Reader(RunsInWorker):
     """A reader of a column of synopses, which answers row by row; `foreign` handles foreign
     bytes.
     """
@@ -129,8 +131,8 @@ class Reader:
     def _read(
         self, data: pd.Series, n: pd.Series, at: tuple[pd.Series, ...]
     ) -> Iterator[AnySummary | None]:
-        lengths = _milliseconds(n)
-        ends = _milliseconds(at[0]) if at else [None] * len(data)
+        lengths = lengths_of(n)
+        ends = moments_of(at[0]) if at else [None] * len(data)
         for one, length, end in zip(data, lengths, ends, strict=True):
             yield None if one is None else self._one(bytes(one), length, end)
 
@@ -222,15 +224,3 @@ def _items(summary: AnySummary, share: float) -> list[dict[str, Any]]:
         }
         for item in _asked(lambda one: one.items(share), summary)
     ]
-
-
-def _milliseconds(column: pd.Series) -> list[int | None]:
-    """Return timestamps since 1970 or intervals, in milliseconds; numbers are so already."""
-    if column.dtype.kind in "mM":
-        unit = "m8[ms]" if column.dtype.kind == "m" else "M8[ms]"
-        found = column.to_numpy().astype(unit).astype(np.int64)
-        return [
-            None if missing else ms
-            for ms, missing in zip(found.tolist(), column.isna(), strict=True)
-        ]
-    return [None if pd.isna(one) else int(one) for one in column]
