@@ -140,8 +140,8 @@ def test_csv_rows_of_another_width(tmp_path: Path) -> None:
     batches = list(Reader(event_file(tmp_path / "a.csv")).batches(NAMES))
     assert [key for b in batches for key in b.columns["key"].text().to_pylist()] == ["a", "c"]
     assert [bad for b in batches for bad in b.malformed] == [
-        BadRow(3, "has 2 columns, not 3"),
-        BadRow(5, "has 4 columns, not 3"),
+        BadRow(3, "has 2 columns, not 3", b"b,1"),
+        BadRow(5, "has 4 columns, not 3", b"d,1,2,3"),
     ]
 
 

@@ -10,10 +10,9 @@ from pyspark.sql import SparkSession
 from slidestat.declare.statistics import Count, Mean, Quantiles, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.records import RecordBatch
 from slidestat.spark.backfill.partition_batches import by_place
-from slidestat.spark.backfill.reading.partition_history import History, HistoryBatch
+from slidestat.spark.backfill.reading.partition_history import History
 
 NOON = 1_764_072_000_000
 TOPOLOGY = Topology(
@@ -71,20 +70,20 @@ def history_of(spark: SparkSession, partitions: Sequence[Sequence[Record]]) -> H
     schema = "partition int, offset bigint, key binary, value binary, timestamp bigint"
     frame = spark.createDataFrame(rows, schema)
 
-    def read(
-        given: Iterable[pa.RecordBatch], _decoder: EventDecoder
-    ) -> Iterator[tuple[int, HistoryBatch]]:
+    def read(given: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, RecordBatch]]:
         for (number,), part in by_place(given, ("partition",)):
-            records = RecordBatch(
-                "requests",
+            yield (
                 number,
-                part["offset"].to_numpy(),
-                BinaryColumn.of(part["key"]),
-                BinaryColumn.of(part["value"]),
-                part["timestamp"].to_numpy(),
-                int(part["offset"][0].as_py()),
+                RecordBatch(
+                    "requests",
+                    number,
+                    part["offset"].to_numpy(),
+                    BinaryColumn.of(part["key"]),
+                    BinaryColumn.of(part["value"]),
+                    part["timestamp"].to_numpy(),
+                    int(part["offset"][0].as_py()),
+                ),
             )
-            yield number, HistoryBatch(records)
 
     ordered = frame.repartition(2, "partition").sortWithinPartitions("partition", "offset")
     return History(ordered, read)

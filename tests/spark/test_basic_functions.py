@@ -174,7 +174,8 @@ def test_the_hour_that_clocks_repeat_is_two(sql: SparkSession) -> None:
     query = """
         SELECT basic_count(1, t, 100, INTERVAL 30 MINUTES) AS n, basic_distinct(t, t, 20) AS times,
                basic_top(t, t, 20) AS top
-        FROM (SELECT timestamp_seconds(s) t FROM VALUES (1762061400), (1762062300), (1762065000) x(s))
+        FROM (SELECT timestamp_seconds(s) t
+              FROM VALUES (1762061400), (1762062300), (1762065000) x(s))
     """
     try:
         (row,) = _rows(sql, query)

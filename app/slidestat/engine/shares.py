@@ -81,12 +81,11 @@ class Judge:
         # The clock after the records that wait to be decided.
         self._clock_at: dict[int, int] = {}
 
-    def take(self, batch: RecordBatch, decoded: EventColumns | None = None) -> Judged:
-        """Judge the next records; `decoded` are their columns, where they are known already. An
-        event that may yet be refused comes when that is decided. Raises ValueError for records that
-        were read before.
+    def take(self, batch: RecordBatch) -> Judged:
+        """Judge the next records. An event that may yet be refused comes when that is decided.
+        Raises ValueError for records that were read before.
         """
-        taken = self._intake.take(batch, decoded, 0)
+        taken = self._intake.take(batch, None, 0)
         if taken is None:
             raise ValueError("these records were read before")
         offsets, clocks = taken.offsets, taken.watermarks + self._lateness

@@ -1,8 +1,9 @@
 """Rows of a file to event records: the JSON of schemas.event, a Kafka key and a timestamp."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -10,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slidestat.declare.fields import field_path
+from slidestat.declare.fields import FieldPath, field_path
 from slidestat.engine.decoding.record_type import KEY, reader, struct_of
 from slidestat.errors import SlidestatError
 from slidestat.options import KEY_FIELD, TIME_FIELD, TIME_UNIT, TimeUnit
-from slidestat.produce.cells import NOT_JSON, Cells, short
+from slidestat.produce.cells import NOT_JSON, Cells, TypedCells, short
 from slidestat.produce.readers import BadRow, Rows
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 from slidestat.synopses.core.arrays import Bools
@@ -134,13 +135,11 @@ def encode(rows: Rows, columns: Columns) -> Records:
         numbers = np.asarray(rows.numbers)[good].tolist()
 
     timestamps_ms = times_ms.tolist()
-    kafka_keys, json_keys = _encoded_keys(keys)
-    pieces = [
-        [b'{"key":%b,"time":%d' % pair for pair in zip(json_keys, timestamps_ms, strict=True)]
-    ]
-    pieces += [_members(field.name, _bytes(field.json)) for field in fields]
-    pieces.append([b"}"] * len(timestamps_ms))
-    payloads = list(map(b"".join, zip(*pieces, strict=True)))
+    members: dict[FieldPath, pa.Array] = {("key",): keys_in_json(keys)}
+    members["time",] = pa.array(times_ms).cast(pa.string())
+    members |= {(field.name,): field.json for field in fields}
+    payloads = objects(members).to_pylist()
+    kafka_keys = keys.cast(pa.binary()).to_pylist()
     bad = len(good) - len(payloads) + len(rows.malformed)
     found = Records(kafka_keys, payloads, timestamps_ms, bad, first_bad, zoneless=zoneless)
     if not columns.value:
@@ -164,12 +163,23 @@ def raw_records(lines: Sequence[bytes], key_field: str) -> Records:
 
     Raises SlidestatError for what is no path.
     """
-    path = field_path(key_field, "--key")
-    struct = struct_of({path: KEY})
-    decode, key_of = msgspec.json.Decoder(struct).decode, reader(struct, path)
-    keys = [_raw_key(decode, key_of, line) for line in lines]
+    keys = raw_keys(lines, field_path(key_field, "--key"))
     times = [TIME_OF_SENDING] * len(lines)
     return Records(keys, lines, times, bad=0, first_bad=None, unkeyed=keys.count(None))
+
+
+def raw_keys(lines: Iterable[bytes], path: FieldPath) -> list[bytes | None]:
+    """Return the key of each line at a path; None where there is none."""
+    decode, key_of = _key_reader(path)
+    return [_raw_key(decode, key_of, line) for line in lines]
+
+
+@cache
+def _key_reader(
+    path: FieldPath,
+) -> tuple[Callable[[bytes], object], Callable[[object], str | int]]:
+    struct = struct_of({path: KEY})
+    return msgspec.json.Decoder(struct).decode, reader(struct, path)
 
 
 def _raw_key(
@@ -181,14 +191,31 @@ def _raw_key(
         return None
 
 
-def _encoded_keys(keys: pa.Array) -> tuple[list[bytes], list[bytes]]:
-    """Each key as UTF-8 and as a JSON string; a key that comes again is encoded once."""
-    index = keys.dictionary_encode()
-    codes = index.indices.to_numpy()
-    unique = index.dictionary.to_pylist()
-    as_utf8 = np.array([key.encode() for key in unique], dtype=object)
-    as_json = np.array([msgspec.json.encode(key) for key in unique], dtype=object)
-    return as_utf8[codes].tolist(), as_json[codes].tolist()
+def keys_in_json(keys: pa.Array) -> pa.Array:
+    """Return keys as JSON strings; one that comes again is encoded once."""
+    return TypedCells(keys).json()
+
+
+def objects(members: Mapping[FieldPath, pa.Array]) -> pa.Array:
+    """Return a JSON object for each row, with members, given as JSON, at these paths; a null one is
+    left out, and so is an object within it that has none. Raises what Arrow does for more than
+    2 GiB.
+    """
+    inner: dict[str, dict[FieldPath, pa.Array]] = {}
+    for path, column in members.items():
+        inner.setdefault(path[0], {})[path[1:]] = column
+    parts = []
+    for name, below in inner.items():
+        json = below[()] if () in below else _if_any(objects(below))
+        start = b",%b:" % msgspec.json.encode(name)
+        member = pc.binary_join_element_wise(start, json.cast(pa.binary()), b"")
+        parts.append(pc.fill_null(member, b""))
+    joined = pc.binary_join_element_wise(*parts, b"")
+    return pc.binary_join_element_wise(b"{", pc.binary_replace_slice(joined, 0, 1, b""), b"}", b"")
+
+
+def _if_any(found: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(found, b"{}"), None, found)
 
 
 def _usable(keys: pa.Array) -> pa.Array:
@@ -196,17 +223,6 @@ def _usable(keys: pa.Array) -> pa.Array:
     length = pc.utf8_length(keys)
     usable = pc.and_(pc.greater(length, 0), pc.less_equal(length, MAX_KEY_LENGTH))
     return pc.if_else(usable, keys, None)
-
-
-def _members(name: str, values: Iterable[bytes | None]) -> list[bytes]:
-    """A field of each record as it stands in its object; nothing where the value is missing."""
-    start = b",%b:" % msgspec.json.encode(name)
-    return [b"" if value is None else start + value for value in values]
-
-
-def _bytes(text: pa.Array) -> list[bytes | None]:
-    values: list[bytes | None] = text.cast(pa.binary()).to_numpy(zero_copy_only=False).tolist()
-    return values
 
 
 def _negative(numbers: pa.Array) -> int:

@@ -5,12 +5,17 @@
 `-` is standard input, JSON lines.
 """
 
+import io
 import lzma
+import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, NamedTuple, Protocol
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -38,6 +43,11 @@ _FORMATS = {
 }
 # pyarrow has no xz; the standard library has.
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
+# By which a compressed file is known that has another name. No text begins so.
+_SIGNS = re.compile(
+    rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)"
+)
+_SIGN_BYTES = 10
 _OTHER_COMPRESSIONS = {".zip", ".lz4", ".br", ".7z", ".z", ".lzma", ".sz", ".snappy", ".rar"}
 
 _FORMAT_ADVICE = (
@@ -53,14 +63,48 @@ class ByteStream(Protocol):
     def close(self) -> None: ...
 
 
+# What Spark and Hive write for a column in the name of a folder that is null.
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+class Share(NamedTuple):
+    """One of equal parts of a file."""
+
+    number: int = 0
+    of: int = 1
+
+    def part(self, count: int) -> range:
+        """Return which of so many things are in it."""
+        return range(count * self.number // self.of, count * (self.number + 1) // self.of)
+
+
+WHOLE = Share()
+
+
 @dataclass(frozen=True)
 class EventFile:
-    """A file of events by its name; `size` is its length in bytes, 0 for standard input."""
+    """A file of events by its name; `size` is its length in bytes, 0 for standard input. A file
+    that is in memory has its `content`.
+    """
 
     name: str
     format: Format
     compression: str | None
     size: int
+    content: bytes | None = None
+
+    def open(self) -> IO[bytes]:
+        """Open the file as it is, compressed or not."""
+        return self.path.open("rb") if self.content is None else io.BytesIO(self.content)
+
+    @cached_property
+    def folders(self) -> Mapping[str, str | None]:
+        """Return the columns in the names of its folders, such as `store=007`, which are texts."""
+        found = (folder.partition("=") for folder in self.path.parts[:-1] if "=" in folder)
+        return {
+            unquote(name): None if value == _NO_VALUE else unquote(value)
+            for name, _, value in found
+        }
 
     @property
     def path(self) -> Path:
@@ -69,13 +113,21 @@ class EventFile:
     @property
     def text_suffix(self) -> str:
         """Return the suffix of its format."""
-        return self.path.suffixes[-2 if self.compression else -1] if self.path.suffixes else ""
+        return Path(self.text_name).suffix
+
+    @property
+    def text_name(self) -> str:
+        """Return its name once it is decompressed."""
+        is_named = self.path.suffix.lower() in _COMPRESSIONS
+        return str(self.path.with_suffix("")) if is_named else self.name
 
 
 class OpenFile:
-    """The decompressed bytes of a file, and how far into the file itself the reading is."""
+    """The decompressed bytes of a file, and how far into the file itself the reading is. Of a
+    `share` of a text, the lines that begin in it, after its first line if it is `headed`.
+    """
 
-    def __init__(self, file: EventFile) -> None:
+    def __init__(self, file: EventFile, share: Share = WHOLE, *, headed: bool = False) -> None:
         self._raw: IO[bytes]
         self.stream: ByteStream
         if file.name == STANDARD_INPUT:
@@ -85,11 +137,13 @@ class OpenFile:
         # Python's file, not Arrow's: its close waits for a read under way. Arrow reads ahead in a
         # thread of its own, which would go on with a descriptor that was closed and is another
         # file's by then.
-        self._raw = file.path.open("rb")
-        if file.compression == "xz":
+        self._raw = file.open()
+        if share.of > 1:
+            self.stream = _Lines(self._raw, share.part(file.size), headed=headed)
+        elif file.compression == "xz":
             self.stream = lzma.open(self._raw)  # noqa: SIM115  # close() closes it
         elif file.compression:
-            self.stream = pa.CompressedInputStream(pa.PythonFile(self._raw), file.compression)
+            self.stream = pa.CompressedInputStream(pa.PythonFile(self._raw, "r"), file.compression)
         else:
             self.stream = self._raw
 
@@ -103,6 +157,45 @@ class OpenFile:
         finally:
             if self._raw is not sys.stdin.buffer:
                 self._raw.close()
+
+
+class _Lines(io.RawIOBase):
+    """The lines of a file that begin at these places, whole; before them the first one that is not
+    blank, if they are `headed` and have it not.
+    """
+
+    def __init__(self, raw: IO[bytes], places: range, *, headed: bool) -> None:
+        self._raw = raw
+        self._head = b""
+        first = _line_start(raw, places.start)
+        self._left = _line_start(raw, places.stop) - first
+        raw.seek(0)
+        if headed and first:
+            self._head = next((line for line in raw if line.strip()), b"")
+            if raw.tell() > first:  # The header itself.
+                self._left -= min(self._left, raw.tell() - first)
+                first = raw.tell()
+        raw.seek(first)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
+        data, self._head = self._head[: len(into)], self._head[len(into) :]
+        if not data:
+            data = self._raw.read(min(len(into), self._left))
+            self._left -= len(data)
+        into[: len(data)] = data
+        return len(data)
+
+
+def _line_start(raw: IO[bytes], place: int) -> int:
+    """Return where the first line begins at or after a place of a file."""
+    if place:
+        raw.seek(place - 1)
+        raw.readline()
+        place = raw.tell()
+    return place
 
 
 class _Pipe:
@@ -134,17 +227,10 @@ def event_file(name: str | Path) -> EventFile:
     if not path.is_file():
         raise SlidestatError(f"{name} is not a file.", _FORMAT_ADVICE)
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    compression = _COMPRESSIONS.get(suffixes[-1]) if suffixes else None
-    if suffixes and suffixes[-1] in _OTHER_COMPRESSIONS:
-        raise SlidestatError(
-            f"{name} is compressed in a way that is not read: {suffixes[-1]}.",
-            "Compress it again as .gz, .zst, .bz2 or .xz.",
-        )
-    kind = (
-        _FORMATS.get(suffixes[-2 if compression else -1])
-        if len(suffixes) > bool(compression)
-        else None
-    )
+    compression = compression_of(name, start_of(path))
+    if suffixes and suffixes[-1] in _COMPRESSIONS:
+        suffixes.pop()
+    kind = _FORMATS.get(suffixes[-1]) if suffixes else None
     if kind is None:
         raise SlidestatError(f"The format of {name} is not known from its name.", _FORMAT_ADVICE)
     if kind is Format.PARQUET and compression:
@@ -156,3 +242,26 @@ def event_file(name: str | Path) -> EventFile:
     if size == 0:
         raise SlidestatError(f"{name} is empty.", "Give a file with at least one event.")
     return EventFile(name, kind, compression, size)
+
+
+def start_of(path: Path) -> bytes:
+    """Return the first bytes of a file; none of one that its reader will find cannot be read."""
+    try:
+        with path.open("rb") as raw:
+            return raw.read(_SIGN_BYTES)
+    except OSError:
+        return b""
+
+
+def compression_of(name: str, start: bytes) -> str | None:
+    """Return how a file is compressed, by its name, or else by its first bytes; raises
+    SlidestatError for a way that is not read.
+    """
+    suffix = Path(name).suffix.lower()
+    if suffix in _OTHER_COMPRESSIONS:
+        raise SlidestatError(
+            f"{name} is compressed in a way that is not read: {suffix}.",
+            "Compress it again as .gz, .zst, .bz2 or .xz.",
+        )
+    sign = _SIGNS.match(start)
+    return _COMPRESSIONS.get(suffix) or (sign and sign.lastgroup)

@@ -6,10 +6,9 @@ Each row is read alone: no type is guessed from others, so that one odd row is t
 import codecs
 import lzma
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,18 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from slidestat.engine.decoding.record_type import reader, struct_of
 from slidestat.errors import SlidestatError
 from slidestat.produce.cells import NOT_JSON, Cells, JsonCells, TypedCells, WrittenCells
-from slidestat.produce.files import STANDARD_INPUT, ByteStream, EventFile, Format, OpenFile
+from slidestat.produce.files import (
+    STANDARD_INPUT,
+    WHOLE,
+    ByteStream,
+    EventFile,
+    Format,
+    OpenFile,
+    Share,
+)
 
 BATCH_ROWS = 32_768
 _BLOCK_BYTES = 1 << 20
@@ -50,10 +58,13 @@ Lines = tuple[int, list[bytes]]
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that is not an event; `row` counts as `Rows.numbers` does."""
+    """A row that is not an event; `row` counts as `Rows.numbers` does. `text` is all of a row that
+    has no columns.
+    """
 
     row: int
     reason: str
+    text: bytes = b""
 
     def __str__(self) -> str:
         return f"row {self.row}: {self.reason}"
@@ -72,70 +83,113 @@ class Rows:
 
 
 class Reader:
-    """The rows of one file, with what a progress bar needs: `done` of `total`, in `unit`s."""
+    """The rows of one file, or of a share of it, with what a progress bar needs: `done` of `total`,
+    in `unit`s. Rows of a share are counted from its beginning.
+    """
 
-    def __init__(self, file: EventFile) -> None:
+    def __init__(self, file: EventFile, share: Share = WHOLE) -> None:
         self.file = file
+        self._share = share
         self.unit = "rows" if file.format is Format.PARQUET else "bytes"
         self.total = 0 if file.format is Format.PARQUET else file.size
         self.done = 0
 
-    def batches(self, names: Sequence[str]) -> Iterator[Rows]:
-        """The columns `names`; raises SlidestatError for a missing one or a damaged file."""
+    def batches(self, names: Sequence[str], may_lack: Collection[str] = ()) -> Iterator[Rows]:
+        """The columns `names`; raises SlidestatError for a damaged file, and for a missing column
+        unless the file `may_lack` it.
+
+        A name is that of a column, a path such as `user.id` in one of objects, or what the name of
+        a folder has, `store=007`.
+        """
         names = list(dict.fromkeys(names))
+        needed = [name for name in names if name not in {*may_lack, *self.file.folders}]
         with _damage_told(self.file):
             if self.file.format is Format.PARQUET:
-                yield from self._parquet(names)
+                yield from self._parquet(names, needed)
             elif self.file.format is Format.JSON_LINES:
-                yield from self._json_lines(names)
+                yield from self._json_lines(names, needed)
             else:
-                yield from self._separated(names)
+                yield from self._separated(names, needed)
+
+    def columns(self) -> list[str]:
+        """Return the names of a file's columns, those in objects and of folders as well; of JSON
+        lines of folders alone: each line has its own.
+        """
+        with _damage_told(self.file):
+            found = []
+            if self.file.format is Format.PARQUET:
+                with self._open_parquet() as parquet:
+                    found = list(_names_in(parquet.schema_arrow))
+            elif self.file.format is not Format.JSON_LINES:
+                found = self._header()
+            return [*found, *self.file.folders]
 
     def lines(self) -> Iterator[Lines]:
         """The lines of a JSON lines file as they are, with the number of the first."""
         with _damage_told(self.file):
-            opened = OpenFile(self.file)
+            opened = OpenFile(self.file, self._share)
             try:
-                for first, lines in _lines(self.file, opened.stream):
+                for first, lines in _lines(self.file, opened.stream, self._share):
                     self.done = opened.position()
                     yield first, lines
             finally:
                 opened.close()
 
-    def _parquet(self, names: list[str]) -> Iterator[Rows]:
-        # Without pre-buffering: it would hold the bytes of every row group at once.
-        # Of INT96, which has nanoseconds of any year, years that have none in 64 bits would wrap.
-        with pa.parquet.ParquetFile(
-            self.file.path, pre_buffer=False, coerce_int96_timestamp_unit="us"
-        ) as parquet:
-            _require_columns(self.file, names, parquet.schema_arrow.names)
-            _require_each_once(self.file, names, parquet.schema_arrow.names)
+    def _parquet(self, names: list[str], needed: list[str]) -> Iterator[Rows]:
+        with self._open_parquet() as parquet:
+            schema = parquet.schema_arrow
+            paths = {name: path for name in names if (path := _path_to(schema, name))}
+            _require_columns(self.file, needed, [*schema.names, *paths])
+            _require_each_once(self.file, names, schema.names)
             self.total = parquet.metadata.num_rows
-            for batch in parquet.iter_batches(BATCH_ROWS, columns=names):
+            leaves = list(map(".".join, paths.values()))
+            groups = list(self._share.part(parquet.num_row_groups))
+            for batch in parquet.iter_batches(
+                BATCH_ROWS, row_groups=groups, columns=leaves, use_threads=self._share.of == 1
+            ):
                 numbers = range(self.done + 1, self.done + batch.num_rows + 1)
                 self.done += batch.num_rows
-                yield Rows(numbers, {name: TypedCells(batch[name]) for name in names})
+                found = {name: TypedCells(_in_objects(batch, p)) for name, p in paths.items()}
+                yield Rows(numbers, self._with_absent(names, found, len(numbers)))
 
-    def _separated(self, names: list[str]) -> Iterator[Rows]:
+    def _open_parquet(self) -> pa.parquet.ParquetFile:
+        # Without pre-buffering: it would hold the bytes of every row group at once.
+        # Of INT96, which has nanoseconds of any year, years that have none in 64 bits would wrap.
+        source = self.file.path if self.file.content is None else self.file.open()
+        return pa.parquet.ParquetFile(source, pre_buffer=False, coerce_int96_timestamp_unit="us")
+
+    def _with_absent(
+        self, names: Sequence[str], found: Mapping[str, Cells], rows: int
+    ) -> dict[str, Cells]:
+        """Return the columns of these names: those of the file, of its folders, or of nothing."""
+        return {
+            name: found.get(name)
+            or TypedCells(pa.repeat(pa.scalar(self.file.folders.get(name), pa.string()), rows))
+            for name in names
+        }
+
+    def _separated(self, names: list[str], needed: list[str]) -> Iterator[Rows]:
         malformed: list[BadRow] = []
 
         def set_aside(row: pa.csv.InvalidRow) -> str:
             reason = f"has {row.actual_columns} columns, not {row.expected_columns}"
-            malformed.append(BadRow(row.number, reason))
+            malformed.append(BadRow(row.number, reason, row.text.encode()))
             return "skip"
 
         present = self._header()
-        _require_columns(self.file, names, present)
+        _require_columns(self.file, needed, present)
         _require_each_once(self.file, names, present)
-        table = self._open_separated(set_aside, names)
+        # Without any column rows would not be counted.
+        read = [name for name in names if name in present] or present[:1]
+        table = self._open_separated(set_aside, read)
         try:
             row = 2
             for batch in table.reader:
                 self.done = table.opened.position()
                 numbers = range(row, row + batch.num_rows)
                 row += batch.num_rows
-                columns: dict[str, Cells] = {name: WrittenCells(batch[name]) for name in names}
-                yield Rows(numbers, columns, malformed[:])
+                found = {name: WrittenCells(batch[name]) for name in read}
+                yield Rows(numbers, self._with_absent(names, found, len(numbers)), malformed[:])
                 malformed.clear()
             if malformed:
                 nothing = WrittenCells(pa.array([], pa.binary()))
@@ -156,7 +210,7 @@ class Reader:
         if (hint := _EXCEL_HINT.match(start)) is not None:
             sign = hint["sign"].decode(errors="replace")
             new = _new_name(self.file, self.file.text_suffix)
-            advice = f"Take that line away: tail -n +2 {_text_name(self.file)} > {new}"
+            advice = f"Take that line away: tail -n +2 {self.file.text_name} > {new}"
             if sign != _separator(self.file):
                 advice = f"{advice}. {_separated_anew(self.file, sign)}"
             raise SlidestatError(
@@ -176,7 +230,7 @@ class Reader:
     def _open_separated(
         self, invalid_row: Callable[[pa.csv.InvalidRow], str], names: list[str] | None
     ) -> "_Separated":
-        opened = OpenFile(self.file)
+        opened = OpenFile(self.file, self._share, headed=True)
         tabs = self.file.format is Format.TSV
         try:
             reader = pa.csv.open_csv(
@@ -203,53 +257,76 @@ class Reader:
             raise
         return _Separated(opened, reader)
 
-    def _json_lines(self, names: list[str]) -> Iterator[Rows]:
-        attributes = {f"f{i}": name for i, name in enumerate(names)}
-        row_type = msgspec.defstruct(
-            "Row",
-            [(attribute, msgspec.Raw, msgspec.Raw()) for attribute in attributes],
-            rename=attributes,
-        )
-        decoder = msgspec.json.Decoder(row_type)
-        unseen = dict(attributes)
+    def _json_lines(self, names: list[str], needed: list[str]) -> Iterator[Rows]:
+        fields = _JsonFields(names)
+        unseen = needed
         # Rows that came before it was known whether all names are those of fields.
         held: list[Rows] = []
         known: list[str] = []
         looked_at = 0
         for first, lines in self.lines():
-            rows, numbers, malformed = _decoded(decoder, first, lines)
+            rows, numbers, malformed = _decoded(fields.decoder, first, lines)
             columns: dict[str, Cells] = {
-                name: JsonCells(_written(list(map(attrgetter(attribute), rows))))
-                for attribute, name in attributes.items()
+                name: JsonCells(_written(fields.written(name, rows), self.file.folders.get(name)))
+                for name in names
             }
             held.append(Rows(numbers, columns, malformed))
             looked_at += len(rows)
             known = known or _fields(lines)
             if unseen and rows:
-                unseen = _unseen(unseen, rows)
+                unseen = fields.unseen(unseen, rows)
                 if unseen and self.file.name != STANDARD_INPUT:
-                    self._require_later(unseen, decoder, known)
-                    unseen = {}
+                    self._require_later(unseen, fields, known)
+                    unseen = []
                 elif unseen and looked_at < _LOOKED_AT:
                     continue
-                _require_columns(self.file, list(unseen.values()), known)
+                _require_columns(self.file, unseen, known)
             yield from held
             held = []
         if held:
-            _require_columns(self.file, list(unseen.values()), known)
+            _require_columns(self.file, unseen, known)
             yield from held
 
     def _require_later(
-        self, unseen: dict[str, str], decoder: msgspec.json.Decoder[Any], known: Sequence[str]
+        self, unseen: list[str], fields: "_JsonFields", known: Sequence[str]
     ) -> None:
         """Raise SlidestatError unless some row of the file has each of these fields: those of later
         rows may be none of the first ones.
         """
         for first, lines in Reader(self.file).lines():
-            unseen = _unseen(unseen, _decoded(decoder, first, lines)[0])
+            unseen = fields.unseen(unseen, _decoded(fields.decoder, first, lines)[0])
             if not unseen:
                 return
-        _require_columns(self.file, list(unseen.values()), known)
+        _require_columns(self.file, unseen, known)
+
+
+class _JsonFields:
+    """The fields of JSON lines by their names; one with a point is also a path in objects."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        paths = {name: {(name,), tuple(name.split("."))} for name in names}
+        leaves = {path for both in paths.values() for path in both if all(path)}
+        # What is read whole is not looked into.
+        leaves = {p for p in leaves if not any(p[:i] in leaves for i in range(1, len(p)))}
+        types = dict.fromkeys(sorted(leaves), msgspec.Raw)
+        struct = struct_of(types, types)
+        self.decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(struct)
+        self._read = {
+            name: [reader(struct, path) for path in sorted(both & leaves, key=len)]
+            for name, both in paths.items()
+        }
+
+    def written(self, name: str, rows: Sequence[Any]) -> list[bytes]:
+        """Return a field of each row as it is written; nothing where it is not there."""
+        first, *others = self._read[name]
+        found = [value or b"" for value in map(first, rows)]
+        for read in others:
+            found = [value or read(row) or b"" for value, row in zip(found, rows, strict=True)]
+        return found
+
+    def unseen(self, names: Sequence[str], rows: Sequence[Any]) -> list[str]:
+        """Return which of the names none of the rows has, not even as null."""
+        return [name for name in names if not b"".join(self.written(name, rows))]
 
 
 @dataclass(frozen=True)
@@ -264,10 +341,10 @@ class _Separated:
             self.opened.close()
 
 
-def _lines(file: EventFile, stream: ByteStream) -> Iterator[Lines]:
+def _lines(file: EventFile, stream: ByteStream, share: Share) -> Iterator[Lines]:
     """Split a stream at line feeds; the last line need not end in one."""
     first, rest = 1, b""
-    block = _first_block(file, stream)
+    block = stream.read(_BLOCK_BYTES) if share.number else _first_block(file, stream)
     while block:
         *lines, rest = (rest + block).split(b"\n")
         if lines:
@@ -287,7 +364,7 @@ def _first_block(file: EventFile, stream: ByteStream) -> bytes:
         block += more
     _require_utf8(file, block)
     block = block.removeprefix(codecs.BOM_UTF8)
-    old, new = _text_name(file), _new_name(file, ".jsonl")
+    old, new = file.text_name, _new_name(file, ".jsonl")
     for is_other, what, program in (
         (_ONE_ARRAY, "one JSON array", "'.[]'"),
         (_PRETTY_OBJECT, "JSON over several lines", "."),
@@ -320,30 +397,25 @@ def _decoded(
             at = len(rows) + len(others)
             others.append(first + at)
             if lines[at].strip():
-                malformed.append(BadRow(first + at, f"is not a JSON object ({error})"))
+                reason = f"is not a JSON object ({error})"
+                malformed.append(BadRow(first + at, reason, lines[at]))
     numbers: Sequence[int] = range(first, first + len(lines))
     if others:
         numbers = sorted({*numbers}.difference(others))
     return rows, numbers, malformed
 
 
-def _unseen(attributes: dict[str, str], rows: list[Any]) -> dict[str, str]:
-    """Return the attributes, with their names, that none of the rows has, not even as null."""
-    return {
-        attribute: name
-        for attribute, name in attributes.items()
-        if not b"".join(map(attrgetter(attribute), rows))
-    }
-
-
-def _written(cells: Sequence[msgspec.Raw]) -> pa.Array:
-    """Return cells as they are written; null for those that are null or not there."""
+def _written(cells: Sequence[bytes], of_folder: str | None) -> pa.Array:
+    """Return cells as they are written; for those that are null or not there what the folder has,
+    or null.
+    """
     if not cells:
         return pa.array([], pa.binary())
     # Joined and split, for neither makes an object of Python for each; no line has a line feed.
     joined = b"\n".join(cells)
     texts = pa.array(joined.split(b"\n"), pa.binary())
-    return pc.if_else(pc.is_in(texts, _NOTHING), None, texts)
+    other = None if of_folder is None else msgspec.json.encode(of_folder)
+    return pc.if_else(pc.is_in(texts, _NOTHING), other, texts)
 
 
 def _fields(lines: list[bytes]) -> list[str]:
@@ -354,6 +426,34 @@ def _fields(lines: list[bytes]) -> list[str]:
         except NOT_JSON:
             continue
     return []
+
+
+def _names_in(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
+    """Yield the names of fields, and the paths of those in objects."""
+    for one in fields:
+        yield above + one.name
+        if pa.types.is_struct(one.type):
+            yield from _names_in(one.type, f"{above}{one.name}.")
+
+
+def _path_to(fields: Iterable[pa.Field], name: str) -> tuple[str, ...] | None:
+    """Return the names that lead to a field of that name, or of that path in objects."""
+    kinds = {one.name: one.type for one in fields}
+    if name in kinds:
+        return (name,)
+    for point in (place for place, sign in enumerate(name) if sign == "."):
+        kind = kinds.get(name[:point])
+        if kind is not None and pa.types.is_struct(kind):
+            rest = _path_to(kind, name[point + 1 :])
+            if rest is not None:
+                return (name[:point], *rest)
+    return None
+
+
+def _in_objects(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
+    """Return a column, or a field in one of objects, null where an object around it is."""
+    column = batch[path[0]]
+    return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
 
 
 def _require_columns(file: EventFile, names: Sequence[str], present: Sequence[str]) -> None:
@@ -405,7 +505,7 @@ def _require_utf8(file: EventFile, start: bytes) -> None:
 def _converted(file: EventFile, encoding: str) -> str:
     return (
         f"Convert it from the encoding that it has, such as {encoding}: "
-        f"iconv -f {encoding} -t UTF-8 {_text_name(file)} > {_new_name(file, file.text_suffix)}"
+        f"iconv -f {encoding} -t UTF-8 {file.text_name} > {_new_name(file, file.text_suffix)}"
     )
 
 
@@ -415,18 +515,13 @@ def _separated_anew(file: EventFile, sign: str) -> str:
         return f"Name it {_SUFFIXES[sign]}."
     return (
         "Write it with commas, and its numbers with points: "
-        f"mlr --csv --ifs '{sign}' --ofs comma cat {_text_name(file)} > {_new_name(file, '.csv')}"
+        f"mlr --csv --ifs '{sign}' --ofs comma cat {file.text_name} > {_new_name(file, '.csv')}"
     )
-
-
-def _text_name(file: EventFile) -> str:
-    """Return the name of a file once it is decompressed."""
-    return str(file.path.with_suffix("")) if file.compression else file.name
 
 
 def _new_name(file: EventFile, suffix: str) -> str:
     """Return a name for a corrected file, never its own: a shell would empty it first."""
-    return f"{Path(_text_name(file)).with_suffix('')}-new{suffix}"
+    return f"{Path(file.text_name).with_suffix('')}-new{suffix}"
 
 
 def _separator(file: EventFile) -> str:

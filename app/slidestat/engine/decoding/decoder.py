@@ -88,6 +88,11 @@ class EventDecoder:
             and place not in topology.chosen_columns
         ]
 
+    @property
+    def reads_keys(self) -> bool:
+        """Return whether events have their keys; those of a topology without them have none."""
+        return self._has_keys
+
     def of(self, topology: Topology) -> "EventDecoder":
         """Return a decoder of another topology on the same source."""
         return EventDecoder(topology, schemas=self._schemas)

@@ -24,13 +24,14 @@ from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic, TickPublisher
+from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.options import Tables
 from slidestat.spark.backfill.by_key import Spread, spread_by_key, spreads_keys
 from slidestat.spark.backfill.emissions import EmissionFolder, emission_folder
 from slidestat.spark.backfill.engine_outputs import KEYS, READ, EngineOutputs, read_row
 from slidestat.spark.backfill.partition_batches import by_number, one_after_another
-from slidestat.spark.backfill.reading.partition_history import History, HistoryBatch
+from slidestat.spark.backfill.reading.partition_history import History
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA, arrow_rows
 from slidestat.spark.backfill.stretches import require_stretches
 from slidestat.spark.errors import in_words
@@ -114,7 +115,7 @@ def by_partition(
         decoder, published = EventDecoder(topology), SynopsisTopic(topology, partitions)
         begin = partial(_Partition, topology, decoder, published, synopses_ms, folder)
         with calm_garbage_collector():
-            yield from one_after_another(by_number(read(rows, decoder)), begin)
+            yield from one_after_another(by_number(read(rows)), begin)
 
     return history.rows.mapInArrow(run, RECORD_SCHEMA)
 
@@ -139,11 +140,11 @@ class _Partition:
             topology, number, published, synopses_ms, self._engine, folder
         )
 
-    def take(self, part: HistoryBatch) -> Iterator[pa.RecordBatch]:
+    def take(self, part: RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in."""
-        self._read += len(part.records)
-        steps = self._processor.steps(part.records, part.events, more_follows=True)
-        yield from self._outputs.write(steps, len(part.records))
+        self._read += len(part)
+        steps = self._processor.steps(part, more_follows=True)
+        yield from self._outputs.write(steps, len(part))
 
     def close(self) -> Iterator[pa.RecordBatch]:
         """Yield the synopses in the end, and how many records were read."""

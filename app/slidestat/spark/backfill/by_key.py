@@ -27,11 +27,12 @@ from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic, TickPublisher
+from slidestat.engine.records import RecordBatch
 from slidestat.engine.shares import Judge, Judged, KeyShare, SharedRecords
 from slidestat.spark.backfill.emissions import EmissionFolder
 from slidestat.spark.backfill.engine_outputs import EngineOutputs, read_row
 from slidestat.spark.backfill.partition_batches import by_number, by_place, one_after_another
-from slidestat.spark.backfill.reading.partition_history import History, HistoryBatch
+from slidestat.spark.backfill.reading.partition_history import History
 from slidestat.spark.backfill.record_rows import (
     RECORD_ARROW,
     RECORD_SCHEMA,
@@ -288,7 +289,7 @@ def _judged(topology: Topology, history: History, rows: JudgedRows) -> DataFrame
         decoder = EventDecoder(topology)
         begin = partial(_JudgedPartition, topology, rows, decoder)
         with calm_garbage_collector():
-            yield from one_after_another(by_number(read(given, decoder)), begin)
+            yield from one_after_another(by_number(read(given)), begin)
 
     return history.rows.mapInArrow(run, rows.ddl)
 
@@ -377,10 +378,10 @@ class _JudgedPartition:
         self._rows = rows
         self._judge = Judge(topology, decoder)
 
-    def take(self, part: HistoryBatch) -> Iterator[pa.RecordBatch]:
+    def take(self, part: RecordBatch) -> Iterator[pa.RecordBatch]:
         """Judge a batch."""
-        self._read += len(part.records)
-        yield from self._written(self._judge.take(part.records, part.events))
+        self._read += len(part)
+        yield from self._written(self._judge.take(part))
 
     def close(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of what was open until the end, and how many records were read."""

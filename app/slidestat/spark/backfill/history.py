@@ -1,186 +1,36 @@
 """History as the records of a topic: Parquet, CSV or JSON, or the topic itself.
 
 Whatever the form of history, the result is what a worker would have read, each partition's records
-in one task, in order. Records of files have a value only where they are not plain, for numbers and
-items come as columns of their own (`reading/plain_parquet.py`): JSON would be made only to be read
-again.
+in one task, in order.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession, functions as f
-from pyspark.sql.types import (
-    DateType,
-    IntegralType,
-    NumericType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import SparkSession
 
-from slidestat.declare.fields import FieldPath, field_text
-from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology, require_times
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.kafka.fetches.partition_range import PartitionRange, read_range
 from slidestat.kafka.settings import CarriedSecurity, broker_security
 from slidestat.kafka.topic_identity import topic_id
-from slidestat.options import HISTORY_FORMAT, TIME_UNIT
-from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
-from slidestat.spark.backfill.reading.file_places import PLACE, file_ranks, with_places
-from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns, column_of
-from slidestat.spark.backfill.reading.ordered_pieces import (
-    PIECE_DDL,
-    PIECE_ORDER,
-    equal_runs,
-    in_order,
-    in_pieces,
-)
-from slidestat.spark.backfill.reading.partition_history import (
-    BATCH_RECORDS,
-    History,
-    HistoryBatch,
-)
-from slidestat.spark.backfill.reading.plain_parquet import (
-    PlainEvents,
-    PlainParquet,
-    files_here,
-    plain_columns,
-    plain_place,
-    row_schema,
-)
+from slidestat.options import HISTORY_FORMAT, TIME_UNIT, TimeUnit
+from slidestat.produce.files import EventFile, Format
+from slidestat.produce.readers import Reader
+from slidestat.spark.backfill.reading.file_records import RECORDS, FileRecords, Part
+from slidestat.spark.backfill.reading.file_tasks import FORMATS, file_urls, files_here, pieces
+from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER, in_order
+from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS, History
 from slidestat.spark.backfill.stretches import placed_by_partition
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka import topic_state
 from slidestat.spark.session import require_jvm
-
-# Rows of Spark as the rows of a topology's events, whatever the types of their columns.
-
-# A day or a moment, whole. Spark would take '2001' for its first moment, '10:30' for today's.
-_ISO_8601 = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})?)?$"
-# A moment of Spark, in microseconds, reaches a little farther.
-_MOST_DAYS = 100_000_000
-_WHOLE = r"^\s*[+-]?\d+\s*$"
-
-
-def pieces_of_rows(
-    rows: DataFrame,
-    topology: Topology,
-    names: NamedColumns,
-    partitions: int,
-    ranks: Mapping[str, int],
-) -> DataFrame:
-    """Cut rows of files in pieces; `ranks` are those of the files by their URLs."""
-    time = _milliseconds(rows, names)
-    columns: dict[FieldPath, Column] = {
-        path: column_of(name) for path, name in names.fields.items()
-    }
-    key_text = column_of(names.key).cast("string")
-    # What is the record's own is not in its value.
-    if topology.time_path is not None:
-        columns[topology.time_path] = _in_format(time, topology.time_format)
-    if topology.key_path is not None:
-        columns[topology.key_path] = key_text
-    is_plain, numbers_and_items = plain_columns(rows, topology, names)
-    is_plain = is_plain & plain_place(topology, time, key_text)
-    records = with_places(rows, ranks).select(
-        f.col(PLACE),
-        time.alias("timestamp"),
-        f.encode(key_text, "UTF-8").alias("key"),
-        f.when(~is_plain, f.encode(f.to_json(_nested(columns)), "UTF-8")).alias("value"),
-        *numbers_and_items,
-    )
-    schema = row_schema(topology)
-
-    def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return in_pieces(schema, partitions, _by_place(batches, schema.names))
-
-    return records.mapInArrow(cut, PIECE_DDL)
-
-
-def _by_place(
-    batches: Iterable[pa.RecordBatch], names: list[str]
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of each place, with these columns."""
-    for batch in batches:
-        places = batch[PLACE].to_numpy()
-        for start, end in equal_runs(places):
-            yield int(places[start]), batch.slice(start, end - start).select(names)
-
-
-def _in_format(ms: Column, time_format: str) -> Column:
-    """Return milliseconds in a topology's time format."""
-    if TIME_FORMATS[time_format].is_text:
-        text = f.date_format(f.timestamp_millis(ms), "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
-        return f.when(ms.between(EARLIEST_TIME_MS, LATEST_TIME_MS), text)
-    if time_format == "s":
-        return ms / 1_000
-    return f.try_multiply(ms, f.lit(PER_SECOND[time_format] // 1_000))
-
-
-def _milliseconds(rows: DataFrame, names: NamedColumns) -> Column:
-    """Return times in milliseconds, finer ones falling to the one before; null where there is none,
-    or none that can be counted.
-    """
-    kind, unit = rows.schema[names.time].dataType, names.time_unit
-    column = column_of(names.time)
-    if isinstance(kind, TimestampType):
-        return f.unix_millis(column)
-    if isinstance(kind, TimestampNTZType):
-        return f.unix_millis(column.cast("timestamp"))
-    if isinstance(kind, DateType):
-        is_counted = f.unix_date(column).between(-_MOST_DAYS, _MOST_DAYS)
-        return f.unix_millis(f.when(is_counted, column.cast("timestamp")))
-    if isinstance(kind, IntegralType):
-        return _whole_milliseconds(column.cast("bigint"), unit)
-    if isinstance(kind, NumericType):
-        # To the nearest microsecond first, as a worker reads fractions; nanoseconds have none.
-        per_second = PER_SECOND[unit]
-        finer = column
-        if per_second <= 1_000_000:
-            finer = f.try_multiply(column, f.lit(1_000_000 // per_second))
-        whole = (f.round(finer) if per_second <= 1_000_000 else f.floor(finer)).try_cast("bigint")
-        return _floor_divided(whole, max(per_second, 1_000_000) // 1_000)
-    text = column.cast("string")
-    moment = f.unix_millis(f.when(text.rlike(_ISO_8601), text.try_cast("timestamp")))
-    if not names.are_texts:
-        return moment
-    whole = f.when(text.rlike(_WHOLE), text.try_cast("bigint"))
-    return f.coalesce(_whole_milliseconds(whole, unit), moment)
-
-
-def _whole_milliseconds(whole: Column, unit: str) -> Column:
-    per_ms = PER_SECOND[unit] // 1_000
-    if per_ms > 1:
-        return _floor_divided(whole, per_ms)
-    return f.try_multiply(whole, f.lit(1_000 // PER_SECOND[unit]))
-
-
-def _floor_divided(whole: Column, by: int) -> Column:
-    """Return whole numbers divided and rounded down: of a multiple, a double is near enough."""
-    return f.round(f.try_subtract(whole, f.pmod(whole, f.lit(by))) / by).cast("bigint")
-
-
-def _nested(columns: Mapping[FieldPath, Column]) -> Column:
-    """Return one struct, as deep as the paths are."""
-    inner: dict[str, dict[FieldPath, Column]] = {}
-    for path, column in columns.items():
-        inner.setdefault(path[0], {})[path[1:]] = column
-    return f.struct(
-        *[
-            (below[()] if () in below else _nested(below)).alias(name)
-            for name, below in inner.items()
-        ]
-    )
-
 
 # Files' rows in their tasks: in order of time, with the offsets that they would have had.
 
@@ -191,26 +41,26 @@ class FileReading:
 
     topology: Topology
 
-    def __call__(
-        self, pieces: Iterable[pa.RecordBatch], decoder: EventDecoder
-    ) -> Iterator[tuple[int, HistoryBatch]]:
+    def __call__(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, RecordBatch]]:
         """Read pieces of files' rows, with offsets from 0 on in each partition."""
-        plain, opened, next_offset = PlainEvents(self.topology, decoder), None, 0
-        for partition, rows in in_order(pieces, row_schema(self.topology)):
+        opened, next_offset = None, 0
+        for partition, rows in in_order(pieces, RECORDS):
             if partition != opened:
                 opened, next_offset = partition, 0
             numbers = np.arange(next_offset, next_offset + len(rows), dtype=np.int64)
             next_offset += len(rows)
-            records = RecordBatch(
-                self.topology.events_topic,
+            yield (
                 partition,
-                numbers,
-                BinaryColumn.of(rows["key"]),
-                BinaryColumn.of(rows["value"]),
-                rows["timestamp"].fill_null(-1).to_numpy(),
-                int(numbers[0]),
+                RecordBatch(
+                    self.topology.events_topic,
+                    partition,
+                    numbers,
+                    BinaryColumn.of(rows["key"]),
+                    BinaryColumn.of(rows["value"]),
+                    rows["timestamp"].fill_null(-1).to_numpy(),
+                    int(numbers[0]),
+                ),
             )
-            yield partition, HistoryBatch(records, plain.columns(rows, records))
 
 
 # The topic itself: Spark decides which task has which partition, and the task reads that as a
@@ -225,9 +75,7 @@ class TopicReading:
     security: CarriedSecurity
     topic: str
 
-    def __call__(
-        self, ranges: Iterable[pa.RecordBatch], _decoder: EventDecoder
-    ) -> Iterator[tuple[int, HistoryBatch]]:
+    def __call__(self, ranges: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, RecordBatch]]:
         """Read the ranges of partitions."""
         # While a topic is away this error comes some hundred times a second; one that lasts is
         # raised.
@@ -236,20 +84,19 @@ class TopicReading:
             partition = row["partition"]
             wanted = PartitionRange(self.topic, partition, row["first"], row["until"])
             for part in read_range(self.bootstrap, self.security, wanted, BATCH_RECORDS):
-                records = RecordBatch(
-                    self.topic,
+                yield (
                     partition,
-                    part.offsets,
-                    part.keys,
-                    part.values,
-                    part.timestamps,
-                    int(part.offsets[0]),
-                    part.headers,
+                    RecordBatch(
+                        self.topic,
+                        partition,
+                        part.offsets,
+                        part.keys,
+                        part.values,
+                        part.timestamps,
+                        int(part.offsets[0]),
+                        part.headers,
+                    ),
                 )
-                yield partition, HistoryBatch(records)
-
-
-FORMATS = ("parquet", "csv", "json")
 
 
 @dataclass(frozen=True)
@@ -274,10 +121,10 @@ class Files:
             raise SlidestatError(
                 f"The format is {self.format!r}.", f"Give one of {', '.join(FORMATS)}."
             )
-        if self.time_unit not in PER_SECOND:
+        if self.time_unit not in [*TimeUnit]:
             raise SlidestatError(
                 f"The unit of time is {self.time_unit!r}.",
-                f"Give one of {', '.join(PER_SECOND)}.",
+                f"Give one of {', '.join(TimeUnit)}.",
             )
         if self.partitions < 1:
             raise SlidestatError(
@@ -302,25 +149,15 @@ def read_files(
             " that they have.",
             f"Produce them to {topology.source}, and backfill from the topic.",
         )
-    rows = _open(spark, files)
-    is_csv = files.format == "csv"
-    names = NamedColumns.of(topology, files.columns, files.time_unit, are_texts=is_csv)
-    missing = [name for name in names.all() if name not in rows.columns]
-    if missing:
-        fields = (topology.key_name, topology.time_name, *map(field_text, names.fields))
-        raise SlidestatError(
-            f"{files.path} has no column {missing[0]!r}; it has {', '.join(rows.columns)}.",
-            f"Say which column holds each of {', '.join(dict.fromkeys(fields))}.",
-        )
-    times = rows.schema[names.time].dataType
-    if isinstance(times, StringType) or (is_csv and isinstance(times, TimestampType)):
-        say(
-            f"{names.time} has texts: they are read as ISO 8601, in UTC where they"
-            " have no offset; others are refused."
-        )
+    records = FileRecords.of(topology, files.columns, files.time_unit)
+    urls = file_urls(spark, files.path)
+    here = files_here(urls, files.format)
+    _require_columns(records, files, here)
+    if here and _are_zoneless(records, here[0].file):
+        say(f"{records.time} has times without an offset: they are read in UTC.")
     with in_words(f"The reading of {files.path}", "Spark's log says more."):
-        pieces = _pieces(spark, topology, files, names, rows)
-    ordered = placed_by_partition(pieces, files.partitions).sortWithinPartitions(*PIECE_ORDER)
+        read = pieces(spark, records, urls, here, files.format, files.partitions)
+    ordered = placed_by_partition(read, files.partitions).sortWithinPartitions(*PIECE_ORDER)
     return History(ordered, FileReading(topology))
 
 
@@ -354,30 +191,29 @@ def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> Histo
     return History(placed_by_partition(rows, len(topic.end)), read, verify)
 
 
-def _pieces(
-    spark: SparkSession, topology: Topology, files: Files, names: NamedColumns, rows: DataFrame
-) -> DataFrame:
-    """Cut rows in pieces: those of plain Parquet files as Python reads them, else as Spark does."""
-    ranks = file_ranks(rows)
-    parquet = PlainParquet.of(topology, names, rows) if files.format == "parquet" else None
-    here = {} if parquet is None else files_here(ranks)
-    if parquet is None or not here:
-        return pieces_of_rows(rows, topology, names, files.partitions, ranks)
-    plain = parquet.plain_files(spark, here)
-    others = [f"file://{path}" for path in here if path not in plain]
-    found = [parquet.pieces(spark, plain, files.partitions)] if plain else []
-    if others:
-        # Of one type each, whichever of them Spark would look at.
-        left = spark.read.schema(rows.schema).parquet(*others)
-        found.append(pieces_of_rows(left, topology, names, files.partitions, ranks))
-    return reduce(DataFrame.union, found)
+def _require_columns(records: FileRecords, files: Files, here: Sequence[Part]) -> None:
+    """Raise SlidestatError if no file has one of the columns; lines of JSON have each their own."""
+    missing = records.names
+    for file in (part.file for part in here):
+        if file.format is Format.JSON_LINES:
+            return
+        present = Reader(file).columns()
+        missing = [name for name in missing if name not in present]
+        if not missing:
+            return
+    if missing and here:
+        topology = records.topology
+        fields = (topology.key_name, topology.time_name, *map(field_text, records.fields))
+        raise SlidestatError(
+            f"{files.path} has no column {missing[0]!r}; it has {', '.join(present)}.",
+            f"Say which column holds each of {', '.join(dict.fromkeys(fields))}.",
+        )
 
 
-def _open(spark: SparkSession, files: Files) -> DataFrame:
-    reader = spark.read
-    if files.format == "csv":
-        reader = reader.option("header", True).option("inferSchema", True)
-    with in_words(
-        f"The reading of {files.path}", "Check the path, and that --format is that of the files."
-    ):
-        return reader.format(files.format).load(files.path)
+def _are_zoneless(records: FileRecords, file: EventFile) -> bool:
+    """Return whether the first rows of a file have times without an offset."""
+    if file.format is Format.JSON_LINES and records.line_key is not None:
+        return False  # The topology declares what they mean.
+    for rows in Reader(file).batches([records.time]):
+        return rows.columns[records.time].count_zoneless(np.ones(len(rows.numbers), bool)) > 0
+    return False

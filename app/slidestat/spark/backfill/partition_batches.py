@@ -5,8 +5,9 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from slidestat.engine.records import RecordBatch
 from slidestat.spark.backfill.reading.ordered_pieces import equal_runs
-from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS, HistoryBatch
+from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS
 
 Place = tuple[int, ...]
 Part = TypeVar("Part", contravariant=True)
@@ -40,8 +41,8 @@ def one_after_another(
 
 
 def by_number(
-    parts: Iterable[tuple[int, HistoryBatch]],
-) -> Iterator[tuple[Place, HistoryBatch]]:
+    parts: Iterable[tuple[int, RecordBatch]],
+) -> Iterator[tuple[Place, RecordBatch]]:
     """Yield parts of partitions, each under a place that is its partition's number alone."""
     return (((number,), part) for number, part in parts)
 

@@ -4,13 +4,10 @@ Spark's costs as much as all that is computed of it.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.records import RecordBatch
 
 BATCH_RECORDS = 50_000
@@ -18,18 +15,9 @@ BATCH_RECORDS = 50_000
 """
 
 
-class HistoryBatch(NamedTuple):
-    """A batch of records of one partition, in order; and the events that they are, where that is
-    known without a decoder.
-    """
-
-    records: RecordBatch
-    events: EventColumns | None = None
-
-
-ReadHistory = Callable[[Iterable[pa.RecordBatch], EventDecoder], Iterator[tuple[int, HistoryBatch]]]
-"""Reads the rows that a task is given: batches, each under the number of its partition, those of
-one partition after another.
+ReadHistory = Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, RecordBatch]]]
+"""Reads the rows that a task is given: batches of records in order, each under the number of its
+partition, those of one partition after another.
 """
 
 

@@ -1,0 +1,208 @@
+"""Rows of files as the records that `slidestat produce` would have sent of them.
+
+    Parquet, CSV, TSV   an object with the fields that the topology reads, made of their columns
+    JSON lines          each line as it is, as with `produce --raw`; an object as well where
+                        columns or the unit of times are named
+
+One reading of files serves both (`slidestat.produce`), and a worker's decoder judges the records.
+So a row that is no event becomes the dead letter that it would have become, with its text.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slidestat.declare.fields import FieldPath, field_text
+from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.options import TIME_UNIT, TimeUnit
+from slidestat.produce.cells import Cells
+from slidestat.produce.events import keys_in_json, objects, raw_keys
+from slidestat.produce.files import WHOLE, EventFile, Format, Share
+from slidestat.produce.readers import Reader, Rows
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
+
+# Of large types: pieces that are merged may have more than 2 GiB of texts.
+RECORDS = pa.schema(
+    [("timestamp", pa.int64()), ("key", pa.large_binary()), ("value", pa.large_binary())]
+)
+
+
+class Part(NamedTuple):
+    """A share of a file; `rank` is the file's place among all."""
+
+    file: EventFile
+    rank: int
+    share: Share = WHOLE
+
+
+@dataclass(frozen=True)
+class FileRecords:
+    """A reader of files' rows as records of a topology: `key` and `time` are the columns of these,
+    whose whole numbers count `unit`s, and `fields` those of the other fields that it reads. Lines
+    of JSON are records already where they have a `line_key`, the path of their keys.
+    """
+
+    topology: Topology
+    key: str
+    time: str
+    unit: TimeUnit
+    fields: Mapping[FieldPath, str]
+    line_key: FieldPath | None
+
+    @classmethod
+    def of(cls, topology: Topology, given: Mapping[str, str], unit: str) -> "FileRecords":
+        """Make the reader; a field is in the column of its own name unless another is `given`."""
+        names = {path: field_text(path) for path in _paths(topology)}
+        is_raw = topology.time_path is not None and not given and unit == TIME_UNIT
+        return cls(
+            topology,
+            given.get(topology.key_name, topology.key_name),
+            given.get(topology.time_name, topology.time_name),
+            TimeUnit(unit),
+            {path: given.get(name, name) for path, name in names.items()},
+            topology.key_path if is_raw else None,
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """Return the columns that are read, each once."""
+        return list(dict.fromkeys((self.key, self.time, *self.fields.values())))
+
+    def read(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a part, in the order of its rows, with the columns of `RECORDS`;
+        raises SlidestatError for a file that cannot be read, and for one without a key or a time.
+        """
+        reader = Reader(part.file, part.share)
+        if self.line_key is not None and part.file.format is Format.JSON_LINES:
+            for _, lines in reader.lines():
+                there = [self._with_folders(x, part.file.folders) for x in lines if x.strip()]
+                yield _of_lines(self._decoder, self.line_key, there)
+            return
+        may_lack = {*self.fields.values()} - {self.key, self.time}
+        for rows in reader.batches(self.names, may_lack):
+            if len(rows.numbers):
+                yield self._of_rows(rows)
+            if rows.malformed:
+                texts = [row.text for row in rows.malformed]
+                yield _batch(pa.nulls(len(texts)), pa.nulls(len(texts)), texts)
+
+    def _of_rows(self, rows: Rows) -> pa.RecordBatch:
+        key, time = rows.columns[self.key], rows.columns[self.time]
+        keys, times = key.text(), time.times_ms(self.unit)
+        members: dict[FieldPath, pa.Array] = {}
+        # A record's own key and time are not in its value.
+        if self.topology.key_path is not None:
+            members[self.topology.key_path] = _there(key, keys_in_json(keys))
+        if self.topology.time_path is not None:
+            format = self.topology.time_format
+            members[self.topology.time_path] = _there(time, _in_format(times, time, format))
+        for path, name in self.fields.items():
+            cells = rows.columns[name]
+            is_value = path == self.topology.value_path
+            members[path] = _there(cells, cells.number() if is_value else cells.json())
+        values = objects(members) if members else pa.repeat(b"{}", len(keys))
+        return _batch(times, keys, values)
+
+    def _with_folders(self, line: bytes, folders: Mapping[str, str | None]) -> bytes:
+        """Return a line with what the names of its folders have; its own fields come last and so
+        hold.
+        """
+        found = {path: folders[name] for path, name in self._own.items() if name in folders}
+        if not found or not line.lstrip().startswith(b"{"):
+            return line
+        rest = line.lstrip()[1:].lstrip()
+        start = msgspec.json.encode({path[0]: text for path, text in found.items()})[:-1]
+        return start + (b"" if rest.startswith(b"}") else b",") + rest
+
+    @cached_property
+    def _decoder(self) -> EventDecoder:
+        return EventDecoder(self.topology)
+
+    @cached_property
+    def _own(self) -> dict[FieldPath, str]:
+        own = {self.topology.key_path: self.key, self.topology.time_path: self.time}
+        found = {path: name for path, name in own.items() if path is not None}
+        return {path: name for path, name in (found | {**self.fields}).items() if len(path) == 1}
+
+
+def _paths(topology: Topology) -> Iterator[FieldPath]:
+    """Yield the fields that statistics and expressions read, each once, but for key and time."""
+    columns = topology.columns
+    read = (column.path for column in (*columns.numbers, *columns.items))
+    own = (topology.key_path, topology.time_path, *topology.computed_fields)
+    yield from dict.fromkeys(
+        path for path in (*read, *topology.expression_fields) if path not in own
+    )
+
+
+def _of_lines(decoder: EventDecoder, path: FieldPath, lines: list[bytes]) -> pa.RecordBatch:
+    """Return lines as records, with the times and keys that the decoder reads; those that are no
+    events have a key where one is found.
+    """
+    events = decoder.decode(lines, [None] * len(lines), np.full(len(lines), NO_TIME))
+    times = np.full(len(lines), NO_TIME)
+    times[events.rows] = events.times
+    times[events.passed_over] = events.passed_over_times
+    is_event = np.zeros(len(lines), bool)
+    is_event[events.rows] = decoder.reads_keys
+    others = np.flatnonzero(~is_event)
+    own = events.keys.cast(pa.large_string()).cast(pa.large_binary())
+    found = raw_keys((lines[row] for row in others.tolist()), path)
+    keys = pa.concat_arrays([own[: is_event.sum()], pa.array(found, pa.large_binary())])
+    order = np.argsort(np.concatenate((np.flatnonzero(is_event), others)))
+    return _batch(pa.array(times, mask=times == NO_TIME), keys.take(pa.array(order)), lines)
+
+
+def _there(cells: Cells, json: pa.Array) -> pa.Array:
+    """Return cells in JSON, null where they are missing. One that cannot be sent is as it is, which
+    is no JSON: so its record is refused, and has it.
+    """
+    faults = pc.and_(json.is_null(), pa.array(~cells.missing()))
+    if not pc.any(faults).as_py():
+        return json.cast(pa.binary())
+    shown = [_shown(cells.column[at]) for at in np.flatnonzero(faults).tolist()]
+    return pc.replace_with_mask(json.cast(pa.binary()), faults, pa.array(shown, pa.binary()))
+
+
+def _shown(cell: pa.Scalar) -> bytes:
+    try:
+        value = cell.as_py()
+    except (OverflowError, LookupError, ValueError):  # Python has fewer times than Arrow.
+        value = cell.cast(pa.int64()).as_py()
+    return b"<%b>" % (value if isinstance(value, bytes) else str(value).encode())
+
+
+def _in_format(times: pa.Array, cells: Cells, time_format: str) -> pa.Array:
+    """Return times in JSON as the topology reads them; what is none, or far from all times, as it
+    is, but for numbers: in another unit they may be times.
+    """
+    json = cells.json()
+    if time_format == TIME_UNIT:
+        return pc.coalesce(times.cast(pa.string()), json)
+    is_time = pc.and_(pc.greater_equal(times, EARLIEST_TIME_MS), pc.less(times, LATEST_TIME_MS))
+    written = TIME_FORMATS[time_format].written
+    texts = [
+        msgspec.json.encode(written(ms)).decode() if good else None
+        for ms, good in zip(times.to_pylist(), is_time.to_pylist(), strict=True)
+    ]
+    is_text = pc.starts_with(json, '"')
+    return pc.coalesce(pa.array(texts, pa.string()), pc.if_else(is_text, json, None))
+
+
+def _batch(times: pa.Array, keys: pa.Array, values: pa.Array | list[bytes]) -> pa.RecordBatch:
+    if isinstance(values, list):
+        values = pa.array(values, pa.large_binary())
+    columns = (times, keys, values)
+    return pa.record_batch(
+        [column.cast(kind.type) for column, kind in zip(columns, RECORDS, strict=True)],
+        schema=RECORDS,
+    )

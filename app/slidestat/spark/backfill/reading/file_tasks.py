@@ -1,0 +1,193 @@
+"""Files given out to Spark's tasks, which read them in Python.
+
+Files of a disk are read in shares: of Parquet some row groups, of text the lines that begin in a
+range of bytes. A line feed in quotes would be taken for the end of a row: so a CSV file that has
+any quotes is read by one task, and so is a compressed one. Spark has the credentials of all other
+file systems: it hands each file that lies there to a task as a whole, in memory.
+
+Rows of one time come in the order of the files' paths, and as they are in a file: pieces have their
+places among all files.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from math import ceil
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from slidestat.errors import SlidestatError
+from slidestat.produce.files import EventFile, Format, Share, compression_of, start_of
+from slidestat.spark.backfill.reading.file_records import RECORDS, FileRecords, Part
+from slidestat.spark.backfill.reading.ordered_pieces import PIECE_DDL, in_pieces
+from slidestat.spark.errors import in_words
+
+FORMATS = {"parquet": Format.PARQUET, "csv": Format.CSV, "json": Format.JSON_LINES}
+
+_LEAST_BYTES, _MOST_BYTES = 4 * 2**20, 128 * 2**20
+# To open a file costs as much as to read so many bytes of a large one.
+_OPEN_BYTES = 128 * 2**10
+_BLOCK_BYTES = 2**20
+_HERE = "file:"
+# A history has fewer than two million files.
+_RANK_BITS = 42
+_TSV = ".tsv"
+
+Tasks = Sequence[Sequence[Part]]
+
+
+def file_urls(spark: SparkSession, path: str) -> dict[str, int]:
+    """Return the URLs, without escapes, of the files that a path means to Spark, with the rank of
+    each: a file, a folder with those below it, or a pattern. Raises SlidestatError if there are
+    none.
+    """
+    with in_words(f"The reading of {path}", "Check the path."):
+        found = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
+        # What names a file to Hadoop has one slash, or two and a host.
+        urls = sorted({unquote(url).replace(":///", ":/", 1) for url in found.inputFiles()})
+    if not urls:
+        raise SlidestatError(f"{path} has no files.", "Check the path.")
+    return {url: rank for rank, url in enumerate(urls)}
+
+
+def files_here(urls: Mapping[str, int], format: str) -> list[Part]:
+    """Return the files on disks that are not empty, in order; raises SlidestatError for one that is
+    compressed in a way that is not read.
+    """
+    found = []
+    for url, rank in urls.items():
+        if url.startswith(_HERE):
+            path = Path("/" + url.removeprefix(_HERE).lstrip("/"))
+            file = _file(str(path), format, start_of(path), _size(path))
+            if file.size:
+                found.append(Part(file, rank))
+    return found
+
+
+def pieces(
+    spark: SparkSession,
+    records: FileRecords,
+    urls: Mapping[str, int],
+    here: Sequence[Part],
+    format: str,
+    partitions: int,
+) -> DataFrame:
+    """Read files in pieces: those that are `here` in shares, the others as Spark hands them out."""
+    tasks = _tasks(spark, here)
+    read = partial(_read_shares, records, tasks, partitions)
+    found = spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(read, PIECE_DDL)
+    others = {url: rank for url, rank in urls.items() if not url.startswith(_HERE)}
+    if not others:
+        return found
+    # Of Spark's ways to read whole files this one hands them over one by one.
+    paths = ",".join(map(_escaped, others))
+    whole = spark.sparkContext.binaryFiles(paths, len(others)).mapPartitions(
+        partial(_read_whole, records, others, format, partitions)
+    )
+    return found.union(spark.createDataFrame(whole, PIECE_DDL))
+
+
+def _file(name: str, format: str, start: bytes, size: int) -> EventFile:
+    kind = FORMATS[format]
+    compression = None if kind is Format.PARQUET else compression_of(name, start)
+    file = EventFile(name, kind, compression, size)
+    if kind is Format.CSV and file.text_suffix.lower() == _TSV:
+        return EventFile(name, Format.TSV, compression, size)
+    return file
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file; 0 of one that has gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _tasks(spark: SparkSession, files: Sequence[Part]) -> Tasks:
+    """Give files out to tasks, as Spark does: so that each core has some, a large one in shares,
+    and small ones together. Those are of ranks that follow each other: nothing lies between them.
+    """
+    sizes = [max(part.file.size, _OPEN_BYTES) for part in files]
+    fair = sum(sizes) / spark.sparkContext.defaultParallelism
+    most = min(max(fair, _LEAST_BYTES), _MOST_BYTES)
+    shares = [
+        ceil(size / most) if part.file.compression is None else 1
+        for part, size in zip(files, sizes, strict=True)
+    ]
+    quoted = _quoted(spark, [part for part, of in zip(files, shares, strict=True) if of > 1])
+    found: list[list[Part]] = []
+    held = 0
+    for part, size, of in zip(files, sizes, shares, strict=True):
+        last = found[-1][-1] if found else None
+        if last is not None and part.rank == last.rank + 1 and held + size <= most:
+            found[-1].append(part)
+            held += size
+            continue
+        if part.rank in quoted:
+            of = 1
+        found += [[part._replace(share=Share(number, of))] for number in range(of)]
+        # To a share of a file no other is added.
+        held = size
+    return found
+
+
+def _quoted(spark: SparkSession, files: Sequence[Part]) -> set[int]:
+    """Return the ranks of the CSV files that have quotes. Cost: a job that reads their bytes."""
+    csv = [part for part in files if part.file.format is Format.CSV]
+    if not csv:
+        return set()
+    looked = spark.range(0, len(csv), 1, len(csv)).mapInArrow(
+        partial(_look_for_quotes, csv), "rank bigint"
+    )
+    return {row["rank"] for row in looked.collect()}
+
+
+def _look_for_quotes(
+    files: Sequence[Part], numbers: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for part in (files[number] for batch in numbers for number in batch["id"].to_pylist()):
+        with part.file.open() as raw:
+            if any(b'"' in block for block in iter(partial(raw.read, _BLOCK_BYTES), b"")):
+                yield pa.record_batch([[part.rank]], ["rank"])
+
+
+def _read_shares(
+    records: FileRecords, tasks: Tasks, partitions: int, numbers: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read the files of the tasks of these numbers, in pieces."""
+
+    def rows() -> Iterator[tuple[int, pa.RecordBatch]]:
+        for parts in (tasks[number] for batch in numbers for number in batch["id"].to_pylist()):
+            place = (parts[0].rank << _RANK_BITS) + parts[0].share.number
+            for batch in chain.from_iterable(map(records.read, parts)):
+                yield place, batch
+
+    return in_pieces(RECORDS, partitions, rows())
+
+
+def _read_whole(
+    records: FileRecords,
+    ranks: Mapping[str, int],
+    format: str,
+    partitions: int,
+    files: Iterable[tuple[str, bytes]],
+) -> Iterator[tuple[object, ...]]:
+    """Read files that are in memory, in pieces, row by row."""
+    for url, content in files:
+        if content:
+            plain = _file(url, format, content, len(content))
+            file = EventFile(url, plain.format, plain.compression, plain.size, content)
+            rank = ranks[url]
+            place = rank << _RANK_BITS
+            batches = ((place, batch) for batch in records.read(Part(file, rank)))
+            for found in in_pieces(RECORDS, partitions, batches):
+                yield from zip(*(column.to_pylist() for column in found), strict=True)
+
+
+def _escaped(url: str) -> str:
+    """Return a URL as Hadoop's lists of patterns have it."""
+    return "".join(f"\\{sign}" if sign in ",*?[]{}\\" else sign for sign in url)

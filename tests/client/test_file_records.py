@@ -1,0 +1,312 @@
+"""A file backfilled is the file produced: the same records, whatever it is written like.
+
+Each file is made of records that are known, by writers that are not ours.
+"""
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import math
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slidestat.declare.statistics import Count, Distinct, Sum, TopItems
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.produce.events import Columns, encode, raw_records
+from slidestat.produce.files import WHOLE, EventFile, Format, Share, compression_of
+from slidestat.produce.readers import Reader
+from slidestat.spark.backfill.reading.file_records import FileRecords, Part
+
+NOON = 1_764_072_000_000
+FILES = 300  # of each format
+TOPOLOGY = Topology(
+    name="filled",
+    source="events",
+    span="1h",
+    every="1m",
+    statistics=(Count(), Sum(decimals=1), Distinct(field="code"), TopItems(field="path")),
+)
+COLUMNS = Columns("key", "time", "value", more=("code", "path"))
+RECORDS = FileRecords.of(TOPOLOGY, {}, "ms")
+DECODER = EventDecoder(TOPOLOGY)
+NAMES = ("key", "time", "value", "code", "path")
+
+
+class Record(NamedTuple):
+    """A Kafka record: its time is None where it can have none."""
+
+    time: int | None
+    key: bytes | None
+    value: bytes
+
+
+def file_of(content: bytes, format: Format, name: str = "x") -> EventFile:
+    compression = None if format is Format.PARQUET else compression_of(name, content)
+    return EventFile(name, format, compression, len(content), content)
+
+
+def read(file: EventFile, share: Share = WHOLE, records: FileRecords = RECORDS) -> list[Record]:
+    found: list[Record] = []
+    for batch in records.read(Part(file, 0, share)):
+        found += map(Record, *(column.to_pylist() for column in batch))
+    return found
+
+
+def read_in_shares(file: EventFile, of: int, records: FileRecords = RECORDS) -> list[Record]:
+    return [one for n in range(of) for one in read(file, Share(n, of), records)]
+
+
+def produced(file: EventFile) -> list[Record]:
+    """What `slidestat produce --skip-bad` sends of a file."""
+    found: list[Record] = []
+    for rows in Reader(file).batches(COLUMNS.names):
+        sent = encode(rows, COLUMNS)
+        found += map(Record, sent.timestamps_ms, sent.keys, sent.values)
+    return found
+
+
+def of_cells(*cells: bytes | None) -> bytes:
+    """The record of a row whose cells are these in JSON."""
+    there = [b'"%b":%b' % (n.encode(), c) for n, c in zip(NAMES, cells, strict=True) if c]
+    return b"{%b}" % b",".join(there)
+
+
+def assert_produced(found: Sequence[Record], sent: Sequence[Record]) -> None:
+    """What is sent of a file is what is found; what is not sent is refused, or has no value."""
+    left = list(found)
+    for record in sent:
+        while left and left[0] != record:
+            assert_not_counted(left.pop(0))
+        assert left, record
+        left.pop(0)
+    for record in left:
+        assert_not_counted(record)
+
+
+def assert_not_counted(record: Record) -> None:
+    refused = DECODER.decode([record.value], [record.key], [record.time or -1]).refusals
+    assert refused or b'"value":' not in record.value, record
+
+
+# Cells of CSV, and what each is in JSON: as a number, as another field.
+WORDS = ("a", "007", "1.10", "12E4", "C:\\", "10:30", "2025-11-25", "TRUE", "ü", " b ", "+5", "NaN")
+QUOTED = ('say "hi", now', "two\nlines", 'C:\\",', "two\r\nlines")
+VALUES = {"1": b"1", "2.50": b"2.50", "+3": b"3", ".5": b"0.5", " 4 ": b"4", "007": b'"007"'}
+VALUES |= {
+    "x": b'"x"',
+    "": None,
+    "1e1": b"1e1",
+    "NaN": b'"NaN"',
+    "9007199254740993": b"9007199254740993",
+}
+IN_JSON = {"1.10": b"1.10", "12E4": b"12E4", "": None}
+TIMES: dict[str, bytes | None] = {
+    "soon": b'"soon"',
+    "": None,
+    "2025-11-25T12:00:00.0015Z": b"%d" % (NOON + 1),
+    "2025-11-25 13:00:00+01:00": b"%d" % NOON,
+    "2025-11-25": b"%d" % (NOON - 43_200_000),
+}
+
+
+def in_json(cell: str) -> bytes | None:
+    if cell in IN_JSON:
+        return IN_JSON[cell]
+    escaped = cell.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return b'"%b"' % escaped.replace("\r", "\\r").encode()
+
+
+def of_text(cell: str) -> bytes | None:
+    return b'"%b"' % cell.encode() if cell in ("1.10", "12E4") else in_json(cell)
+
+
+def csv_file(chance: Random) -> tuple[EventFile, list[Record], bool]:
+    """A file, its records, and whether a quote is in it."""
+    names = [*NAMES, "more"]
+    chance.shuffle(names)
+    words = [*WORDS, *(QUOTED if chance.random() < 0.5 else ())]
+    text = io.StringIO("\ufeff" if chance.random() < 0.2 else "", newline="")
+    text.seek(0, io.SEEK_END)
+    quoting = chance.choice((csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
+    writer = csv.writer(text, quoting=quoting, lineterminator=chance.choice(("\n", "\r\n")))
+    writer.writerow(names)
+    good, bad = [], []
+    for row in range(chance.randrange(12)):
+        if chance.random() < 0.05:
+            text.write(f"{row}\n")
+            bad.append(Record(None, None, str(row).encode()))
+            continue
+        times = TIMES | {str(NOON + row): b"%d" % (NOON + row)}
+        cells = {"more": "m", "key": chance.choice(words), "code": chance.choice(["", *words])}
+        cells |= {"path": chance.choice(words), "value": chance.choice([*VALUES])}
+        cells["time"] = str(NOON + row) if chance.random() < 0.7 else chance.choice([*times])
+        writer.writerow([cells[name] for name in names])
+        time, value = times[cells["time"]], VALUES[cells["value"]]
+        record = of_cells(
+            of_text(cells["key"]), time, value, in_json(cells["code"]), in_json(cells["path"])
+        )
+        ms = int(time) if time and time.isdigit() else None
+        good.append(Record(ms, cells["key"].encode(), record))
+    content = text.getvalue().encode()
+    compress = chance.choice((bytes, bytes, bytes, gzip.compress, bz2.compress, lzma.compress))
+    return file_of(compress(content), Format.CSV), [*good, *bad], b'"' in content
+
+
+def test_csv_is_what_is_written() -> None:
+    """Quotes, line feeds in them, marks, compressions under any name, orders of columns, rows of
+    another width; in one reading, in shares, and sent by `produce`.
+    """
+    for seed in range(FILES):
+        chance = Random(seed)
+        file, records, has_quotes = csv_file(chance)
+        assert read(file) == records, seed
+        assert_produced(records, produced(file))
+        if file.compression is None and not has_quotes:
+            assert sorted(map(repr, read_in_shares(file, chance.randrange(2, 9)))) == sorted(
+                map(repr, records)
+            ), seed
+
+
+def json_line(chance: Random, row: int) -> tuple[bytes, int | None, bytes | None]:
+    """A line, its time and its key."""
+    key, key_text = chance.choice(
+        [
+            ('"a"', b"a"),
+            ('"007"', b"007"),
+            ("7", b"7"),
+            ("1.5", None),
+            ("null", None),
+            ("[1]", None),
+        ]
+        + [('"\\u00fc"', "ü".encode())] * 2
+    )
+    time = NOON + row
+    value = chance.choice(("1", "2.50", '"n/a"', "{}", "true", "null", "-1"))
+    code = chance.choice(('"x"', "1.10", "9007199254740993", "false", "[]"))
+    line = f'{{"key": {key}, "time": {time}, "value": {value},"code":{code}, "path": "/"}}'
+    can_be_read = key_text is not None and value in ("1", "2.50", "null") and code != "[]"
+    if chance.random() < 0.1:
+        wrong = chance.choice((b'{"key": "a", "time', b"[1]", b"\xff", b"NaN", b"7", b'"x"'))
+        return wrong, None, None
+    return line.encode(), time if can_be_read else None, key_text
+
+
+def test_lines_of_json_are_sent_as_they_are() -> None:
+    """Those that are no events as well; blank ones are none. In one reading, in shares, and sent by
+    `produce --raw`.
+    """
+    for seed in range(FILES):
+        chance = Random(seed)
+        lines = [json_line(chance, row) for row in range(chance.randrange(1, 12))]
+        if lines[0][0].startswith(b"["):  # A file that begins so is refused as one array.
+            continue
+        end = chance.choice((b"\n", b"\n\n", b"\r\n"))
+        content = b"".join(line + end for line, _, _ in lines)
+        cut = b"\r" if end == b"\r\n" else b""
+        expected = [Record(time, key, line + cut) for line, time, key in lines]
+        mark = b"\xef\xbb\xbf" if chance.random() < 0.2 else b""
+        file = file_of(mark + content, Format.JSON_LINES)
+        assert read(file) == expected, seed
+        assert [one[1:] for one in expected] == sent_raw(file), seed
+        assert read_in_shares(file, chance.randrange(2, 9)) == expected, seed
+
+
+def sent_raw(file: EventFile) -> list[tuple[bytes | None, bytes]]:
+    lines = [line for _, part in Reader(file).lines() for line in part if line.strip()]
+    sent = raw_records(lines, "key")
+    return list(zip(sent.keys, sent.values, strict=True))
+
+
+def moment(ms: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+
+
+# Types of Parquet, their cells, and what each is in JSON; None is a cell that is missing.
+NULL = (None, None)
+WHOLE_NUMBERS = [(0, b"0"), (7, b"7"), (100, b"100"), NULL]
+LARGE = [*WHOLE_NUMBERS, (9_007_199_254_740_993, b"9007199254740993"), (-3, b"-3")]
+FLOATS = [(1.5, b"1.5"), (2.0, b"2"), (0.1, b"0.1"), (math.nan, None), (math.inf, b"<inf>"), NULL]
+DOUBLES = [*FLOATS, (12_345_678_901.0, b"12345678901"), (-0.0, b"0")]
+TEXTS = [(word, b'"%b"' % word.replace("\\", "\\\\").encode()) for word in WORDS] + [NULL]
+BYTES = [(text and text.encode(), json) for text, json in TEXTS] + [(b"Z\xfcr", b"<Z\xfcr>")]
+KINDS: list[tuple[pa.DataType, Sequence[tuple[Any, bytes | None]]]] = [
+    *[(kind, WHOLE_NUMBERS) for kind in (pa.int8(), pa.uint16(), pa.int32(), pa.uint64())],
+    (pa.int64(), LARGE),
+    (pa.float32(), FLOATS),
+    (pa.float64(), DOUBLES),
+    (pa.decimal128(12, 2), [(Decimal("1.10"), b"1.10"), (Decimal("-0.01"), b"-0.01"), NULL]),
+    *[(kind, TEXTS) for kind in (pa.string(), pa.large_string())],
+    (pa.dictionary(pa.int32(), pa.string()), TEXTS),
+    (pa.binary(), BYTES),
+    (pa.bool_(), [(True, b"true"), (False, b"false"), NULL]),
+    (pa.date32(), [(date(2025, 11, 25), b'"2025-11-25"'), NULL]),
+    (pa.timestamp("ns"), [(NOON * 10**6, b'"2025-11-25 12:00:00.000000000"'), NULL]),
+    (pa.timestamp("us", "UTC"), [(moment(NOON), b'"2025-11-25 12:00:00.000000Z"'), NULL]),
+    (pa.list_(pa.int8()), [([1, None], b"[1,null]"), NULL]),
+]
+UNITS = (("ms", 1), ("us", 1_000), ("ns", 1_000_000))
+TIME_KINDS = [(pa.timestamp(unit, zone), per) for zone in (None, "UTC") for unit, per in UNITS]
+TIME_KINDS += [(pa.int64(), 1), (pa.float64(), 1)]
+
+
+def text_key(json: bytes | None) -> bytes | None:
+    """What a cell that is `json` is as a key."""
+    if json is None or json[:1] in b"[<":
+        return None
+    return json.strip(b'"').replace(b"\\\\", b"\\")
+
+
+def parquet_file(chance: Random) -> tuple[EventFile, list[Record]]:
+    rows = chance.randrange(10)
+    cells: dict[str, list[Any]] = {}
+    json: dict[str, list[bytes | None]] = {}
+    columns: dict[str, pa.Array] = {}
+    for name in ("key", "value", "code", "path"):
+        kind, values = chance.choice(KINDS)
+        picked = [chance.choice(values) for _ in range(rows)]
+        cells[name], json[name] = [cell for cell, _ in picked], [text for _, text in picked]
+        columns[name] = pa.array(cells[name], kind)
+    kind, per = chance.choice(TIME_KINDS)
+    times = [None if chance.random() < 0.1 else NOON + row for row in range(rows)]
+    counts = pa.array([ms and ms * per for ms in times], pa.int64())
+    columns["time"] = counts.cast(kind)
+    if chance.random() < 0.3:
+        del columns["code"]
+        json["code"] = [None] * rows
+    table = pa.table({name: columns[name] for name in chance.sample([*columns], len(columns))})
+    sink = io.BytesIO()
+    pq.write_table(table, sink, row_group_size=3)
+    records = []
+    for row, time in enumerate(times):
+        key = text_key(json["key"][row])
+        shown = json["key"][row]
+        if key is not None:
+            shown = b'"%b"' % key.replace(b"\\", b"\\\\")
+        elif shown is not None:
+            shown = b"<[1, None]>" if shown[:1] == b"[" else shown
+        others = (json[name][row] for name in ("value", "code", "path"))
+        value = of_cells(shown, None if time is None else b"%d" % time, *others)
+        records.append(Record(time, key, value))
+    return file_of(sink.getvalue(), Format.PARQUET), records
+
+
+def test_parquet_is_what_its_types_mean() -> None:
+    """Of every type, with cells that are null, not finite, not UTF-8; columns in any order, one of
+    them missing; in one reading, by row groups, and sent by `produce`.
+    """
+    for seed in range(FILES):
+        chance = Random(seed)
+        file, records = parquet_file(chance)
+        assert read(file) == records, seed
+        assert read_in_shares(file, chance.randrange(2, 5)) == records, seed
+        if b"code" in file.content[-2_000:]:  # type: ignore[index]  # `produce` wants all.
+            assert_produced(records, produced(file))
