@@ -398,3 +398,16 @@ def test_times_of_any_year_in_int96(tmp_path: Path) -> None:
     assert [row[0] for row in read(path, ("key",))[0]] == [
         f"{moment:%Y}-01-01 00:00:00.000000" for moment in moments
     ]
+
+
+@pytest.mark.parametrize("shift", range(8))
+def test_line_ends_in_quotes_stay_whole(tmp_path: Path, shift: int) -> None:
+    """Wherever pyarrow's blocks end: no byte of a cell is lost."""
+    cell = b"a\r\nb"
+    file = tmp_path / "x.csv"
+    file.write_bytes(
+        b"k,cell\n" + b"k" * shift + b"".join(b',"%b"\n' % cell for _ in range(60_000))
+    )
+    found = [rows.columns["cell"].column for rows in Reader(event_file(file)).batches(["cell"])]
+    assert pa.chunked_array(found).unique().to_pylist() == [cell]
+    assert sum(map(len, found)) == 60_000

@@ -29,6 +29,7 @@ from slidestat.produce.files import (
     Format,
     OpenFile,
     Share,
+    UncutLineEnds,
 )
 
 BATCH_ROWS = 32_768
@@ -234,7 +235,7 @@ class Reader:
         tabs = self.file.format is Format.TSV
         try:
             reader = pa.csv.open_csv(
-                opened.stream,
+                UncutLineEnds(opened.stream),
                 # One thread, or invalid rows would come without their number.
                 read_options=pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
                 parse_options=pa.csv.ParseOptions(
