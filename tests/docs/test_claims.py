@@ -56,7 +56,7 @@ def test_sql_aggregates_without_bounds_are_named() -> None:
     for name in dir(aggregates):
         if name.startswith("basic_"):
             (answer,) = get_args(get_type_hints(getattr(aggregates, name))["return"])
-            if answer is float:
+            if answer == aggregates.Figure:
                 numbers.add(name)
     limits = text_of("docs/limits.md")
     (sentence,) = re.findall(r"The SQL aggregates (.+?) return an estimate without bounds", limits)

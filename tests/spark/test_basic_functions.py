@@ -164,6 +164,51 @@ def test_relatives_over_frames(sql: SparkSession) -> None:
         assert row.listed >= 1  # of 40 items, one has a fortieth
 
 
+def test_bounds_hold(sql: SparkSession) -> None:
+    """Of each form with bounds, in a group and over frames: SQL's exact figure is between them, and
+    the estimate is that of the form without.
+    """
+    rows = _rows(
+        sql,
+        """
+        SELECT g, basic_count_bounds(v, t, 10) AS n, basic_sum_bounds(x, t, 10) AS total,
+               basic_quantile_bounds(x, t, 50, 0.9D) AS q, basic_distinct_bounds(item, t, 10) AS i,
+               basic_rank_quantile_bounds(x, t, 10, 0.5D) AS r, basic_count(v, t, 10) AS plain
+        FROM s GROUP BY g
+        """,
+    )
+    exact = _rows(
+        sql,
+        """
+        SELECT g, sum(v) AS n, sum(x) AS total, count(DISTINCT item) AS i,
+               sort_array(collect_list(x)) AS xs FROM s GROUP BY g
+        """,
+    )
+    of_group = {row.g: row for row in exact}
+    for row in rows:
+        truth = of_group[row.g]
+        ranked = {
+            "q": truth.xs[ceil(0.9 * len(truth.xs)) - 1],
+            "r": truth.xs[ceil(len(truth.xs) / 2) - 1],
+        }
+        known = {"n": truth.n, "i": truth.i, "total": truth.total, **ranked}
+        for name, value in known.items():
+            assert row[name]["lower"] <= value + 1e-6, name
+            assert row[name]["upper"] >= value - 1e-6, name
+        assert row.n["estimate"] == row.plain
+    frames = _rows(
+        sql,
+        """
+        SELECT n.lower, n.upper, exact
+        FROM (SELECT basic_count_bounds(v, t, 2) OVER w AS n, sum(v) OVER w AS exact FROM s
+              WHERE g = 0 WINDOW w AS (ORDER BY t RANGE BETWEEN INTERVAL 10 MINUTES PRECEDING
+                                       AND CURRENT ROW))
+        """,
+    )
+    assert all(row.lower <= row.exact <= row.upper for row in frames)
+    assert any(row.lower < row.upper for row in frames)
+
+
 def test_the_hour_that_clocks_repeat_is_two(sql: SparkSession) -> None:
     """01:30 in New York comes twice in November: an interval of half an hour has one of them, and
     both are there, in words that no session changes.

@@ -28,9 +28,10 @@ from slidestat.schemas.synopsis import SynopsisKey
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.lake import Lake
+from slidestat.spark.sql.aggregates import FIGURE
 from slidestat.spark.sql.foreign import Foreign, column_function
 from slidestat.spark.sql.functions import register_functions
-from slidestat.spark.sql.readers import FIGURE, figure_of
+from slidestat.spark.sql.readers import figure_of
 from slidestat.synopses.core.envelope import START, is_sealed
 from slidestat.synopses.merge.window_summary import KINDS, read_summary
 from slidestat.text import human_duration

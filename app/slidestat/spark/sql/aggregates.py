@@ -16,8 +16,9 @@ before the newest one, its start included, as with RANGE BETWEEN that INTERVAL P
 Rows where v is NULL (or NaN) do not count, as in SQL's own aggregates; of none, counts and sums are
 0, a quantile is NULL. What v may be is in `frame_values.py`.
 
-Each has a partial form, `basic_count_partial(v, k)`: the summary of the rows of a part of a group,
-which `window_merge` merges.
+All but basic_top, whose items have bounds, have a form with bounds, `basic_count_bounds`, with the
+same arguments. Each has a partial form, `basic_count_partial(v, k)`: the summary of the rows of a
+part of a group, which `window_merge` merges.
 """
 
 import math
@@ -47,6 +48,7 @@ from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
+from slidestat.synopses.core.rounding import with_rounded
 from slidestat.synopses.distinct.batch import run_distinct_batch
 from slidestat.synopses.distinct.parameters import DistinctParameters
 from slidestat.synopses.exponential_histogram.batch import run_batch
@@ -70,23 +72,41 @@ from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameter
 
 A = TypeVar("A")
 
+Figure = tuple[float | None, float | None, float | None]
+"""Estimate, lower and upper bound."""
+
+FIGURE = ("estimate", "lower", "upper")
+
+_NOTHING: Figure = (0.0, 0.0, 0.0)
+_NO_VALUE: Figure = (None, None, None)
 _MOST_KEPT = 8  # synopses of one function in one task: calls that differ in k, say
 
 
 class FrameAggregate(RunsInWorker, Generic[A]):
     """An aggregate function of (v, t, k, ... constants [, interval]) as Spark calls it."""
 
-    def __init__(
-        self, name: str, make: Callable[..., Any], of_none: A | None, constants: int = 1
-    ) -> None:
+    def __init__(self, name: str, make: Callable[..., Any], of_none: A, constants: int = 1) -> None:
         self._name = name
         self._make = make
         self._of_none = of_none
         self._constants = constants
         self._synopses: dict[tuple[float, ...], FrameSynopsis[A]] = {}
 
-    def __call__(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> A | None:
-        """Return the answer over the rows; raises SlidestatError for what cannot be counted."""
+    def __call__(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> A | float | None:
+        """Return the estimate over the rows, or the list; raises SlidestatError for what cannot be
+        counted.
+        """
+        found = self._over(v, t, *rest)
+        return found[0] if isinstance(found, tuple) else found
+
+    def bounds(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> dict[str, float] | None:
+        """Return the figure over the rows by the names of `FIGURE`; None where there is none.
+        Raises SlidestatError for what cannot be counted.
+        """
+        found: Any = self._over(v, t, *rest)
+        return None if found[0] is None else dict(zip(FIGURE, found, strict=True))
+
+    def _over(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> A:
         if len(rest) not in (self._constants, self._constants + 1):
             raise SlidestatError(
                 f"{self._name} was given {2 + len(rest)} arguments.",
@@ -133,7 +153,7 @@ class FrameAggregate(RunsInWorker, Generic[A]):
 
     def _answer(
         self, v: pd.Series, t: pd.Series, constants: tuple[float, ...], length: int | None
-    ) -> A | None:
+    ) -> A:
         synopsis = self._synopses.get(constants)
         if synopsis is None:
             if len(self._synopses) == _MOST_KEPT:
@@ -172,7 +192,7 @@ DISTINCT_DELTA = 0.01
 """How often basic_distinct may be farther off than 1/k."""
 
 
-def basic_count() -> FrameAggregate[float]:
+def basic_count() -> FrameAggregate[Figure]:
     """Return the aggregate for how many of the values are 1 (or true); others than 0 and 1 are
     refused.
     """
@@ -182,7 +202,7 @@ def basic_count() -> FrameAggregate[float]:
 
         def run(
             state: bytes | None, rows: Integers, values: Column, now: int, n: int
-        ) -> tuple[bytes, float]:
+        ) -> tuple[bytes, Figure]:
             bits = numbers_of("basic_count", values)
             if not np.isin(bits, (0.0, 1.0)).all():
                 raise SlidestatError(
@@ -191,14 +211,14 @@ def basic_count() -> FrameAggregate[float]:
             ones = rows[bits == 1]
             batch = Batch([0, len(ones)], ones, None, [0, 1], [now], [n])
             result = run_batch(parameters, [state], batch)
-            return result.states[0], result.only().estimate
+            return result.states[0], _figure(result)
 
         return run
 
-    return FrameAggregate("basic_count", make, 0.0)
+    return FrameAggregate("basic_count", make, _NOTHING)
 
 
-def basic_sum() -> FrameAggregate[float]:
+def basic_sum() -> FrameAggregate[Figure]:
     """Return the aggregate for the sum of values that are not negative: whole numbers and decimals
     as they are, others to `FRACTION_DECIMALS` places.
     """
@@ -208,25 +228,25 @@ def basic_sum() -> FrameAggregate[float]:
 
         def run(
             state: bytes | None, rows: Integers, values: Column, now: int, n: int
-        ) -> tuple[bytes, float]:
+        ) -> tuple[bytes, Figure]:
             nonlocal decimals
             if len(values):
                 decimals = decimals_of(values)
             elif state is None:  # With only NULLs, the number of decimals is not known yet.
-                return b"", 0.0
+                return b"", _NOTHING
             parameters = SumParameters(1 / k, SPAN, decimals)
             numbers = numbers_of("basic_sum", values)
             _require_summable(numbers, decimals)
             batch = Batch([0, len(rows)], rows, numbers, [0, 1], [now], [n])
             result = run_batch(parameters, [state], batch)
-            return result.states[0], result.only().estimate
+            return result.states[0], _figure(result)
 
         return run
 
-    return FrameAggregate("basic_sum", make, 0.0)
+    return FrameAggregate("basic_sum", make, _NOTHING)
 
 
-def basic_quantile() -> FrameAggregate[float]:
+def basic_quantile() -> FrameAggregate[Figure]:
     """Return the aggregate for the p-quantile of numbers, by value."""
     name = "basic_quantile"
 
@@ -235,7 +255,7 @@ def basic_quantile() -> FrameAggregate[float]:
 
         def run(
             state: bytes | None, rows: Integers, values: Column, now: int, n: int
-        ) -> tuple[bytes, float | None]:
+        ) -> tuple[bytes, Figure]:
             numbers = _ranked(name, values)
             if np.any(np.abs(numbers) >= LIMIT):
                 raise SlidestatError(
@@ -244,14 +264,14 @@ def basic_quantile() -> FrameAggregate[float]:
                 )
             batch = Batch([0, len(rows)], rows, numbers, [0, 1], [now], [n])
             result = run_value_quantile_batch(parameters, [state], batch, [p])
-            return result.states[0], _number(result.estimates[0, 0, 0])
+            return result.states[0], _figure(result)
 
         return run
 
-    return FrameAggregate(name, make, None, constants=2)
+    return FrameAggregate(name, make, _NO_VALUE, constants=2)
 
 
-def basic_rank_quantile() -> FrameAggregate[float]:
+def basic_rank_quantile() -> FrameAggregate[Figure]:
     """Return the aggregate for the p-quantile of numbers, by rank."""
     name = "basic_rank_quantile"
 
@@ -260,18 +280,18 @@ def basic_rank_quantile() -> FrameAggregate[float]:
 
         def run(
             state: bytes | None, rows: Integers, values: Column, now: int, n: int
-        ) -> tuple[bytes, float | None]:
+        ) -> tuple[bytes, Figure]:
             numbers = _ranked(name, values)
             batch = Batch([0, len(rows)], rows, numbers, [0, 1], [now], [n])
             result = run_quantile_batch(parameters, [state], batch, [p])
-            return result.states[0], _number(result.estimates[0, 0, 0])
+            return result.states[0], _figure(result)
 
         return run
 
-    return FrameAggregate(name, make, None, constants=2)
+    return FrameAggregate(name, make, _NO_VALUE, constants=2)
 
 
-def basic_distinct() -> FrameAggregate[float]:
+def basic_distinct() -> FrameAggregate[Figure]:
     """Return the aggregate for the number of different values."""
     name = "basic_distinct"
 
@@ -280,15 +300,15 @@ def basic_distinct() -> FrameAggregate[float]:
 
         def run(
             state: bytes | None, rows: Integers, values: Column, now: int, n: int
-        ) -> tuple[bytes, float]:
+        ) -> tuple[bytes, Figure]:
             items = items_of(name, values)
             batch = Batch([0, len(rows)], rows, items, [0, 1], [now], [n])
             result = run_distinct_batch(parameters, [state], batch)
-            return result.states[0], result.only().estimate
+            return result.states[0], _figure(result)
 
         return run
 
-    return FrameAggregate(name, make, 0.0)
+    return FrameAggregate(name, make, _NOTHING)
 
 
 Listed = list[dict[str, Any]]
@@ -349,5 +369,12 @@ def _require_summable(numbers: Floats, decimals: int) -> None:
     raise SlidestatError(f"basic_sum: {value!r} {error}.", advice)
 
 
-def _number(figure: float) -> float | None:
-    return None if math.isnan(figure) else float(figure)
+def _figure(result: Any) -> Figure:
+    """Return the only figure of a result; of quantiles, with bounds of values before they were
+    rounded to doubles.
+    """
+    figures = np.stack((result.estimates, result.lowers, result.uppers)).reshape(3)
+    if result.estimates.ndim == 3:
+        figures = with_rounded(figures)
+    estimate, lower, upper = (None if math.isnan(one) else one for one in figures.tolist())
+    return estimate, lower, upper

@@ -2,7 +2,8 @@
 
 Their promises are described in `aggregates.py`. `v` is the value, `t` its time, each a column or
 its name; the error is 1/k; and `within`, an interval, keeps the rows within it before the newest
-one. They are known without `register_functions`, and take `.over(window)`.
+one. With `bounds`, the answer is a map of `estimate`, `lower` and `upper`. They are known without
+`register_functions`, and take `.over(window)`.
 """
 
 from datetime import timedelta
@@ -17,33 +18,43 @@ _Name = Column | str
 _Within = Column | timedelta | int | None
 
 
-def basic_count(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
+def basic_count(
+    v: _Name, t: _Name, k: float, within: _Within = None, *, bounds: bool = False
+) -> Column:
     """Return how many values are 1 or true: off by at most 1/k of them."""
-    return _called("basic_count", v, t, within, k)
+    return _called("basic_count", v, t, within, k, bounds=bounds)
 
 
-def basic_sum(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
+def basic_sum(
+    v: _Name, t: _Name, k: float, within: _Within = None, *, bounds: bool = False
+) -> Column:
     """Return the sum of values, none negative: off by at most 1/k of it."""
-    return _called("basic_sum", v, t, within, k)
+    return _called("basic_sum", v, t, within, k, bounds=bounds)
 
 
-def basic_quantile(v: _Name, t: _Name, k: float, p: float, within: _Within = None) -> Column:
+def basic_quantile(
+    v: _Name, t: _Name, k: float, p: float, within: _Within = None, *, bounds: bool = False
+) -> Column:
     """Return the value of rank p, within 1/k of the value, of a rank that is off by a tenth of the
     rows beyond it.
     """
-    return _called("basic_quantile", v, t, within, k, p)
+    return _called("basic_quantile", v, t, within, k, p, bounds=bounds)
 
 
-def basic_rank_quantile(v: _Name, t: _Name, k: float, p: float, within: _Within = None) -> Column:
+def basic_rank_quantile(
+    v: _Name, t: _Name, k: float, p: float, within: _Within = None, *, bounds: bool = False
+) -> Column:
     """Return a value of rank p, off by at most 1/k of the rows in rank."""
-    return _called("basic_rank_quantile", v, t, within, k, p)
+    return _called("basic_rank_quantile", v, t, within, k, p, bounds=bounds)
 
 
-def basic_distinct(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
+def basic_distinct(
+    v: _Name, t: _Name, k: float, within: _Within = None, *, bounds: bool = False
+) -> Column:
     """Return the number of different values: off by at most 1/k in 99 % of cases, exact while
     few.
     """
-    return _called("basic_distinct", v, t, within, k)
+    return _called("basic_distinct", v, t, within, k, bounds=bounds)
 
 
 def basic_top(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
@@ -53,12 +64,14 @@ def basic_top(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
     return _called("basic_top", v, t, within, k)
 
 
-def _called(name: str, v: _Name, t: _Name, within: _Within, *constants: float) -> Column:
+def _called(
+    name: str, v: _Name, t: _Name, within: _Within, *constants: float, bounds: bool = False
+) -> Column:
     last = [] if within is None else [f.lit(within)]
-    called: Column = _function(name)(v, t, *map(f.lit, constants), *last)
+    called: Column = _function(name, bounds=bounds)(v, t, *map(f.lit, constants), *last)
     return called
 
 
 @cache
-def _function(name: str) -> Any:
-    return make_aggregate(name)
+def _function(name: str, *, bounds: bool) -> Any:
+    return make_aggregate(name, bounds=bounds)

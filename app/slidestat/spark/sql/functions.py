@@ -35,8 +35,10 @@ def register_functions(spark: "SparkSession", *, fail_on_foreign: bool = False) 
     What is no synopsis in a synopsis column is read as NULL and counted in what is returned, or,
     with `fail_on_foreign`, ends the query.
     """
-    for name, (make, _) in _AGGREGATES.items():
+    for name, (make, returns) in _AGGREGATES.items():
         spark.udf.register(name, make_aggregate(name))
+        if returns == "double":
+            spark.udf.register(f"{name}_bounds", make_aggregate(name, bounds=True))
         spark.udf.register(f"{name}_partial", _partial(make()))
     foreign = Foreign(spark, fail_on_foreign)
     reader = readers.Reader(foreign)
@@ -51,15 +53,18 @@ def register_functions(spark: "SparkSession", *, fail_on_foreign: bool = False) 
     return foreign
 
 
-def make_aggregate(name: str) -> Any:
-    """Make an aggregate of `aggregates` by its name: a function of columns."""
+def make_aggregate(name: str, *, bounds: bool = False) -> Any:
+    """Make an aggregate of `aggregates` by its name, a function of columns; with `bounds`, of a
+    figure by the names of its parts.
+    """
     make, returns = _AGGREGATES[name]
     function = make()
 
     def aggregate(v: pd.Series, t: pd.Series, *rest: pd.Series) -> object:
-        return function(v, t, *rest)
+        return function.bounds(v, t, *rest) if bounds else function(v, t, *rest)
 
-    return column_function(aggregate, returns)
+    # PySpark has no structs as results of aggregates; SQL reads a field of a map in the same way.
+    return column_function(aggregate, "map<string, double>" if bounds else returns)
 
 
 def _partial(function: Any) -> Any:

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from slidestat.errors import SlidestatError
+from slidestat.spark.sql.aggregates import FIGURE
 from slidestat.spark.sql.foreign import Foreign
 from slidestat.spark.sql.frame_values import RunsInWorker, lengths_of, moments_of
 from slidestat.synopses.core.envelope import is_sealed
@@ -38,7 +39,6 @@ from slidestat.synopses.summaries.window_summary import (
     take_summary,
 )
 
-FIGURE = ("estimate", "lower", "upper")
 RANK = (*FIGURE, "share", "share_lower", "share_upper")
 
 _KIND = 3  # the place of the kind in the bytes
