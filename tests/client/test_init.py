@@ -209,6 +209,35 @@ def test_times_in_every_format(written, time_format: str, tmp_path: Path) -> Non
     assert not driver.dead_letters
 
 
+def test_numbers_that_are_texts_are_cast(tmp_path: Path) -> None:
+    """A price is the value, a quantity no item, but a code of digits; numbers as such win."""
+    events: list[Record] = [
+        (
+            b"BTC",
+            {
+                "symbol": "BTC",
+                "time": START_MS + i,
+                "price": f"{i % 70}.01230000",
+                "qty": str(i % 60),
+                "zip": f"{i % 90:05}",
+            },
+        )
+        for i in range(300)
+    ]
+    given = sample(events, 1)
+    proposal, topology = proposed(given, tmp_path)
+    assert topology.computed_texts == ["cast(price as double) as price_number"]
+    assert (topology.value_field, proposal.value_decimals) == ("price_number", 6)
+    assert "distinct_zip" in topology.labels
+    assert not any("qty" in label or "price" in label for label in topology.labels)
+    assert any("'price' is a text of numbers" in warning for warning in proposal.warnings)
+    driver = TopologyDriver(topology)
+    driver.send(*(value for _, value in events))
+    assert not driver.dead_letters
+    true = [(key, {**value, "size": i % 50}) for i, (key, value) in enumerate(events)]  # type: ignore[dict-item]
+    assert proposed(sample(true, 1), tmp_path)[1].value_field == "size"
+
+
 def test_what_the_records_do_not_have(tmp_path: Path) -> None:
     """A key of its own, no time, no number: Kafka's are taken, and it is said."""
     records: list[Record] = [(b"k%d" % (i % 7), {"a.b": f"x{i % 9}"}) for i in range(500)]

@@ -1,6 +1,7 @@
 """Expressions and rows that conditions are tried on, and what a real SQL engine says of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import duckdb
@@ -17,7 +18,7 @@ TYPES |= dict.fromkeys(TRUTHS, "boolean")
 _NUMBER = st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, 3.0, 0.5, -2.5, 0.1, 500.0, 2.0**53, 1e300])
 # A letter that two capitals stand for has other rules in other engines.
 _TEXT = st.sampled_from(
-    ["", "a", "A", "b", "ab", "a_b", "a%b", "it's", "é", "É", "ab\nc", "\U0001f600x"]
+    ["", "a", "A", "b", "ab", "a_b", "a%b", "it's", "é", "É", "ab\nc", "\U0001f600x", " 12 ", "-.5"]
 )
 _PATTERN = st.sampled_from(["%", "a%", "%b", "a_", "_", "a!%b", "a.b", "%!_%", "", "%\n%", "[a]"])
 _VALUES = {"double": _NUMBER, "varchar": _TEXT, "boolean": st.booleans()}
@@ -55,7 +56,9 @@ def _numbers(depth: int) -> st.SearchStrategy[Node]:
     if not depth:
         return leaves
     inner = _numbers(depth - 1)
-    computed = [_call(operator, inner, inner) for operator in "+-*/%"]
+    cast = _call("try_cast", _texts(depth - 1), st.just(Literal("double")))
+    computed = [cast]
+    computed += [_call(operator, inner, inner) for operator in "+-*/%"]
     return _with_choices(st.one_of(leaves, *computed, _call("negate", inner)), truths(depth - 1))
 
 
@@ -76,9 +79,16 @@ def _texts(depth: int) -> st.SearchStrategy[Node]:
     return _with_choices(st.one_of(leaves, *computed), truths(depth - 1))
 
 
+def _casts(depth: int) -> Iterator[st.SearchStrategy[Node]]:
+    """Casts of which engines make different things, or end at the first error."""
+    for operator, kind in product(("cast", "try_cast"), ("double", "bigint", "varchar")):
+        yield _call(operator, st.one_of(_numbers(depth), _texts(depth)), st.just(Literal(kind)))
+    yield _call("cast", _texts(depth), st.just(Literal("timestamp")))
+
+
 def values(depth: int) -> st.SearchStrategy[Node]:
     """Expressions of numbers and of texts."""
-    return st.one_of(_numbers(depth), _texts(depth))
+    return st.one_of(_numbers(depth), _texts(depth), *_casts(depth - 1))
 
 
 def truths(depth: int) -> st.SearchStrategy[Node]:

@@ -1,6 +1,7 @@
 """Keys and values that are computed from fields of an event."""
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,72 @@ def test_keys(key: str, event: dict[str, object], outcome: object) -> None:
     assert found == [outcome]
 
 
+@pytest.mark.parametrize(
+    ("to", "value", "outcome"),
+    [
+        ("double", "0.01230000", 0.0123),
+        ("double", " +12. ", 12.0),
+        ("double", "-.5e1", -5.0),
+        ("double", 2.5, 2.5),
+        ("double", "1e999", None),
+        ("double", "", None),
+        ("double", "NaN", None),
+        ("double", "1_000", None),
+        ("double", "0x10", None),
+        ("double", "١٢", None),
+        ("double", True, None),
+        ("bigint", "12", 12.0),
+        ("bigint", 1e3, 1000.0),
+        ("bigint", 2.5, None),
+        ("bigint", "9223372036854775808", None),
+        ("bigint", "-9223372036854775809", None),
+        ("bigint", "9007199254740993.5", None),
+        ("timestamp", "2025-11-25T12:00:00.2505Z", 1_764_072_000_250.5),
+        ("timestamp", "2025-11-25 12:00", 1_764_072_000_000.0),
+        ("timestamp", "20251125T173000+0530", 1_764_072_000_000.0),
+        ("timestamp", "2025-02-30T12:00:00Z", None),
+        ("timestamp", "2025-11-25T12:00:00+05:75", None),
+        ("timestamp", 1_764_072_000_000, None),
+    ],
+)
+def test_texts_are_cast_to_numbers(to: str, value: object, outcome: float | None) -> None:
+    """What is no such number makes a letter that names it; with try_cast it is NULL."""
+    topology = payments(WHO, f"cast(x as {to}) as n", statistics=(Maximum(field="n"), Count()))
+    found = decoded(topology, payment(x=value))
+    assert found.numbers[0].tolist() == ([] if outcome is None else [outcome])
+    reasons = [(refusal.reason, refusal.detail) for refusal in found.refusals]
+    shown = repr(value if isinstance(value, str) else json.dumps(value))
+    if outcome is None:
+        ((reason, detail),) = reasons
+        assert reason is Reason.NOT_COMPUTABLE
+        assert detail.startswith(f"n: cast(x as {to}) of {shown}: that is no ")
+    tried = payments(WHO, f"try_cast(x as {to}) as n", statistics=(Maximum(field="n"), Count()))
+    (number,) = decoded(tried, payment(x=value)).numbers[0].tolist()
+    assert number == outcome or (outcome is None and math.isnan(number))
+
+
+def test_a_cast_keeps_whole_numbers() -> None:
+    """Ids of 64 bits and more, in texts and as JSON has them, are the same keys, and compare."""
+    ids = [2**53 + 1, str(2**53 + 1), 2**64 - 1, f"{2**64 - 1}", f"{2**64 - 1}.0", -(2**63)]
+    topology = payments(
+        "cast(id as double) as who", SECONDS, where="cast(id as double) <> 9007199254740992"
+    )
+    columns = decoded(topology, *(payment(id=id_) for id_ in ids))
+    assert columns.keys.to_pylist() == [str(i).removesuffix(".0") for i in ids]
+    as_text = payments("cast(id as varchar) as who", SECONDS)
+    columns = decoded(as_text, *(payment(id=i) for i in (7, 7.0, "7.0", 1e22, True, 2**64 + 1)))
+    assert columns.keys.to_pylist() == ["7", "7", "7.0", str(10**22), "true", str(2**64 + 1)]
+
+
+def test_the_letter_of_a_number_as_a_text_names_the_cast() -> None:
+    cast = ", the text of a number, which cast(took_ms as double) reads in a computed field"
+    wrong = "took_ms: Expected `float`, got `str`"
+    assert refusals(payments(), payment(took_ms="12.50"), payment(took_ms="n/a")) == [
+        (Reason.WRONG_TYPE, wrong + cast),
+        (Reason.WRONG_TYPE, wrong),
+    ]
+
+
 def test_items_are_texts_as_json_has_them() -> None:
     topology = payments(
         WHO,
@@ -207,6 +274,10 @@ def test_a_key_is_measured_with_its_computed_fields() -> None:
         ({"time_field": "at * 1000"}, "which is an expression"),
         ({"where": "took_s > 1"}, "a condition reads 'took_s', which is computed"),
         ({"computed": (WHO, 7)}, "which is no text"),
+        ({"computed": (WHO, "cast(a as int) as took_s")}, "there is no cast to int here"),
+        ({"computed": (WHO, "cast(a as varchar(9)) as b")}, "there is no cast to varchar"),
+        ({"computed": (WHO, "cast(a > 1 as double) as took_s")}, "a > 1 is a truth value"),
+        ({"computed": (WHO, "cast(a + 1 as timestamp) as took_s")}, "a + 1 is a number"),
     ],
 )
 def test_what_cannot_be_is_refused_when_declared(changes: dict[str, Any], message: str) -> None:

@@ -93,6 +93,22 @@ TOPOLOGIES = {
             Sum(),
         ],
     ),
+    "casts": topology(
+        where="try_cast(user as double) is null or cast(user as double) < 1e9",
+        computed=(
+            "cast(value as double) as number",
+            "try_cast(in.x as bigint) as whole",
+            "cast(größe as varchar) as size",
+            "try_cast(user as timestamp) as at",
+        ),
+        statistics=[
+            Mean(field="number", name="n", where="in.x is null or try_cast(in.x as double) < 5"),
+            Maximum(field="whole", name="w"),
+            Distinct(field="size"),
+            Maximum(field="at", name="a"),
+            Count(),
+        ],
+    ),
     "tombstones as letters": topology(tombstones="dead-letter"),
     "whole partitions": topology(publish="partition"),
 }

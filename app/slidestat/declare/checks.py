@@ -37,7 +37,7 @@ def check_conditions(topology: ReadFields) -> None:
                 f"an expression reads {name!r}, the time, as a {sort.value}.",
                 "Leave it out: the time of an event decides only which windows it is in.",
             )
-        if path in numbers and not is_number:
+        if path in numbers and not is_number and sort is not Sort.SCALAR:
             raise SlidestatError(
                 f"an expression reads {name!r} as a {sort.value}, and a statistic as a number.",
                 "Compare it with a number, or give the statistic another field.",

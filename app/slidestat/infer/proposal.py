@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from slidestat.declare.fields import RECORD_KEY, FieldPath
+from slidestat.declare.fields import RECORD_KEY, FieldPath, field_text
 from slidestat.declare.lengths import duration_ms
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
@@ -18,8 +18,10 @@ from slidestat.infer.proposed_fields import (
     Ask,
     Doubts,
     Guess,
+    cast_of,
     common_fields,
     is_measure,
+    is_number_text,
     path_of,
     propose_items,
     propose_key,
@@ -244,6 +246,7 @@ class Proposal:
     key: Guess
     time: Guess
     time_format: str
+    computed: tuple[str, ...]
     value: Guess | None
     value_decimals: int
     value_is_signed: bool
@@ -288,10 +291,20 @@ def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) ->
     numbers = [f for f in common_fields(found) if is_measure(f) and written(f.path) not in taken]
     value = propose_value(numbers, found, doubts)
     chosen = found.fields[path_of(value.value)] if value is not None else None
-    if chosen is not None and chosen.numbers < chosen.present:
+    computed: tuple[str, ...] = ()
+    if value is not None and chosen is not None and is_number_text(chosen):
+        name, text = cast_of(chosen, found)
+        computed = (text,)
+        value = Guess(written((name,)), value.reason)
+        warnings.append(
+            f"{field_text(chosen.path)!r} is a text of numbers, which {text!r} reads. A text"
+            " that is no number makes a dead letter; with try_cast it is left out."
+        )
+    elif chosen is not None and chosen.numbers < chosen.present:
         warnings.append(some_are_not(chosen, chosen.present - chosen.numbers, "numbers"))
     texts = [f for f in common_fields(found) if f.texts == f.present and not f.formats]
     texts = [f for f in texts if written(f.path) not in taken and f.longest <= 1_000]
+    texts = [f for f in texts if not is_number_text(f)]
     distinct, top = propose_items(texts, found)
     lateness = Guess(*propose_lateness(order))
     spread = spread_warning(sample, None if key.value == RECORD_KEY else path_of(key.value))
@@ -304,6 +317,7 @@ def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) ->
         key=key,
         time=time,
         time_format=time_format,
+        computed=computed,
         value=value,
         value_decimals=min(chosen.decimals, 6) if chosen is not None else 0,
         value_is_signed=bool(chosen.negatives) if chosen is not None else False,

@@ -23,6 +23,8 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     yield f"source = {_text(proposal.source)}"
     if proposal.source_format != "json":
         yield f"source_format = {_text(proposal.source_format)}"
+    if proposal.computed:
+        yield f"computed = [{', '.join(map(_text, proposal.computed))}]"
     yield _field("key_field", proposal.key)
     yield _field("time_field", proposal.time)
     if proposal.time_format != "ms":
@@ -76,6 +78,8 @@ def _left_to_choose(lines: Iterator[str]) -> Iterator[str]:
 def _condition(proposal: Proposal) -> str:
     """Return an example of a condition on fields that events have; "" where no field is known."""
     if proposal.value is not None:
+        for text in proposal.computed:  # A condition reads what the events have.
+            return f"{text.rpartition(' as ')[0]} > 100"
         return f"{_sql(proposal.value)} > 100"
     return "" if proposal.top is None else f"{_sql(proposal.top)} is not null"
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, name_text, text_of
 from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text, is_plain
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.errors import SlidestatError
@@ -61,7 +62,7 @@ _TIME_NAMES = re.compile(
 )
 _VALUE_NAMES = re.compile(
     r".*(latency|duration|elapsed|took|ms|millis|seconds|bytes|size|amount|price|value|total|delay"
-    r"|distance|temperature|score).*",
+    r"|qty|quantity|distance|temperature|score).*",
     re.I,
 )
 # UTC where the text has no zone.
@@ -167,18 +168,29 @@ def some_are_not(seen: FieldSurvey, others: int, what: str) -> str:
 
 def is_measure(seen: FieldSurvey) -> bool:
     """Return whether a field has numbers that differ, and are no times."""
-    return seen.numbers >= _ALMOST_ALL * seen.present and not seen.formats and len(seen.values) > 1
+    is_number = seen.numbers >= _ALMOST_ALL * seen.present or is_number_text(seen)
+    return is_number and not seen.formats and len(seen.values) > 1
+
+
+def is_number_text(seen: FieldSurvey) -> bool:
+    """Return whether a field has texts of numbers, measurements by their fractions or their name:
+    most other texts of digits are identifiers.
+    """
+    is_named = bool(_VALUE_NAMES.fullmatch(seen.path[-1]))
+    is_text = seen.numbers + seen.number_texts >= _ALMOST_ALL * seen.present > seen.numbers
+    return is_text and (seen.decimals > 0 or is_named)
 
 
 def propose_value(numbers: Sequence[FieldSurvey], found: Survey, doubts: Doubts) -> Guess | None:
     """Return the number that is most likely a measurement, not an identifier."""
 
-    def unlike(seen: FieldSurvey) -> tuple[bool, bool, bool, bool]:
+    def unlike(seen: FieldSurvey) -> tuple[bool, bool, bool, bool, bool]:
         name = seen.path[-1]
         named = bool(_VALUE_NAMES.fullmatch(name))
         is_identifier = len(seen.values) == found.objects and seen.integers == seen.present
         is_flag = seen.values.keys() <= _FLAGS
-        return name != "value", is_flag, not named, is_identifier
+        is_text = is_number_text(seen)
+        return name != "value", is_flag, not named, is_identifier, is_text
 
     if not numbers:
         return None
@@ -186,7 +198,20 @@ def propose_value(numbers: Sequence[FieldSurvey], found: Survey, doubts: Doubts)
     likely = [seen for seen in ordered if unlike(seen) == unlike(ordered[0])]
     best = doubts.settle("value", likely)
     named = bool(_VALUE_NAMES.fullmatch(best.path[-1]))
-    return Guess(written(best.path), "a number, by its name" if named else "a number")
+    reason = "a text of numbers" if is_number_text(best) else "a number"
+    return Guess(written(best.path), f"{reason}, by its name" if named else reason)
+
+
+def cast_of(seen: FieldSurvey, found: Survey) -> tuple[str, str]:
+    """Return the name of a computed field that no event has, and its declaration: the number that a
+    text writes.
+    """
+    names = {path[0] for path in found.fields}
+    name = f"{seen.path[-1]}_number"
+    while name in names:
+        name += "_"
+    cast = Call("cast", (FieldValue(seen.path), Literal("double")))
+    return name, f"{text_of(cast)} as {name_text(name)}"
 
 
 def propose_items(texts: Sequence[FieldSurvey], found: Survey) -> tuple[Guess | None, Guess | None]:

@@ -1,5 +1,6 @@
 """Survey the fields of sampled records: how often each is there, of what sort, how varied."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from slidestat.produce.cells import NOT_JSON
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
 _DEEPEST = 4
+_NUMBER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _MOST_FIELDS = 500
 # Times of these formats lie in ranges that do not touch.
 _PER_MS = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
@@ -20,13 +22,16 @@ _PER_MS = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 
 @dataclass
 class FieldSurvey:
-    """A field: in how many records it has which sort of value, and its values as text."""
+    """A field: in how many records it has which sort of value, and its values as text;
+    `number_texts` are those that are the texts of numbers, as JSON writes such, none of 007.
+    """
 
     path: FieldPath
     present: int = 0
     numbers: int = 0
     integers: int = 0
     texts: int = 0
+    number_texts: int = 0
     negatives: int = 0
     decimals: int = 0
     longest: int = 0
@@ -132,6 +137,10 @@ def _look(seen: FieldSurvey, value: object) -> None:
     elif isinstance(value, str):
         seen.texts += 1
         seen.longest = max(seen.longest, len(value))
+        if _NUMBER_TEXT.fullmatch(value):
+            seen.number_texts += 1
+            seen.negatives += value.startswith("-")
+            seen.decimals = max(seen.decimals, len(value.partition(".")[2]))
     if (found := time_format(value)) is not None:
         seen.formats[found] += 1
     seen.values[value if isinstance(value, str) else repr(value)] += 1

@@ -6,6 +6,8 @@ from functools import cached_property, lru_cache
 
 from slidestat.declare.expressions.nodes import (
     ARITHMETIC,
+    CAST_TYPES,
+    CASTS,
     COMPARISONS,
     Call,
     FieldValue,
@@ -49,10 +51,14 @@ class _Sorts:
         self._says = f"{what} is {text!r}"
         self._fields: dict[FieldPath, _Class] = {}
         self._ordered: list[_Class] = []
+        self._cast: list[tuple[_Class, Call]] = []
 
     def of(self, node: Node) -> _Class:
         """Return the sort of a part, with all that follows for its own parts."""
         match node:
+            case Call(operator, (value, Literal(str(kind)))) if operator in CASTS:
+                self._cast.append((self.of(value), node))
+                return _Class(node, CAST_TYPES[kind])
             case FieldValue(path):
                 return self._fields.setdefault(path, _Class(node, self._read))
             case Literal(None):
@@ -129,7 +135,27 @@ class _Sorts:
                     " more or less than another.",
                     "Compare it with = or <>.",
                 )
+        for kinds, call in self._cast:
+            self._check_cast(kinds.root(), call)
         return {path: kinds.root().sort or Sort.ANY for path, kinds in self._fields.items()}
+
+    def _check_cast(self, value: _Class, call: Call) -> None:
+        """Raise SlidestatError for a cast of a sort that has no meaning; a value of which nothing
+        else tells the sort is read as it is.
+        """
+        if value.sort is None:
+            value.sort = Sort.SCALAR
+        (what, kind) = call.operands
+        if value.sort is Sort.TRUTH and kind != Literal("varchar"):
+            raise SlidestatError(
+                f"{self._says}: {text_of(what)} is a truth value, which is no number.",
+                f"Write case when {text_of(what)} then 1 else 0 end.",
+            )
+        if value.sort is Sort.NUMBER and kind == Literal("timestamp"):
+            raise SlidestatError(
+                f"{self._says}: {text_of(what)} is a number, and texts are cast to timestamps.",
+                "Compute with the number as it is: a timestamp is milliseconds since 1970.",
+            )
 
     def check_known(self, node: Node) -> None:
         """Raise SlidestatError where a field of an unknown sort is used, or one is compared with a

@@ -20,6 +20,8 @@ class Sort(Enum):
     TRUTH = "truth value"
     # Of a field that is only asked whether it is there.
     ANY = "value"
+    # Of a field that is only cast, which may be any of the first three: a text, as items are.
+    SCALAR = "text or number"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class FieldValue:
 class Call:
     """An operator over its operands. `case` has conditions and values in turn, and the one for all
     others last; `substring` the first character, from 1, and how many; `like` a pattern in which
-    '%' stands for any text, '_' for any character, and what escapes both, or NULL.
+    '%' stands for any text, '_' for any character, and what escapes both, or NULL; `cast` and
+    `try_cast`, which is NULL where `cast` is an error, the name of a type.
     """
 
     operator: str
@@ -81,6 +84,13 @@ _RESERVED = frozenset(_RESERVED_WORDS.split())
 # rest that is a double, too.
 WHOLE_BITS = 100
 WHOLE_LIMIT = 2**WHOLE_BITS
+CASTS = frozenset(("cast", "try_cast"))
+CAST_TYPES = {
+    "double": Sort.NUMBER,
+    "bigint": Sort.NUMBER,
+    "varchar": Sort.TEXT,
+    "timestamp": Sort.NUMBER,
+}
 TESTS = ("is null", "is true", "is false")
 
 
@@ -111,6 +121,8 @@ def text_of(node: Node) -> str:
         case Call("like", (value, pattern, escape)):
             escaped = "" if escape == Literal(None) else f" escape {text_of(escape)}"
             return f"{_inner(value)} like {_inner(pattern)}{escaped}"
+        case Call(operator, (value, Literal(kind))) if operator in CASTS:
+            return f"{operator}({text_of(value)} as {kind})"
         case Call("not" as operator, (value,)):
             return f"{operator} {_inner(value)}"
         case Call("negate", (value,)):
@@ -125,7 +137,7 @@ def text_of(node: Node) -> str:
 
 def _inner(node: Node) -> str:
     text = text_of(node)
-    plain = not isinstance(node, Call) or node.operator in FUNCTIONS
+    plain = not isinstance(node, Call) or node.operator in FUNCTIONS | CASTS
     return text if plain and not text.startswith("-") else f"({text})"
 
 

@@ -24,9 +24,17 @@ if TYPE_CHECKING:
 
 _KNOWN = (
     "There are = <> < <= > >=, and, or, not, in, between, like, is null, is true, is false, case,"
-    " + - * / %, ||, coalesce, lower, upper and substring."
+    " + - * / %, ||, coalesce, lower, upper, substring, cast and try_cast."
 )
 _MOST_CHARACTERS = 10_000
+# Types as sqlglot names them; `text` is another name of SQL's for varchar.
+_TYPES = {
+    "DOUBLE": "double",
+    "BIGINT": "bigint",
+    "VARCHAR": "varchar",
+    "TEXT": "varchar",
+    "TIMESTAMP": "timestamp",
+}
 
 
 def parsed(text: str, what: str) -> Node:
@@ -145,6 +153,8 @@ def _known() -> dict[type, frozenset[str]]:
         exp.Case: ("this", "ifs", "default"),
         exp.Coalesce: ("this", "expressions"),
         exp.Substring: ("this", "start", "length"),
+        exp.Cast: ("this", "to"),
+        exp.TryCast: ("this", "to", "safe"),
         # Of `||`: whether NULL may be taken for nothing, and of `/` what of 0; not here.
         exp.DPipe: (*pair, "safe"),
         exp.Div: (*pair, "safe"),
@@ -210,6 +220,9 @@ class _Reader:
                 return Call("upper", (self.node(tree.this),))
             case exp.Substring():
                 return self._substring(tree)
+            case exp.Cast():  # And a TryCast, which is one.
+                operator = "try_cast" if isinstance(tree, exp.TryCast) else "cast"
+                return Call(operator, (self.node(tree.this), self._type(tree.args["to"])))
         raise self._unknown(tree)
 
     @staticmethod
@@ -318,3 +331,13 @@ class _Reader:
                     "Write substring(path, 1, 4): the first character, from 1 on, and how many.",
                 )
         return Call("substring", (self.node(tree.this), *numbers))
+
+    def _type(self, tree: exp.Expression) -> Literal:
+        known = None if tree.expressions else _TYPES.get(str(tree.this.name))
+        if known is None:
+            raise SlidestatError(
+                f"{self._what} is {self._text!r}: there is no cast to {tree.sql().lower()} here.",
+                "Cast to double (numbers with a fraction, and whole ones of up to 30 digits),"
+                " bigint, varchar, or timestamp (milliseconds since 1970).",
+            )
+        return Literal(known)

@@ -1,29 +1,22 @@
 """The fields of events that are computed from others: keys, numbers and items as columns."""
 
 from collections.abc import Mapping
-from math import isnan
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from slidestat.declare.columns import MAX_ITEM_LENGTH
 from slidestat.declare.expressions.expression import ComputedField
-from slidestat.declare.expressions.nodes import WHOLE_LIMIT, Sort
+from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.casts import ROUNDED, texts_of
 from slidestat.engine.decoding.evaluation import Computed, Evaluation, error_of
 from slidestat.engine.events import texts
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH
 from slidestat.synopses.core.arrays import Floats
-
-# Numbers as items: equal numbers below 2^100 have one text.
-#
-# A whole number is its digits, however it was written: 1, 1.0 and 1e0 are "1", and -0.0 is "0".
-# Other numbers are the shortest decimals that read as the same double; so are, from 2^100 on, those
-# that were not written as whole ones.
 
 
 def too_long(most: int) -> str:
@@ -31,15 +24,6 @@ def too_long(most: int) -> str:
     return f"it is a number of more than {most} characters"
 
 
-def number_text(number: float) -> str:
-    """Return the text of a double, or of a whole number of any size."""
-    if isinstance(number, int) or (number.is_integer() and abs(number) < WHOLE_LIMIT):
-        return str(int(number))
-    return msgspec.json.encode(number).decode()
-
-
-# In place of the text of a number that was rounded beyond 2^53.
-_ROUNDED = "\0"
 _NOT_WHOLE = "it is rounded: computed numbers are exact below 2^53, whole ones below 2^100"
 
 Errors = dict[int, tuple[Reason, str]]
@@ -114,7 +98,7 @@ def _items_of(field: ComputedField, values: Computed, errors: Errors) -> list[st
     """Return the items; one that is too long, or rounded, becomes an error."""
     found = _texts(values)
     for place, text in enumerate(found):
-        if field.sort is Sort.NUMBER and text == _ROUNDED:
+        if field.sort is Sort.NUMBER and text == ROUNDED:
             errors[place] = Reason.BAD_ITEM, _told(field, _NOT_WHOLE)
             found[place] = None
         elif text is not None and len(text) > MAX_ITEM_LENGTH:
@@ -136,7 +120,7 @@ def _keys_of(field: ComputedField, values: Computed, errors: Errors) -> list[str
 def _key_error(text: str | None, sort: Sort) -> str:
     if text is None:
         return "it is NULL"
-    if sort is Sort.NUMBER and text == _ROUNDED:
+    if sort is Sort.NUMBER and text == ROUNDED:
         return _NOT_WHOLE
     if sort is Sort.NUMBER and not text.removeprefix("-").isdigit():
         return f"{text} is no whole number of at most 2^53"
@@ -146,26 +130,9 @@ def _key_error(text: str | None, sort: Sort) -> str:
 
 
 def _texts(values: Computed) -> list[str | None]:
-    """Return texts unchanged, numbers and truth values as in JSON, whole numbers without a
-    fraction; `_ROUNDED` for a number that may have been rounded.
-    """
-    listed: list[Any] = values.values.to_pylist()
-    if pa.types.is_floating(values.values.type):
-        rests = np.full(len(listed), 0.0 if values.rests is None else values.rests).tolist()
-        return [
-            None if number is None else _number_text(number, rest)
-            for number, rest in zip(listed, rests, strict=True)
-        ]
-    return [
-        value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
-        for value in listed
-    ]
-
-
-def _number_text(number: float, rest: float) -> str:
-    if isnan(rest):
-        return _ROUNDED
-    return number_text(int(number) + int(rest) if rest else number)
+    listed = values.values.to_pylist()
+    rests = np.full(len(listed), 0.0 if values.rests is None else values.rests)
+    return texts_of(listed, rests.tolist())
 
 
 def _told(field: ComputedField, detail: str) -> str:

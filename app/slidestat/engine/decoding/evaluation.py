@@ -11,7 +11,7 @@ wrong.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -22,14 +22,25 @@ import pyarrow.compute as pc
 
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.nodes import (
+    CASTS,
     COMPARISONS,
     WHOLE_LIMIT,
     Call,
     FieldValue,
     Literal,
     Node,
+    text_of,
 )
 from slidestat.declare.fields import FieldPath, field_text
+from slidestat.engine.decoding.casts import (
+    ROUNDED,
+    CastNumbers,
+    milliseconds_of,
+    numbers_of_texts,
+    rest_of,
+    texts_of,
+    wholes_of,
+)
 from slidestat.synopses.core.arrays import Bools, Floats
 from slidestat.synopses.core.rounding import EXACT
 
@@ -115,6 +126,8 @@ class Evaluation:
             case Call("substring", (value, *places)):
                 found = self.of(value)
                 return Computed(_part(found.values, places), found.errors)
+            case Call(operator, (value, Literal(str(kind)))) if operator in CASTS:
+                return self._cast(self.of(value), kind, is_tried=operator == "try_cast")
             case Call("is null", (value,)):
                 found = self.of(value)
                 return self._known(pc.is_null(found.values), found.errors)
@@ -124,6 +137,33 @@ class Evaluation:
                 return self._known(pa.array(is_so), found.errors)
             case Call(operator, operands):
                 return self._plain(operator, operands)
+
+    def _cast(self, found: Computed, kind: str, *, is_tried: bool) -> Computed:
+        nulls = self._nulls(found.values)
+        if kind == "varchar":
+            values = self._spread(found.values)
+            texts = texts_of(values.to_pylist(), self._rests(found).tolist())
+            wrong = np.array([text == ROUNDED for text in texts], bool)
+            wrong &= pa.types.is_floating(values.type)
+            column, rests = pa.array(texts, pa.large_string()), None
+        else:
+            cast = self._cast_numbers(found, kind)
+            wrong, rests = cast.errors, cast.rests if cast.rests.any() else None
+            column = pa.array(cast.values)
+        wrong = wrong & ~nulls
+        column = _null_where(nulls | wrong, column)
+        errors = found.errors if is_tried or not wrong.any() else _either(found.errors, wrong)
+        return Computed(column, errors, rests)
+
+    def _cast_numbers(self, found: Computed, kind: str) -> CastNumbers:
+        values = self._spread(found.values)
+        if pa.types.is_null(values.type):
+            values = values.cast(pa.float64())
+        if not pa.types.is_floating(values.type):
+            texts = _text(values)
+            return milliseconds_of(texts) if kind == "timestamp" else numbers_of_texts(texts, kind)
+        numbers = CastNumbers(self._doubles(values), self._rests(found), np.zeros(self._rows, bool))
+        return wholes_of(numbers) if kind == "bigint" else numbers
 
     def _plain(self, operator: str, operands: Sequence[Node]) -> Computed:
         """Return the values of an operator that has one wherever its operands do."""
@@ -302,18 +342,6 @@ class Evaluation:
         return found
 
 
-def rest_of(number: int | Fraction) -> float:
-    """Return what a number is more than the double nearest to it, 0 below 2^53; NaN of one that is
-    not whole, or beyond what has a rest.
-    """
-    nearest = float(number)
-    if abs(nearest) < EXACT or number == nearest:
-        return 0.0
-    if number.denominator != 1 or abs(number) >= WHOLE_LIMIT:
-        return float("nan")
-    return float(int(number) - int(nearest))
-
-
 def _number(value: float, rest: float) -> Fraction | None:
     """Return the number that a double and its rest are; None if they are not known to be one."""
     if np.isnan(rest) or not abs(value) < WHOLE_LIMIT:
@@ -348,7 +376,38 @@ def error_of(row: int, known: Expression, columns: Mapping[FieldPath, Computed])
         errors = columns[path].errors
         if errors is not None and errors[row]:
             return f"{field_text(path)} is no {sort.value}"
+    alone = Evaluation(1, {path: _row(columns[path], row) for path, _ in known.fields})
+    for call in _casts_in(known.node):
+        value = alone.of(call.operands[0])
+        if value.errors is None and alone.of(call).errors is not None:
+            shown = repr(alone.column(call.operands[0]).values[0].as_py())
+            return f"{text_of(call)} of {shown[:_MOST_SHOWN]}: {_NO_CAST[call.operands[1]]}"
     return "a division by zero, or a number beyond those of doubles"
+
+
+_MOST_SHOWN = 60
+_NO_CAST: dict[Node, str] = {
+    Literal("double"): "that is no number of doubles",
+    Literal("bigint"): "that is no whole number of 64 bits",
+    Literal("timestamp"): "that is no time in ISO 8601",
+    Literal("varchar"): "that is rounded",
+}
+
+
+def _row(column: Computed, row: int) -> Computed:
+    """Return one row of a column that has no error there."""
+    is_column = isinstance(column.values, pa.Array)
+    rests = column.rests[row : row + 1] if isinstance(column.rests, np.ndarray) else column.rests
+    return Computed(column.values.slice(row, 1) if is_column else column.values, None, rests)
+
+
+def _casts_in(node: Node) -> Iterator[Call]:
+    """Yield the casts of an expression, the inner ones first."""
+    if isinstance(node, Call):
+        for operand in node.operands:
+            yield from _casts_in(operand)
+        if node.operator == "cast":
+            yield node
 
 
 def _null_where(rows: Bools, values: pa.Array | pa.Scalar) -> pa.Array:

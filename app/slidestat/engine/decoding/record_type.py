@@ -33,7 +33,12 @@ def _number(limits: Limits, *, also_item: bool) -> object:
 # What null is one of, too; of a Raw, JSON as it is written.
 _ANY = (Any, msgspec.Raw)
 # Of a field that conditions read as one sort.
-_OF_SORT = {Sort.NUMBER: float, Sort.TEXT: str, Sort.TRUTH: bool}
+_OF_SORT: dict[Sort, Any] = {
+    Sort.NUMBER: float,
+    Sort.TEXT: str,
+    Sort.TRUTH: bool,
+    Sort.SCALAR: str | int | float | bool,
+}
 
 
 def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.Struct]:

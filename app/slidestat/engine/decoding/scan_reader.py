@@ -61,6 +61,8 @@ _OF_SORT = {
     Sort.TEXT: NOTHING | TEXT,
     Sort.TRUTH: NOTHING | FALSE | TRUE,
     Sort.ANY: _ANY,
+    # A number with a fraction is formatted again, as one of an item.
+    Sort.SCALAR: _ANY & ~DECIMAL,
 }
 _INT64 = (-(2**63), 2**63 - 1)
 _NO_LIMIT = (-np.inf, np.inf)
@@ -337,7 +339,7 @@ class _Fields:
         sorts = self._sorts[self._places[path]]
         nothing = sorts <= NOTHING
         match sort:
-            case Sort.TEXT:
+            case Sort.TEXT | Sort.SCALAR:
                 return self.texts(path)
             case Sort.NUMBER:
                 return doubles(self.doubles(path))

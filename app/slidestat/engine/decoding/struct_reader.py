@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from slidestat.declare.columns import MAX_ITEM_LENGTH, Column
-from slidestat.declare.expressions.nodes import WHOLE_LIMIT
-from slidestat.declare.fields import field_text
+from slidestat.declare.expressions.nodes import WHOLE_LIMIT, Sort
+from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.computed_columns import ComputedFields, number_text, too_long
+from slidestat.engine.decoding.casts import are_numbers
+from slidestat.engine.decoding.computed_columns import ComputedFields, too_long
 from slidestat.engine.decoding.conditions import Judged
 from slidestat.engine.decoding.event_columns import FieldColumns, Refusal
 from slidestat.engine.decoding.record_type import (
@@ -29,6 +29,7 @@ from slidestat.engine.decoding.record_type import (
     reader,
     reads_key,
     record_type,
+    struct_of,
 )
 from slidestat.engine.decoding.struct_values import (
     StructConditions,
@@ -36,6 +37,7 @@ from slidestat.engine.decoding.struct_values import (
     Wholes,
     WrittenNumbers,
     numbers_of,
+    scalar_texts,
 )
 from slidestat.engine.events import texts
 from slidestat.schemas.dead_letter import Reason
@@ -79,6 +81,10 @@ class StructReader:
         self._time_name = topology.time_name
         self._number_columns = topology.columns.numbers
         self._limited = {_name(column): column for column in topology.columns.numbers}
+        read = (path for path, sort in topology.asked_fields if sort is Sort.NUMBER)
+        self._number_paths = {
+            field_text(path): path for path in (*(c.path for c in self._number_columns), *read)
+        }
         self._item_names = {_name(column) for column in topology.columns.items}
 
     def read(self, records: Sequence[bytes | None]) -> FieldColumns:
@@ -126,7 +132,7 @@ class StructReader:
             items=tuple(
                 computed.items[path]
                 if read is None
-                else _texts(list(map(read, events)), written.of(path))
+                else scalar_texts(list(map(read, events)), written.of(path))
                 for path, read in self._items.items()
             ),
             judged=judged_all,
@@ -199,6 +205,8 @@ class StructReader:
             detail = too_long(_LONGEST[reason])
         if field:
             detail = f"{field}: {detail}"
+        if reason is Reason.WRONG_TYPE and field in self._number_paths:
+            detail += _cast_advice(record, self._number_paths[field])
         return Refusal(row, reason, detail)
 
     def _reason(self, field: str, detail: str) -> Reason:
@@ -252,6 +260,19 @@ def _decimal(keys: list[Any]) -> list[str]:
     return keys
 
 
+def _cast_advice(record: bytes, path: FieldPath) -> str:
+    """Return how a field that is the text of a number is read; "" of another one."""
+    try:
+        found = reader(alone := struct_of({path: str}), path)
+        value = found(msgspec.json.decode(record, type=alone))
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+    if not are_numbers(texts([value]))[0]:
+        return ""
+    name = field_text(path)
+    return f", the text of a number, which cast({name} as double) reads in a computed field"
+
+
 def _name(column: Column) -> str:
     return field_text(column.path)
 
@@ -267,21 +288,3 @@ def _round_whole(column: Column, numbers: npt.NDArray[np.float64], wholes: Whole
             numbers[place] = np.copysign(np.inf, numbers[place])
         elif number is not None and column.rounds_down and abs(number) < WHOLE_LIMIT:
             numbers[place] = down(Fraction(number))
-
-
-def _texts(items: list[Any], wholes: Wholes) -> pa.Array:
-    """Return items as texts, None unchanged: numbers in their own notation, truth values as in
-    JSON.
-    """
-    if all(type(item) is str for item in items):
-        return texts(items)
-    found = [item if item is None or type(item) is str else _text(item) for item in items]
-    large = [i for i, item in enumerate(items) if type(item) is float and abs(item) >= EXACT]
-    for place, number in zip(large, wholes(large), strict=True):
-        if number is not None:
-            found[place] = number_text(number)
-    return texts(found)
-
-
-def _text(item: float | bool) -> str:
-    return number_text(item) if type(item) is not bool else "true" if item else "false"

@@ -16,9 +16,11 @@ import pyarrow as pa
 from slidestat.declare.expressions.nodes import WHOLE_LIMIT, Sort
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.casts import number_text, rest_of
 from slidestat.engine.decoding.conditions import Conditions, Judged
-from slidestat.engine.decoding.evaluation import Computed, doubles, rest_of
+from slidestat.engine.decoding.evaluation import Computed, doubles
 from slidestat.engine.decoding.record_type import expression_paths, reader, struct_of
+from slidestat.engine.events import texts
 from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.rounding import EXACT
 
@@ -31,6 +33,7 @@ _TYPES: dict[Sort, frozenset[type]] = {
     Sort.NUMBER: frozenset((int, float)),
     Sort.TEXT: frozenset((str,)),
     Sort.TRUTH: frozenset((bool,)),
+    Sort.SCALAR: frozenset((str, int, float, bool)),
 }
 _LARGEST = int(np.finfo(np.float64).max)
 _ARROW = {Sort.TEXT: pa.large_string(), Sort.TRUTH: pa.bool_()}
@@ -90,7 +93,7 @@ class StructValues:
                 if found is None:
                     found = numbers_of(self._read[path], events)
                 columns[path, sort] = _of_doubles(found, written.of(path))
-            elif path not in self._certain or sort is Sort.ANY:
+            elif path not in self._certain or sort in (Sort.ANY, Sort.SCALAR):
                 values = list(map(self._read[path], events))
                 columns[path, sort] = column_of(sort, values, written.of(path))
             else:
@@ -141,6 +144,8 @@ def column_of(sort: Sort, values: list[Any], wholes: Wholes) -> Computed:
 
 
 def _typed(values: list[Any], sort: Sort, wholes: Wholes) -> Computed:
+    if sort is Sort.SCALAR:
+        return Computed(scalar_texts(values, wholes))
     if sort is not Sort.NUMBER:
         return Computed(pa.array(values, _ARROW[sort]))
     return _of_doubles(np.array(values, np.float64), wholes)
@@ -165,9 +170,29 @@ def _of_doubles(numbers: Floats, wholes: Wholes) -> Computed:
     return Computed(doubles(numbers), errors, rests if rests.any() else None)
 
 
+def scalar_texts(items: list[Any], wholes: Wholes) -> pa.Array:
+    """Return items as texts, None unchanged: numbers in their own notation, truth values as in
+    JSON.
+    """
+    if all(type(item) is str for item in items):
+        return texts(items)
+    found = [item if item is None or type(item) is str else _text(item) for item in items]
+    large = [i for i, item in enumerate(items) if type(item) is float and abs(item) >= EXACT]
+    for place, number in zip(large, wholes(large), strict=True):
+        if number is not None:
+            found[place] = number_text(number)
+    return texts(found)
+
+
+def _text(item: float | bool) -> str:
+    return number_text(item) if type(item) is not bool else "true" if item else "false"
+
+
 def _is_of(value: object, sort: Sort) -> bool:
     if type(value) not in _TYPES[sort]:
         return False
+    if sort is Sort.SCALAR:
+        return True
     return not isinstance(value, int) or isinstance(value, bool) or abs(value) <= _LARGEST
 
 

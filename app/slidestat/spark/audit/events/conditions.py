@@ -8,12 +8,15 @@ whole ones from 2^53 on that are no doubles are ints.
 import math
 import operator
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from datetime import date, datetime, time, timedelta
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 from sqlglot import exp, parse_one
 
 Value = float | int | str | bool | None
@@ -22,6 +25,7 @@ Tree = Any
 # From there on doubles may be other numbers, rounded; and below here whole ones are computed
 # exactly.
 _EXACT, MOST_WHOLE = 2**53, 2**100
+_LARGEST = Decimal(sys.float_info.max)
 
 
 class Rounded(float):
@@ -110,6 +114,14 @@ def _value(tree: Tree, fields: Mapping[str, Any]) -> Value:
                 if _truth(branch.this, fields):
                     return _value(branch.args["true"], fields)
             return _value(tree.args["default"], fields)
+        case exp.TryCast():
+            value = _value(tree.this, fields)
+            try:
+                return _cast(value, tree.args["to"])
+            except NotComputableError:
+                return None
+        case exp.Cast():
+            return _cast(_value(tree.this, fields), tree.args["to"])
         case exp.Coalesce():
             found = (_value(one, fields) for one in (tree.this, *tree.expressions))
             return next((value for value in found if value is not None), None)
@@ -137,6 +149,102 @@ def _strict(tree: Tree, fields: Mapping[str, Any]) -> Value:
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
             return _arithmetic(tree, fields)
     return _compared(type(tree), (tree.this, tree.expression), fields)
+
+
+_SPACES = " \t\n\r\f\v"
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def _cast(value: Value, kind: Tree) -> Value:
+    if value is None:
+        return None
+    match kind.this:
+        case exp.DType.DOUBLE:
+            return _as_number(value)
+        case exp.DType.BIGINT:
+            return _as_bigint(value)
+        case exp.DType.TIMESTAMP:
+            if not isinstance(value, str):
+                raise NotComputableError
+            try:
+                microseconds, _ = iso_microseconds(value)
+            except ValueError as error:
+                raise NotComputableError from error
+            return float(microseconds) / 1_000
+    return _as_text(value)
+
+
+def _as_number(value: float | int | str) -> float | int:
+    """Return the number that a text writes, as if JSON had it there."""
+    if not isinstance(value, str):
+        return value if not isinstance(value, bool) else _not_computable()
+    text = value.strip(_SPACES)
+    if not _NUMBER.fullmatch(text):
+        raise NotComputableError
+    if math.isinf(nearest := float(text)):
+        raise NotComputableError
+    if abs(nearest) < _EXACT:
+        return nearest
+    exact = Decimal(text)
+    if abs(exact) > _LARGEST:
+        raise NotComputableError
+    return number(int(exact) if text.lstrip("+-").isdigit() else exact)
+
+
+def _as_bigint(value: float | int | str) -> float | int:
+    found = _as_number(value)
+    exact: Any = found
+    if isinstance(value, str) and abs(found) >= _EXACT:
+        exact = Decimal(value.strip(_SPACES))
+    if isinstance(found, Rounded) or abs(found) > 2.0**64 or exact != int(found):
+        raise NotComputableError
+    return found if -(2**63) <= int(found) < 2**63 else _not_computable()
+
+
+def _as_text(value: float | int | str | bool) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Rounded):
+        raise NotComputableError
+    is_short = isinstance(value, int) or (value.is_integer() and abs(value) < MOST_WHOLE)
+    return str(int(value)) if is_short else msgspec.json.encode(value).decode()
+
+
+def _not_computable() -> Any:
+    raise NotComputableError
+
+
+_ISO = re.compile(
+    r"(\d{4}-\d\d-\d\d|\d{8}|\d{4}-W\d\d-\d|\d{4}W\d{3})"
+    r"(?:[T ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?"
+    r"( ?(?:Z|([+-])(\d\d)(?::?(\d\d)(?::?(\d\d))?)?))?)?",
+    re.ASCII,
+)
+
+
+def iso_microseconds(text: str) -> tuple[int, bool]:
+    """Return the microseconds since 1970 of a text in ISO 8601, and whether it has a zone; raises
+    ValueError for what is no time.
+    """
+    parts = _ISO.fullmatch(text.strip(_SPACES).upper())
+    if parts is None:
+        raise ValueError(text)
+    day, hour, minute, second, fraction, zone, sign, *away = parts.groups()
+    is_leap = second == "60"
+    moment = datetime.combine(
+        date.fromisoformat(day),
+        time(int(hour or 0), int(minute or 0), 59 if is_leap else int(second or 0)),
+    )
+    hours, minutes, seconds = (int(part or 0) for part in away)
+    if hours > 23 or minutes > 59 or seconds > 59:
+        raise ValueError(text)
+    offset = 3_600 * hours + 60 * minutes + seconds
+    whole = (moment - datetime(1970, 1, 1)) // timedelta(seconds=1) + is_leap
+    whole += offset if sign == "-" else -offset
+    rounded = (Decimal(f"0.{(fraction or '0')[:7]}") * 1_000_000).to_integral_value(ROUND_HALF_UP)
+    return 1_000_000 * whole + int(rounded), zone is not None
 
 
 def _literal(text: str) -> float:

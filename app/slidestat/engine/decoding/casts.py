@@ -1,0 +1,131 @@
+"""Casts: texts as numbers and times, numbers as texts; and what whole numbers are beside doubles.
+
+A text is cast to the number that JSON would have in its place, so whole ones are exact below 2^100.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from math import isnan
+from sys import float_info
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slidestat.declare.expressions.nodes import WHOLE_LIMIT
+from slidestat.engine.decoding.times import SPACES, moments_of
+from slidestat.synopses.core.arrays import Bools, Floats
+from slidestat.synopses.core.rounding import EXACT
+
+# In place of the text of a number that was rounded beyond 2^53.
+ROUNDED = "\0"
+_NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_BIGINT = 2.0**63
+
+
+class CastNumbers(NamedTuple):
+    """Numbers that n values were cast to: `values` float64[n] and `rests` float64[n], as evaluation
+    has them, with no meaning where a value is null or in `errors`, bool[n].
+    """
+
+    values: Floats
+    rests: Floats
+    errors: Bools
+
+
+def are_numbers(texts: pa.Array) -> Bools:
+    """Return bool[n]: which texts are decimal numbers, with an exponent or without."""
+    found: Bools = pc.fill_null(
+        pc.match_substring_regex(pc.utf8_trim(texts, SPACES), _NUMBER), False
+    ).to_numpy(zero_copy_only=False)
+    return found
+
+
+def numbers_of_texts(texts: pa.Array, kind: str) -> CastNumbers:
+    """Return texts as numbers, doubles or of the type "bigint"."""
+    are_written = are_numbers(texts)
+    trimmed = pc.utf8_ltrim(pc.utf8_trim(texts, SPACES), "+")
+    written = pc.if_else(pa.array(are_written), trimmed, "0")
+    try:
+        values = pc.cast(written, pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:  # It reads fewer of them than Python.
+        values = np.array([float(text) for text in written.to_pylist()], np.float64)
+    errors = ~are_written | np.isinf(values)
+    rests = np.zeros(len(values))
+    for row in np.flatnonzero((np.abs(values) >= EXACT) & ~errors).tolist():
+        text = written[row].as_py()
+        exact = Decimal(text)
+        is_whole = exact == exact.to_integral_value()
+        if is_whole and (abs(exact) < WHOLE_LIMIT or text.lstrip("-").isdigit()):
+            rests[row] = rest_of(int(exact))
+        errors[row] = abs(exact) > Decimal(float_info.max) or (kind == "bigint" and not is_whole)
+    found = CastNumbers(values, rests, errors)
+    return wholes_of(found) if kind == "bigint" else found
+
+
+def wholes_of(numbers: CastNumbers) -> CastNumbers:
+    """Return numbers as 64-bit integers; others are errors: SQL's engines cut their fraction, or
+    round them, each in its way.
+    """
+    values, rests = numbers.values, numbers.rests
+    with np.errstate(invalid="ignore"):
+        is_inside = (np.abs(values) < _BIGINT) | (values == -_BIGINT) & (rests >= 0)
+        is_inside |= (values == _BIGINT) & (rests < 0)
+        is_whole = (values == np.floor(values)) & is_inside & ~np.isnan(rests)
+    return numbers._replace(errors=numbers.errors | ~is_whole)
+
+
+def milliseconds_of(texts: pa.Array) -> CastNumbers:
+    """Return times in ISO 8601 as milliseconds since 1970, with fractions to the microsecond."""
+    moments = moments_of(texts)
+    values = moments.microseconds.astype(np.float64) / 1_000
+    return CastNumbers(values, np.zeros(len(values)), ~moments.are_times)
+
+
+def texts_of(values: Sequence[Any], rests: Sequence[float]) -> list[str | None]:
+    """Return texts unchanged, numbers and truth values as in JSON, whole numbers without a
+    fraction; `ROUNDED` for a number that may have been rounded.
+    """
+    return [
+        _number_text(value, rest)
+        if type(value) is float
+        else value
+        if value is None or isinstance(value, str)
+        else msgspec.json.encode(value).decode()
+        for value, rest in zip(values, rests, strict=True)
+    ]
+
+
+def _number_text(number: float, rest: float) -> str:
+    if isnan(rest):
+        return ROUNDED
+    return number_text(int(number) + int(rest) if rest else number)
+
+
+# Numbers as items: equal numbers below 2^100 have one text.
+#
+# A whole number is its digits, however it was written: 1, 1.0 and 1e0 are "1", and -0.0 is "0".
+# Other numbers are the shortest decimals that read as the same double; so are, from 2^100 on, those
+# that were not written as whole ones.
+
+
+def number_text(number: float) -> str:
+    """Return the text of a double, or of a whole number of any size."""
+    if isinstance(number, int) or (number.is_integer() and abs(number) < WHOLE_LIMIT):
+        return str(int(number))
+    return msgspec.json.encode(number).decode()
+
+
+def rest_of(number: int | Fraction) -> float:
+    """Return what a number is more than the double nearest to it, 0 below 2^53; NaN of one that is
+    not whole, or beyond what has a rest.
+    """
+    nearest = float(number)
+    if abs(nearest) < EXACT or number == nearest:
+        return 0.0
+    if number.denominator != 1 or abs(number) >= WHOLE_LIMIT:
+        return float("nan")
+    return float(int(number) - int(nearest))
