@@ -2,13 +2,14 @@
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
-import msgspec
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.engine.decoding.times import NOT_A_TIME, event_times
 from slidestat.options import TimeUnit
-from slidestat.produce.times import epoch_ms
+from slidestat.produce.times import count_zoneless, epoch_ms
 
 MS = TimeUnit.MILLISECONDS
 NEW_YEAR_2001_MS = 978_307_200_000
@@ -117,7 +118,8 @@ def test_numbers_are_the_milliseconds_that_a_worker_makes_of_them(
     """Half of the events of a log with microseconds were once a millisecond later when they came
     through `produce`: the same rule now holds on both ways.
     """
-    of_worker = TIME_FORMATS[time_format].to_ms(numbers, len(numbers)).tolist()
+    of_worker = event_times(numbers, TIME_FORMATS[time_format]).tolist()
+    assert event_times(list(map(repr, numbers)), TIME_FORMATS[time_format]).tolist() == of_worker
     assert epoch_ms(pa.array(numbers), unit).to_pylist() == of_worker
     assert epoch_ms(pa.array(list(map(repr, numbers))), unit).to_pylist() == of_worker
     whole = [int(text.replace(".", "")) // 1_000 for text in SECONDS]
@@ -130,10 +132,41 @@ def test_texts_are_the_milliseconds_that_a_worker_makes_of_them(digits: int) -> 
     fractions = [f"{(i * 499_999 + 9_995) * 10**6 % 10**9:09}"[:digits] for i in range(500)]
     fractions += ["0019995", "0019994", "9999999", "999999499"] if digits > 6 else []
     texts = [f"2001-01-01T00:00:00.{fraction}Z" for fraction in fractions]
-    read = [msgspec.convert(text, datetime) for text in texts]
-    of_worker = TIME_FORMATS["iso8601"].to_ms(read, len(read)).tolist()
+    of_worker = event_times(texts, TIME_FORMATS["iso8601"]).tolist()
     assert epoch_ms(pa.array(texts), MS).to_pylist() == of_worker
     assert [epoch_ms(pa.array([text]), MS)[0].as_py() for text in texts] == of_worker
+
+
+def _any_of(*parts: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(parts)
+
+
+_TEXTS = st.builds(
+    "".join,
+    st.tuples(
+        _any_of("", "", "", " ", "\t"),
+        _any_of("2020-09-13", "20200913", "2020-W37-7", "2020-0913", "2020-02-30", "20-09-13"),
+        _any_of("T", "T", " ", "t", "", "  ", "x"),
+        _any_of("12", "1226", "12:26", "12:26:40", "122640", "24:00:00", "23:59:60", "12:26:61"),
+        _any_of("", "", ".", ".5", ",25", ".0009995", ".00099949999", ".123456789", ".1234567891"),
+        _any_of("", "Z", "z", "+00:00", "+0530", "-05", "+05:75", "+24:00", " +01:00", "+01:00:30"),
+        _any_of("", "", "", " ", "\n", "!"),
+    ),
+).filter(lambda text: not text.strip().isdigit())
+
+
+@settings(derandomize=True, deadline=None, max_examples=400)
+@given(st.lists(_TEXTS, min_size=1, max_size=20))
+def test_both_ways_take_the_same_texts(texts: list[str]) -> None:
+    """What `produce` takes a worker takes, to the millisecond; where zones are needed, those that
+    have one; each text means the same alone and among others.
+    """
+    sent = epoch_ms(pa.array(texts), MS).to_pylist()
+    in_utc, zoned = (event_times(texts, TIME_FORMATS[f]) for f in ("iso8601-utc", "iso8601"))
+    assert [None if ms == NOT_A_TIME else ms for ms in in_utc.tolist()] == sent
+    for text, ms, with_zone in zip(texts, sent, zoned.tolist(), strict=True):
+        assert with_zone == (NOT_A_TIME if ms is None or count_zoneless(pa.array([text])) else ms)
+        assert epoch_ms(pa.array([text]), MS)[0].as_py() == ms
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

@@ -209,6 +209,42 @@ def test_times_in_every_format(written, time_format: str, tmp_path: Path) -> Non
     assert not driver.dead_letters
 
 
+@pytest.mark.parametrize(
+    ("written", "time_format", "reason"),
+    [
+        (lambda ms: str(ms), "ms", "times in milliseconds, as texts"),
+        (lambda ms: str(ms // 1_000), "s", "times in seconds, as texts"),
+        (lambda ms: float(ms), "ms", "times in milliseconds"),
+    ],
+)
+def test_numbers_of_times_may_be_texts_or_fractions(
+    written: Callable[[int], object], time_format: str, reason: str, tmp_path: Path
+) -> None:
+    """Under the name of a time; the text of a number is no item then, and another's may be."""
+    events: list[Record] = [
+        (b"k", {"id": "k", "time": written(START_MS + i), "phone": f"{START_MS // 1_000 + i}"})
+        for i in range(0, 300_000, 1_000)
+    ]
+    proposal, topology = proposed(sample(events, 1), tmp_path)
+    assert (topology.time_field, topology.time_format) == ("time", time_format)
+    assert proposal.time.reason == reason
+    assert [label for label in topology.labels if "distinct" in label] == ["distinct_phone"]
+    driver = TopologyDriver(topology)
+    driver.send(*(value for _, value in events))
+    assert not driver.dead_letters
+
+
+def test_times_in_two_units_are_told(tmp_path: Path) -> None:
+    events: list[Record] = [
+        (b"k", {"id": "k", "time": (START_MS + i) // (1, 1_000)[i % 2]}) for i in range(300)
+    ]
+    proposal, topology = proposed(sample(events, 1), tmp_path)
+    assert topology.time_field == "kafka:timestamp"
+    told = "'time' has times in several formats, 150 in milliseconds and 150 in seconds"
+    assert any(warning.startswith(told) for warning in proposal.warnings)
+    assert topology.labels == ("count",)
+
+
 def test_numbers_that_are_texts_are_cast(tmp_path: Path) -> None:
     """A price is the value, a quantity no item, but a code of digits; numbers as such win."""
     events: list[Record] = [
@@ -402,9 +438,9 @@ def test_times_without_a_zone_are_in_utc(tmp_path: Path) -> None:
 
 
 def test_a_time_that_no_worker_reads_is_none(tmp_path: Path) -> None:
-    """Python reads texts without seconds, and a worker would refuse each of them."""
+    """A worker would refuse each of these."""
     records: list[Record] = [
-        (key, {"path": it["path"], "when": f"2025-11-24T16:{i % 60:02}Z"})
+        (key, {"path": it["path"], "when": f"2025-11-24T24:{i % 60:02}Z"})
         for i, (key, it) in enumerate(requests())
     ]
     _, topology = proposed(sample(records), tmp_path)

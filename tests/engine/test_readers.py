@@ -59,6 +59,9 @@ TOPOLOGIES = {
     "an item that is a number": topology(statistics=[Distinct(field="value"), Sum()]),
     "an item that is the key": topology(statistics=[Distinct(field="key"), Sum(field="größe")]),
     "seconds": topology(time_format="s"),
+    "microseconds": topology(time_format="us", statistics=[Count()]),
+    "texts of times": topology(time_format="iso8601", statistics=[Count()]),
+    "texts of times in UTC": topology(time_format="iso8601-utc"),
     "nanoseconds": topology(time_format="ns", value_field="in.n"),
     "a sequence": topology(
         time_format="sequence", lateness="0 events", span="1000 events", every="10 events"
@@ -117,6 +120,8 @@ TOPOLOGIES = {
 def written(declared: Topology) -> Callable[[int], object]:
     """How a topology's times are written; a sequence has smaller ones."""
     times = declared.times
+    if times.is_text:
+        return lambda ms: json.dumps(times.written(ms))
     return lambda ms: times.written(ms % times.latest if times.is_sequence else ms)
 
 

@@ -129,13 +129,13 @@ def test_bad_records_are_dead_letters() -> None:
     assert reasons == [
         Reason.NOT_JSON,
         Reason.NULL_RECORD,
-        Reason.WRONG_TYPE,
+        Reason.BAD_TIME,
         Reason.MISSING_FIELD,
         Reason.FROM_THE_FUTURE,
     ]
     first = driver.dead_letters[0]
     assert (first.offset, first.key, first.value) == (0, b"a key", b"no json")
-    assert driver.dead_letters[2].detail == "at: Expected `int`, got `str`"
+    assert driver.dead_letters[2].detail == "at: 'now' is no time in milliseconds"
 
 
 def test_events_that_lack_a_field_count_for_the_others() -> None:

@@ -33,6 +33,7 @@ from slidestat.engine.decoding.formats.source_schemas import (
 from slidestat.engine.decoding.formats.translations import translation_of
 from slidestat.engine.decoding.record_type import reads_key, record_type
 from slidestat.engine.decoding.struct_values import StructConditions
+from slidestat.engine.decoding.times import event_times
 from slidestat.errors import SlidestatError, near_name
 from slidestat.infer.sampling import SampledRecord
 from slidestat.infer.survey import time_format
@@ -375,7 +376,7 @@ def _meant(topology: Topology, events: Sequence[SampledEvent], stamps: Sequence[
         return ""
     times = TIME_FORMATS[likeliest]
     example = next(value for value in values if time_format(value) == likeliest)
-    if not times.is_text and times.to_ms([example], 1)[0] > max(stamps) + topology.ahead_ms:
+    if not times.is_text and event_times([example], times)[0] > max(stamps) + topology.ahead_ms:
         return ""  # Digits of a date, 2025112511, look like seconds of a later year.
     return (
         f"{field_text(path)} seems to have {TIME_FORMATS[likeliest].text}: write"

@@ -13,6 +13,7 @@ from slidestat.declare.fields import RECORD_KEY, FieldPath, field_text
 from slidestat.declare.lengths import duration_ms
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.times import NOT_A_TIME, event_times
 from slidestat.errors import SlidestatError
 from slidestat.infer.proposed_fields import (
     Ask,
@@ -92,11 +93,13 @@ def _times(
         for name in path:
             inner = inner.get(name) if isinstance(inner, dict) else None
         try:
-            good.append(msgspec.convert(inner, kind.type))
+            good.append(msgspec.convert(inner, kind.type | str))
         except msgspec.ValidationError:
             continue
         stamped.append(record.timestamp_ms)
-    return kind.to_ms(good, len(good)), np.array(stamped, np.int64)
+    times = event_times(good, kind)
+    is_time = times != NOT_A_TIME
+    return times[is_time], np.array(stamped, np.int64)[is_time]
 
 
 _LATENESS = ("0s", "1s", "5s", "30s", "1m", "5m", "15m", "1h", "6h", "1d", "7d")

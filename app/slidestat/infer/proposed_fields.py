@@ -13,7 +13,14 @@ from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, fi
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.errors import SlidestatError
 from slidestat.infer.sampling import Sample
-from slidestat.infer.survey import FieldSurvey, Survey, as_object, key_text, leaves
+from slidestat.infer.survey import (
+    TIME_NAMES,
+    FieldSurvey,
+    Survey,
+    as_object,
+    key_text,
+    leaves,
+)
 
 # Guesses of what the events leave open: a person is asked, or is shown what was taken.
 
@@ -57,9 +64,6 @@ class Doubts:
 
 
 _ALMOST_ALL = 0.95
-_TIME_NAMES = re.compile(
-    r"(event_?)?(time|timestamp|ts|at|date|datetime|occurred_?at|created_?at)(_?ms)?", re.I
-)
 _VALUE_NAMES = re.compile(
     r".*(latency|duration|elapsed|took|ms|millis|seconds|bytes|size|amount|price|value|total|delay"
     r"|qty|quantity|distance|temperature|score).*",
@@ -123,7 +127,7 @@ def propose_time(found: Survey, doubts: Doubts) -> tuple[Guess, str, FieldPath |
     candidates = []
     for seen in common_fields(found):
         if (name := _format(seen)) is not None:
-            named = bool(_TIME_NAMES.fullmatch(seen.path[-1]))
+            named = bool(TIME_NAMES.fullmatch(seen.path[-1]))
             candidates.append((not named, len(seen.path), seen.path, name))
     if candidates:
         candidates.sort()
@@ -131,9 +135,21 @@ def propose_time(found: Survey, doubts: Doubts) -> tuple[Guess, str, FieldPath |
         seen = doubts.settle("time", [found.fields[path] for _, _, path, _ in likely])
         name = next(name for _, _, path, name in likely if path == seen.path)
         reason = f"times in {TIME_FORMATS[name].text}"
+        if seen.texts == seen.present and not TIME_FORMATS[name].is_text:
+            reason += ", as texts"
         if others := seen.present - _times_in(seen, name):
             doubts.warnings.append(some_are_not(seen, others, reason))
         return Guess(written(seen.path), reason), name, seen.path
+    for seen in common_fields(found):
+        if seen.formats.total() >= _ALMOST_ALL * seen.present:
+            shares = " and ".join(
+                f"{count:,} in {TIME_FORMATS[name].text}"
+                for name, count in seen.formats.most_common()
+            )
+            doubts.warnings.append(
+                f"{field_text(seen.path)!r} has times in several formats, {shares}, and a topology"
+                " reads one: have the producers write one."
+            )
     doubts.warnings.append(
         "No field of the records is a time: the timestamps of the Kafka records are taken, which"
         " say when an event was produced, or stored, not when it happened."

@@ -4,16 +4,21 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import msgspec
+import pyarrow as pa
 
 from slidestat.declare.fields import FieldPath
+from slidestat.engine.decoding.times import moments_of
 from slidestat.infer.sampling import SampledRecord
 from slidestat.produce.cells import NOT_JSON
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
 _DEEPEST = 4
+# Names of times; digits in a text are one only under such a name.
+TIME_NAMES = re.compile(
+    r"(event_?)?(time|timestamp|ts|at|date|datetime|occurred_?at|created_?at)(_?ms)?", re.I
+)
 _NUMBER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _MOST_FIELDS = 500
 # Times of these formats lie in ranges that do not touch.
@@ -109,18 +114,24 @@ def time_format(value: object) -> str | None:
         return None
     if isinstance(value, int | float):
         for name, per_ms in _PER_MS.items():
-            whole = isinstance(value, int) or name == "s"
-            if whole and EARLIEST_TIME_MS * per_ms <= value < LATEST_TIME_MS * per_ms:
+            if EARLIEST_TIME_MS * per_ms <= value < LATEST_TIME_MS * per_ms:
                 return name
         return None
-    if isinstance(value, str) and 16 <= len(value) <= 40:
-        try:
-            # As a worker reads it.
-            zoned = msgspec.convert(value, datetime).tzinfo is not None
-        except msgspec.ValidationError:
-            return None
-        return "iso8601" if zoned else "iso8601-utc"
+    if isinstance(value, str) and 8 <= len(value) <= 40:
+        return _text_format(value)
     return None
+
+
+def _text_format(text: str) -> str | None:
+    """Return the format of a text in ISO 8601, with a time of day, or of a number."""
+    if _NUMBER_TEXT.fullmatch(text):
+        return time_format(float(text) if "." in text else int(text))
+    if len(text) < 16:
+        return None
+    moment = moments_of(pa.array([text]))
+    if not moment.are_times[0]:
+        return None
+    return "iso8601" if moment.are_zoned[0] else "iso8601-utc"
 
 
 def _look(seen: FieldSurvey, value: object) -> None:
@@ -141,7 +152,9 @@ def _look(seen: FieldSurvey, value: object) -> None:
             seen.number_texts += 1
             seen.negatives += value.startswith("-")
             seen.decimals = max(seen.decimals, len(value.partition(".")[2]))
-    if (found := time_format(value)) is not None:
+    is_named = not isinstance(value, str) or bool(TIME_NAMES.fullmatch(seen.path[-1]))
+    found = time_format(value)
+    if found is not None and (is_named or found.startswith("iso8601")):
         seen.formats[found] += 1
     seen.values[value if isinstance(value, str) else repr(value)] += 1
 

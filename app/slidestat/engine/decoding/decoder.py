@@ -26,6 +26,7 @@ from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 from slidestat.engine.decoding.formats.translations import TranslatedReader, translation_of
 from slidestat.engine.decoding.scan_reader import ScanPlan, ScanReader
 from slidestat.engine.decoding.struct_reader import StructReader
+from slidestat.engine.decoding.times import NOT_A_TIME
 from slidestat.engine.events import numbered_texts, texts
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH
@@ -118,8 +119,8 @@ class EventDecoder:
         if times is None:
             times = np.asarray(timestamps, np.int64)[rows]
         errors: dict[int, Refusal] = {}
-        outside = np.flatnonzero((times < self._times.earliest) | (times >= self._times.latest))
-        for place in outside.tolist():
+        outside = (times < self._times.earliest) | (times >= self._times.latest)
+        for place in np.flatnonzero(outside & (times != NOT_A_TIME)).tolist():
             detail = f"{self._time_name}: {times[place]} ms is not from 1980 to 2100"
             errors[place] = Refusal(int(rows[place]), Reason.BAD_TIME, detail)
         columns = EventColumns(

@@ -57,7 +57,10 @@ def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.St
             types[column.path] = _number(limits, also_item=column.path in types)
     optional = {*types} - {topology.time_path}
     if topology.time_path is not None:
-        types[topology.time_path] = topology.times.type
+        # Where it is read as a number as well, it is one.
+        is_number = topology.time_path in types or topology.time_path in topology.expression_fields
+        kind: Any = topology.times.type
+        types[topology.time_path] = kind if is_number or topology.is_sequence else kind | str
     if topology.key_path is not None and reads_key(topology):
         types[topology.key_path] = KEY
         optional.discard(topology.key_path)  # Statistics may read it as well.

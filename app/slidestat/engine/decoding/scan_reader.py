@@ -7,7 +7,7 @@ checks; so a record that lacks something, or has a wrong value, is for msgspec t
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nextafter
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,7 @@ from slidestat.engine.decoding.json_scan.plan import (
 )
 from slidestat.engine.decoding.json_scan.records import read_records
 from slidestat.engine.decoding.record_type import reads_key
+from slidestat.engine.decoding.times import event_times, texts_ms, time_errors
 from slidestat.schemas.event import MAX_KEY_LENGTH
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 
@@ -105,11 +106,9 @@ class ScanPlan:
 
     @classmethod
     def of(cls, topology: Topology) -> "ScanPlan | None":
-        """Return the plan of a topology; None if its records have more than kernels can look for:
-        times as texts, or too many fields.
+        """Return the plan of a topology; None if its records have more fields than kernels can look
+        for.
         """
-        if topology.time_path is not None and topology.times.is_text:
-            return None
         sought = _sought(topology)
         deepest = max(map(len, sought), default=0)
         objects = {path[:depth] for path in sought for depth in range(1, len(path))}
@@ -154,19 +153,15 @@ def _sought(topology: Topology) -> dict[FieldPath, Sought]:
 
 
 def _time(topology: Topology) -> Sought:
-    kind, earliest, latest = _time_type(topology)
-    if kind is int:
-        limits = (int(earliest), int(latest) - 1)
-        return Sought(WHOLE, is_required=True, has_whole=True, whole_limits=limits)
-    below = nextafter(latest, -np.inf)
-    takes = WHOLE | DECIMAL
-    return Sought(takes, is_required=True, has_double=True, limits=(earliest, below))
-
-
-def _time_type(topology: Topology) -> tuple[type, float, float]:
-    """Return what times are read as, and their limits: from the first, and below the second."""
-    kind, meta = get_args(topology.times.type)
-    return kind, meta.ge, meta.lt
+    times = topology.times
+    if times.is_text:
+        return Sought(TEXT, is_required=True)
+    # A fraction in other units than seconds is not plain, and neither is a number in a text.
+    limits = [limit * times.per_second // 1_000 for limit in (times.earliest, times.latest)]
+    if times.per_second == 1:
+        seconds = (float(limits[0]), nextafter(limits[1], -np.inf))
+        return Sought(WHOLE | DECIMAL, is_required=True, has_double=True, limits=seconds)
+    return Sought(WHOLE, is_required=True, has_whole=True, whole_limits=(limits[0], limits[1] - 1))
 
 
 def _planned(sought: dict[FieldPath, Sought]) -> ScanPlan:
@@ -231,6 +226,7 @@ class ScanReader:
         self._key = topology.key_path if reads_key(topology) else None
         self._time = topology.time_path
         self._times = topology.times
+        self._time_name = topology.time_name
         self._numbers = [column.path for column in topology.columns.numbers]
         self._items = [column.path for column in topology.columns.items]
         self._conditions = Conditions(topology)
@@ -252,9 +248,12 @@ class ScanReader:
     def _columns(self, fields: "_Fields") -> FieldColumns:
         numbers = {path: fields.doubles(path) for path in self._read_numbers}
         count = len(fields.rows)
-        times = None
+        times, errors = None, {}
         if self._time is not None:
-            times = self._times.to_ms(fields.numbers(self._time), count)
+            is_text = self._times.is_text
+            values = fields.texts(self._time) if is_text else fields.numbers(self._time)
+            times = (texts_ms if is_text else event_times)(values, self._times)
+            errors[self._time] = time_errors(times, values, self._times, self._time_name)
         judged = None
         if self._conditions:
             judged = self._conditions.judged(count, fields.of_sorts(self._conditions.fields))
@@ -272,7 +271,7 @@ class ScanReader:
                 for path in self._items
             ),
             judged=judged,
-            errors=computed.errors,
+            errors=computed.errors | errors,
         )
 
 

@@ -39,6 +39,7 @@ from slidestat.engine.decoding.struct_values import (
     numbers_of,
     scalar_texts,
 )
+from slidestat.engine.decoding.times import event_times, time_errors
 from slidestat.engine.events import texts
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH
@@ -67,6 +68,7 @@ class StructReader:
         # None for what the record has itself.
         self._key = reader(record, key) if key is not None and reads_key(topology) else None
         self._time = None if time is None else reader(record, time)
+        self._time_path: FieldPath = time or ()
         self._times = topology.times
         self._computed = ComputedFields(topology)
         self._values = StructValues(topology, record, self._computed.fields)
@@ -122,12 +124,15 @@ class StructReader:
         keys = computed.keys
         if self._key is not None:
             keys = texts(_decimal(list(map(self._key, events)))).dictionary_encode()
+        times, errors = None, {}
+        if self._time is not None:
+            values = list(map(self._time, events))
+            times = event_times(values, self._times)
+            errors[self._time_path] = time_errors(times, values, self._times, self._time_name)
         return FieldColumns(
             rows=rows,
             keys=keys,
-            times=None
-            if self._time is None
-            else self._times.to_ms(map(self._time, events), len(events)),
+            times=times,
             numbers=tuple(numbers[path] for path in self._numbers),
             items=tuple(
                 computed.items[path]
@@ -136,7 +141,7 @@ class StructReader:
                 for path, read in self._items.items()
             ),
             judged=judged_all,
-            errors=computed.errors,
+            errors=computed.errors | errors,
             refusals=refusals,
             passed_over=passed_over,
         )

@@ -1,19 +1,24 @@
-"""Times as texts: the one reader of ISO 8601, for workers, files, proposals and casts.
+"""Times as numbers and as texts, to milliseconds: one reader for workers, files and proposals.
 
-A column of plain texts is converted at once by Arrow, others text by text, with the same meaning.
-What is finer than a microsecond is read to the nearest one, and a leap second is the second after
-it, as POSIX has it.
+Columns of plain values are converted at once, others value by value, with the same meaning. A time
+between two milliseconds is that of the earlier one, in every format, so that one moment lies in the
+same windows however it is written; texts and fractions are read to the nearest microsecond. A leap
+second is the second after it, as POSIX has it.
 """
 
 import re
+from collections.abc import Sequence
 from datetime import date
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slidestat.synopses.core.arrays import Bools, Integers
+from slidestat.declare.time_format import TimeFormat
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.schemas.dead_letter import Reason
+from slidestat.synopses.core.arrays import Bools, Floats, Integers
 
 _ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 # What Arrow reads in the same way; in nanoseconds it has the years from 1678 to 2261.
@@ -98,3 +103,122 @@ def _moment(text: str | None) -> tuple[int, bool] | None:
 
 def _seconds(hours: str | None, minutes: str | None, seconds: str | None) -> int:
     return 3_600 * int(hours or 0) + 60 * int(minutes or 0) + int(seconds or 0)
+
+
+# Numbers since 1970, and texts of such.
+
+_INTEGER = r"^[+-]?[0-9]{1,19}$"
+_NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+# Far beyond any date; within it, products by 1000 stay within int64 and floats are exact.
+_LIMIT = 2**53
+
+
+def scaled(integers: pa.Array, per_second: int) -> pa.Array:
+    """Return integers of a unit as milliseconds, rounded down, null beyond the limit of any
+    date.
+    """
+    valid = pc.is_valid(integers).to_numpy(zero_copy_only=False)
+    values = pc.fill_null(integers, 0).to_numpy(zero_copy_only=False)
+    if per_second > 1_000:
+        milliseconds = (values // (per_second // 1_000)).astype(np.int64)
+    else:
+        valid &= (values < _LIMIT) & (values > -_LIMIT if values.dtype.kind == "i" else True)
+        milliseconds = np.where(valid, values, 0).astype(np.int64) * (1_000 // per_second)
+    return pa.array(milliseconds, mask=~valid)
+
+
+def of_fractions(floats: pa.Array, per_second: int) -> pa.Array:
+    """Return floating-point numbers of a unit as milliseconds, rounded down, null beyond any
+    date.
+    """
+    values = floats.to_numpy(zero_copy_only=False)
+    with np.errstate(invalid="ignore", over="ignore"):
+        # Doubles hold times of today to a quarter of a microsecond: 0.123 may lie below 123 ms.
+        # Nanoseconds are whole numbers already.
+        if per_second > _MICROSECONDS:
+            whole = np.floor(values)
+        else:
+            whole = np.rint(values * (_MICROSECONDS // per_second))
+        per_ms = max(per_second, _MICROSECONDS) // 1_000
+        valid = np.abs(whole) < float(min(_LIMIT * per_ms, 2**63))  # False for NaN, as nulls are
+    return pa.array(np.where(valid, whole, 0).astype(np.int64) // per_ms, mask=~valid)
+
+
+def of_number_texts(texts: pa.Array, per_second: int) -> pa.Array:
+    """Return texts of numbers of a unit as milliseconds, null for others; whole ones are never made
+    doubles.
+    """
+    written = pc.utf8_ltrim(pc.utf8_trim(texts.cast(pa.large_string()), SPACES), "+")
+    whole = pc.if_else(pc.match_substring_regex(written, _INTEGER), written, None)
+    try:
+        integers = whole.cast(pa.int64())
+    except pa.ArrowInvalid:  # Some of 19 digits are more than that.
+        numbers = [None if text is None else int(text) for text in whole.to_pylist()]
+        integers = pa.array([None if n is None or abs(n) >= 2**63 else n for n in numbers])
+        integers = integers.cast(pa.int64())
+    are_fractions = pc.and_(integers.is_null(), pc.match_substring_regex(written, _NUMBER))
+    fractions = pc.if_else(are_fractions, written, None)
+    try:
+        doubles = fractions.cast(pa.float64())
+    except pa.ArrowInvalid:  # It reads fewer of them than Python.
+        doubles = pa.array(
+            [None if text is None else float(text) for text in fractions.to_pylist()], pa.float64()
+        )
+    return pc.coalesce(scaled(integers, per_second), of_fractions(doubles, per_second))
+
+
+# The times of a topology's records.
+
+NOT_A_TIME = NO_TIME
+_MOST_SHOWN = 60
+
+
+def event_times(values: Sequence[Any] | Floats | Integers, known: TimeFormat) -> Integers:
+    """Return the times of records in milliseconds, `NOT_A_TIME` for texts that are none; `values`
+    are numbers within the limits of the format, or texts.
+    """
+    if known.is_sequence:
+        return np.asarray(values, np.int64)
+    if isinstance(values, np.ndarray):
+        return _of_numbers(values, known)
+    kinds = [type(value) for value in values]
+    found = np.full(len(kinds), NOT_A_TIME, np.int64)
+    for kind in dict.fromkeys(kinds):
+        places = np.flatnonzero([other is kind for other in kinds])
+        some = [values[place] for place in places.tolist()]
+        if kind is str:
+            found[places] = texts_ms(pa.array(some, pa.large_string()), known)
+        else:
+            found[places] = _of_numbers(np.array(some, kind), known)
+    return found
+
+
+def texts_ms(texts: pa.Array, known: TimeFormat) -> Integers:
+    """Return texts as milliseconds, `NOT_A_TIME` for what is no time in a format."""
+    if not known.is_text:
+        milliseconds = of_number_texts(texts, known.per_second)
+        found: Integers = milliseconds.fill_null(NOT_A_TIME).to_numpy()
+        return found
+    moments = moments_of(texts)
+    are_times = moments.are_times & (moments.are_zoned | (not known.needs_zone))
+    return np.where(are_times, moments.microseconds // 1_000, NOT_A_TIME)
+
+
+def _of_numbers(numbers: Floats | Integers, known: TimeFormat) -> Integers:
+    convert = of_fractions if numbers.dtype.kind == "f" else scaled
+    milliseconds = convert(pa.array(numbers), known.per_second)
+    found: Integers = milliseconds.fill_null(NOT_A_TIME).to_numpy()
+    return found
+
+
+def time_errors(
+    times: Integers, values: Sequence[Any] | pa.Array, known: TimeFormat, name: str
+) -> dict[int, tuple[Reason, str]]:
+    """Return why values are no times, by their places, with the reason of their letters."""
+    found = {}
+    for place in np.flatnonzero(times == NOT_A_TIME).tolist():
+        value = values[place]
+        shown = repr(value.as_py() if isinstance(value, pa.Scalar) else value)
+        detail = f"{name}: {shown[:_MOST_SHOWN]} is no time in {known.text}"
+        found[place] = Reason.BAD_TIME, detail
+    return found

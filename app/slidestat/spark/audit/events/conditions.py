@@ -151,8 +151,8 @@ def _strict(tree: Tree, fields: Mapping[str, Any]) -> Value:
     return _compared(type(tree), (tree.this, tree.expression), fields)
 
 
-_SPACES = " \t\n\r\f\v"
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+SPACES = " \t\n\r\f\v"
+NUMBER_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def _cast(value: Value, kind: Tree) -> Value:
@@ -178,8 +178,8 @@ def _as_number(value: float | int | str) -> float | int:
     """Return the number that a text writes, as if JSON had it there."""
     if not isinstance(value, str):
         return value if not isinstance(value, bool) else _not_computable()
-    text = value.strip(_SPACES)
-    if not _NUMBER.fullmatch(text):
+    text = value.strip(SPACES)
+    if not NUMBER_TEXT.fullmatch(text):
         raise NotComputableError
     if math.isinf(nearest := float(text)):
         raise NotComputableError
@@ -195,7 +195,7 @@ def _as_bigint(value: float | int | str) -> float | int:
     found = _as_number(value)
     exact: Any = found
     if isinstance(value, str) and abs(found) >= _EXACT:
-        exact = Decimal(value.strip(_SPACES))
+        exact = Decimal(value.strip(SPACES))
     if isinstance(found, Rounded) or abs(found) > 2.0**64 or exact != int(found):
         raise NotComputableError
     return found if -(2**63) <= int(found) < 2**63 else _not_computable()
@@ -228,7 +228,7 @@ def iso_microseconds(text: str) -> tuple[int, bool]:
     """Return the microseconds since 1970 of a text in ISO 8601, and whether it has a zone; raises
     ValueError for what is no time.
     """
-    parts = _ISO.fullmatch(text.strip(_SPACES).upper())
+    parts = _ISO.fullmatch(text.strip(SPACES).upper())
     if parts is None:
         raise ValueError(text)
     day, hour, minute, second, fraction, zone, sign, *away = parts.groups()

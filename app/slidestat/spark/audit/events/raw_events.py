@@ -3,8 +3,7 @@
 import json
 import math
 import re
-from datetime import UTC, datetime
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 import msgspec
@@ -12,13 +11,17 @@ import msgspec
 from slidestat.spark.audit.declaration import Declaration, Path
 from slidestat.spark.audit.events.conditions import (
     MOST_WHOLE,
+    NUMBER_TEXT,
+    SPACES,
     NotComputableError,
     Rounded,
     computed,
     holds,
+    iso_microseconds,
 )
 
-_PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_MICROSECONDS = 1_000_000
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": _MICROSECONDS, "ns": 1_000_000_000}
 # Whole doubles below it are the whole numbers that they look like.
 _EXACT = 2**53
 # Far beyond all times that an event may have.
@@ -183,33 +186,48 @@ def _time_ms(value: object, time_format: str) -> int:
 def _time(value: object, time_format: str) -> int:
     if time_format in ("iso8601", "iso8601-utc") and isinstance(value, str):
         return _iso_ms(value, zoneless_is_utc=time_format == "iso8601-utc")
-    if time_format == "s" and isinstance(value, int | Decimal) and type(value) is not bool:
-        if not -_LATEST_MS < value < _LATEST_MS:
-            raise UnreadableError
-        return int((value * Decimal(1_000_000)).to_integral_value()) // 1_000
-    if time_format in _PER_MS and type(value) is int:
-        return value // _PER_MS[time_format]
+    if time_format in _PER_SECOND and isinstance(value, str):
+        value = _written_number(value)
+    if time_format in _PER_SECOND and type(value) is int:
+        return value * 1_000 // _PER_SECOND[time_format]
+    if time_format in _PER_SECOND and isinstance(value, Decimal):
+        return _from_fraction(value, _PER_SECOND[time_format])
     if time_format == "sequence" and type(value) is int:
         return value
     raise UnreadableError
+
+
+def _written_number(text: str) -> int | Decimal:
+    """Return the number that a text writes, a whole one where it is written as such."""
+    text = text.strip(SPACES)
+    if not NUMBER_TEXT.fullmatch(text) or len(text) > _DIGITS_OF_INT:
+        raise UnreadableError
+    return int(text) if text.lstrip("+-").isdigit() else _decimal(text)
+
+
+def _from_fraction(number: Decimal, per_second: int) -> int:
+    """Return milliseconds, by way of the microsecond nearest to the double of a number."""
+    if not -_LATEST_MS < number < _LATEST_MS:
+        raise UnreadableError
+    if per_second > _MICROSECONDS:
+        return math.floor(float(number)) * 1_000 // per_second
+    times = _MICROSECONDS // per_second
+    exact = number * times
+    is_whole = exact == exact.to_integral_value()
+    return (int(exact) if is_whole else round(float(number) * times)) // 1_000
 
 
 def _iso_ms(text: str, *, zoneless_is_utc: bool) -> int:
     """Return the milliseconds of an ISO 8601 text; beyond microseconds it is read to the nearest
     one.
     """
-    parts = _FRACTION.fullmatch(text)
     try:
-        whole, fraction, zone = parts.groups() if parts else (text, "0", "")
-        moment = datetime.fromisoformat(f"{whole}{zone}")
+        microseconds, is_zoned = iso_microseconds(text)
     except ValueError as error:
         raise UnreadableError from error
-    if moment.tzinfo is None:
-        if not zoneless_is_utc:
-            raise UnreadableError
-        moment = moment.replace(tzinfo=UTC)
-    microseconds = (Decimal(f"0.{fraction}") * 1_000_000).to_integral_value(ROUND_HALF_UP)
-    return int(moment.timestamp()) * 1_000 + int(microseconds) // 1_000
+    if not is_zoned and not zoneless_is_utc:
+        raise UnreadableError
+    return microseconds // 1_000
 
 
 def _at(fields: object, path: Path) -> object:
