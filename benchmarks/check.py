@@ -137,25 +137,30 @@ def _numbers(figures: list[Figure], name: str) -> npt.NDArray[np.float64]:
 
 def check_complete(workload: Workload, topology: Topology, keys: Integers, ends: Integers) -> None:
     """Each key must have the emissions of the ticks after its events and of those by which all of
-    them have left the span, as far as its partition has come, and no other.
+    them have left the span, or a window where `emit` asks for it, as far as its partition has come,
+    and no other.
     """
-    every, span = topology.every_ms, topology.span_length.length
+    every, emptied = topology.every_ms, [topology.span_length.length]
+    if topology.emit == "windows":
+        emptied += topology.window_lengths
     order = np.lexsort((workload.times, workload.keys))
     of, times = workload.keys[order], workload.times[order]
     newest = np.zeros(workload.partitions, np.int64)
     np.maximum.at(newest, of % workload.partitions, times)
     passed = newest[of % workload.partitions]
     following = np.where(np.append(np.diff(of) == 0, False), np.append(times[1:], 0), passed)
-    ticks, empty = (times // every + 1) * every, ((times + span) // every + 1) * every
+    ticks = (times // every + 1) * every
     first = ticks[0]
 
     def places(keys: Integers, ticks: Integers) -> Integers:
         return np.unique(keys + workload.key_count * (ticks - first))
 
-    of_events, of_gaps = ticks <= passed, empty <= following
-    wanted = np.union1d(
-        places(of[of_events], ticks[of_events]), places(of[of_gaps], empty[of_gaps])
-    )
+    is_passed = ticks <= passed
+    wanted = places(of[is_passed], ticks[is_passed])
+    for length in emptied:
+        empty = ((times + length) // every + 1) * every
+        is_passed = empty <= following
+        wanted = np.union1d(wanted, places(of[is_passed], empty[is_passed]))
     found = places(keys, ends)
     missing, more = np.setdiff1d(wanted, found), np.setdiff1d(found, wanted)
     if len(missing) or len(more):

@@ -264,6 +264,18 @@ def test_an_idle_partition_says_that_windows_have_emptied() -> None:
     assert seen == [600, 800, 1_100, 1_600]
 
 
+def test_topologies_without_emit_go_over_to_windows() -> None:
+    """Emissions from before are those of "events", whose fingerprints are what they were then; so
+    they are where no window empties.
+    """
+    declared: dict[str, Any] = {"name": "t", "source": "s", "every": "10s", "statistics": [Count()]}
+    of_time = declared | {"span": "1h", "windows": ["1m", "1h"]}
+    assert Topology(**of_time).emit == "windows"
+    assert fingerprint_of(Topology(**of_time, emit="events")) == "0cdc1aa4fac57d84"
+    assert fingerprint_of(Topology(**of_time)) != "0cdc1aa4fac57d84"
+    assert fingerprint_of(Topology(**declared, span="9 events")) == "5807ce412dbdfec8"
+
+
 PICTURE = Path(__file__).parents[2] / "docs" / "read-the-output.md"
 
 

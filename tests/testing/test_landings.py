@@ -56,13 +56,14 @@ class Exact:
         self.squares = [0, *accumulate(value * value for value in self.values)]
 
     def ticks(self) -> set[int]:
-        """Those after events, and the first ones whose span has none of them."""
+        """Those after events, and the first ones at which a window, or the span, has none."""
         every, span = TOPOLOGY.every_ms, TOPOLOGY.span_length.length
-        silent = [(time + span) // every * every + every for time in self.times]
-        following = [*self.times[1:], silent[-1]]
-        return {time // every * every + every for time in self.times} | {
-            tick for tick, time in zip(silent, following, strict=True) if tick <= time
-        }
+        found = {time // every * every + every for time in self.times}
+        following = [*self.times[1:], self.times[-1] + span + every]
+        for length in (*TOPOLOGY.window_lengths, span):
+            silent = [(time + length) // every * every + every for time in self.times]
+            found |= {tick for tick, time in zip(silent, following, strict=True) if tick <= time}
+        return found
 
     def check(self, figure: Figure, end: int) -> None:
         """Bounds and promise hold for the exact figure, with nothing to spare."""

@@ -489,7 +489,7 @@ class KeptFigures(WrittenTopics, ReadFields):
     @cached_property
     def silences(self) -> tuple[int, ...]:
         """The event times after its last event at which a key is emitted once more: when the span,
-        or with `emit` any window, has none of its events any more, and when it is forgotten.
+        or any window but with "events", has none of its events any more, and when it is forgotten.
         """
         emptied: tuple[int, ...] = ()
         if not self.span_length.of_events:

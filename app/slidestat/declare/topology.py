@@ -19,7 +19,7 @@ from slidestat.declare.checks import (
     check_times,
     check_topics,
 )
-from slidestat.declare.derived import EMIT_EVENTS, PARTITION, KeptFigures
+from slidestat.declare.derived import EMIT_WINDOWS, PARTITION, KeptFigures
 from slidestat.declare.fields import Field
 from slidestat.declare.naming import check_digits
 from slidestat.declare.statistics import DEFAULT, Statistic
@@ -54,10 +54,10 @@ class Topology(KeptFigures):
     nothing for so long, of event time, it is forgotten: it is emitted once more, and what comes
     later starts from nothing. Without it such keys are kept for ever; those of windows of time
     alone are forgotten after the span.
-    emit: when a key is emitted: "events", at the ticks after its events, and once more when the
-    span has none of them any more; "windows", also at the first tick at which any of the windows
-    has none; "always", at every tick as long as the span has one. Windows of last events lose none
-    in a silence: for them "windows" is the same as "events", and there is no "always".
+    emit: when a key is emitted: "windows", at the ticks after its events, and at the first tick at
+    which any of the windows, or the span, has none of them any more; "events", not for windows, but
+    for the span alone; "always", at every tick as long as the span has one. Windows of last events
+    lose none in a silence: for them "windows" is the same as "events", and there is no "always".
     key_field: the path of the key in the JSON records, a text or a whole number; "kafka:key" is the
     key that Kafka keeps of the record, UTF-8 text.
     time_field: the path of the event time; "kafka:timestamp" is the one that Kafka keeps of the
@@ -118,7 +118,7 @@ class Topology(KeptFigures):
     ahead: str = "5m"
     idle: str = "0s"
     forget_after: str = ""
-    emit: str = EMIT_EVENTS
+    emit: str = EMIT_WINDOWS
     key_field: Field = KEY_FIELD
     time_field: Field = TIME_FIELD
     time_format: str = TIME_UNIT.value

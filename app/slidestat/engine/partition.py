@@ -12,10 +12,9 @@ function of the records' order alone, whatever the batches, the workers or the r
    their turn to be written, and all once they have become many;
 4. a tick is emitted in the batch in which the watermark passes it, for the keys with events since
    the tick before, in order of (tick, key); synopses see exactly the events before the tick;
-5. a key whose last event has left the span is emitted once more, at the first tick after that; so
-   is one that has been silent for `forget_after`; with `emit` also at the first tick at which a
-   window has none of its events, or at every tick until then; and the state of a key is deleted
-   once no later figure depends on it.
+5. a key whose last event has left a window, or the span, is emitted once more, at the first tick
+   after that; so is one that has been silent for `forget_after`; with `emit` for the span alone, or
+   at every tick until then; and the state of a key is deleted once no later figure depends on it.
 
 States become durable slot by slot (`unwritten.py`), so that after a crash some are far ahead of the
 checkpoint. What a key's state has absorbed already is not inserted again, and a tick that its

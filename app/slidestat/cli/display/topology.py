@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from slidestat.declare.derived import EMIT_ALWAYS, EMIT_WINDOWS
+from slidestat.declare.derived import EMIT_ALWAYS, EMIT_EVENTS
 from slidestat.declare.fields import field_text
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import Promise, Series
@@ -23,7 +23,7 @@ _LEAST_SHARE = 1e-12
 _LEAST_NUMBER = 1e-300
 _LEAST_BESIDE_SHARE = 1e-6
 _EMITS = {
-    EMIT_WINDOWS: "keys with events, and those of which a window has emptied",
+    EMIT_EVENTS: "keys with events, and those whose span has emptied",
     EMIT_ALWAYS: "each key at every tick, as long as the span has an event of it",
 }
 
@@ -114,7 +114,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         "group": topology.application_id,
         "windows": f"{windows}; the span is {topology.span}",
         "every": topology.every if topology.is_sequence else f"{topology.every} of event time",
-        **({"emits": _EMITS[topology.emit]} if topology.emits_silence else {}),
+        **({"emits": _EMITS[topology.emit]} if topology.emit in _EMITS else {}),
         "lateness": topology.lateness,
         "keeps keys": keeping_text(topology),
     }

@@ -45,7 +45,7 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "emit": Flag(
         "--emit",
         "events|windows|always",
-        "Emit keys without new events too; default: events.",
+        "When keys without new events are emitted; default: windows.",
     ),
     "key_field": Flag(
         "--key",

@@ -7,7 +7,6 @@ from dataclasses import asdict, fields
 import msgspec
 
 from slidestat.declare.declared import Declared
-from slidestat.declare.derived import EMIT_EVENTS
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
 from slidestat.declare.topology import Topology, require_emissions, require_json
@@ -68,7 +67,8 @@ def _topology(topology: Topology) -> dict[str, object]:
     }
     if topology.forget_after:
         table["forget_after_ms"] = topology.forget_ms
-    if topology.emit != EMIT_EVENTS:
+    # Left out for "events", as by workers that knew nothing else.
+    if topology.emits_silence:
         table["emit"] = topology.emit
     if topology.condition is not None:
         table["where"] = topology.condition.text
