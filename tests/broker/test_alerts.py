@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 import urllib.request
 from collections import Counter
 
@@ -13,7 +14,7 @@ from slidestat.engine.emissions.rows import Rows
 from slidestat.schemas.alert import AlertChange, AlertState
 from slidestat.schemas.emission import Emission
 from tests.broker.conftest import MakeStage
-from tests.broker.workers import distinct, events, produce, undisturbed
+from tests.broker.workers import distinct, events, produce, undisturbed, wait_until
 
 ALERTING = """
     span="1m", every="2s", windows=("4s", "1m"), statistics=(Count(epsilon=0.1), Mean(epsilon=0.2)),
@@ -81,3 +82,46 @@ def test_alerts_and_rows_of_a_worker_that_was_killed(make_stage: MakeStage) -> N
     shown = subprocess.run(watch, capture_output=True, text=True, check=False, timeout=60)
     assert (shown.returncode, shown.stdout) == (2, "")
     assert "writes rows, and `slidestat watch` reads emissions" in shown.stderr
+
+
+def test_a_service_that_stops_alone_in_its_partition(make_stage: MakeStage) -> None:
+    """Nobody else sends there: a page goes out within the window, `idle` and two ticks, and is
+    confirmed under the same key when the service comes back.
+    """
+    stage = make_stage(
+        partitions=1,
+        body="""
+    span="1m", every="1s", windows=("2s", "1m"), idle="2s", statistics=(Count(epsilon=0.1),),
+    alerts=(Alert(name="silent", when="count = 0", window="2s"),),
+""",
+    )
+    source, topic = stage.topology.source, stage.topology.alert_topic
+    assert topic is not None
+
+    def beat(count: int) -> None:
+        now = int(time.time() * 1_000)
+        times = range(now, now + 50 * count, 50)
+        produce(
+            stage.bootstrap,
+            source,
+            [(b"search", b'{"key":"search","time":%d,"value":1}' % at) for at in times],
+        )
+
+    def told() -> list[AlertChange]:
+        found = stage.read(topic)[0]
+        return [msgspec.json.decode(record.value or b"", type=AlertChange) for record in found]
+
+    with stage.worker().await_ready() as worker:
+        beat(20)
+        stopped = time.monotonic()
+        wait_until(told, "the page", 30)
+        # The window, `idle`, two ticks, and what a busy machine takes.
+        assert time.monotonic() - stopped < 2 + 2 + 2 + 10
+        (page,) = told()
+        assert (page.state, page.provisional) == ("firing", True)
+        beat(20)
+        wait_until(lambda: len(told()) >= 3, "its confirmation, and the end", 30)
+        worker.stop()
+    final = {(it.state, it.window_end_ms): it.provisional for it in told()}
+    assert final["firing", page.window_end_ms] is False
+    assert told()[-1].state == "resolved"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from slidestat.cli.display.alerts import change_line
+from slidestat.declare.forms.files import load_topology
 from slidestat.schemas.alert import AlertChange
 from slidestat.testing.driver import TopologyDriver
 from tests.docs.markdown import ROOT, blocks
@@ -17,7 +18,7 @@ def test_the_guide_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Its test passes, and the first change is the record that it shows, byte for byte but for the
     spaces.
     """
-    (topology,), (test,), (record,) = (blocks(GUIDE, name) for name in ("toml", "python", "json"))
+    (topology, _), (test,), (record,) = (blocks(GUIDE, it) for it in ("toml", "python", "json"))
     (tmp_path / "latency.toml").write_text(topology.text)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -31,3 +32,37 @@ def test_the_guide_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert change_line(change).startswith(
         "2023-11-15T12:02:00Z slow /search firing certain quantile"
     )
+
+
+def test_a_service_that_stops_alone_in_its_partition_is_told_of(tmp_path: Path) -> None:
+    """By the guide's topology: within the window, `idle` and two ticks, provisionally. The record
+    is confirmed when it comes back, and taken back for an event that was on its way.
+    """
+    _, topology = blocks(GUIDE, "toml")
+    (tmp_path / "heartbeats.toml").write_text(topology.text)
+    declared = load_topology(str(tmp_path / "heartbeats.toml"))
+    noon, minute, tick = 1_700_049_600_000, 60_000, 10_000
+
+    def beat(*seconds: int) -> list[dict[str, object]]:
+        return [{"key": "search", "time": noon + 1_000 * at, "value": 1} for at in seconds]
+
+    def told(driver: TopologyDriver) -> list[tuple[str, int, bool]]:
+        return [
+            (str(it.state), (it.window_end_ms - noon) // 1_000, it.provisional)
+            for it in driver.alerts
+        ]
+
+    for on_its_way, final in (((), "firing"), ((130,), "resolved")):
+        driver = TopologyDriver(declared)
+        driver.send(*beat(*range(0, 121, 5)))
+        assert told(driver) == []
+        stopped = noon + 2 * minute
+        driver.idle_until(stopped + declared.idle_ms)
+        assert told(driver) == []
+        driver.idle_until(stopped + minute + declared.idle_ms + 2 * tick)
+        assert told(driver) == [("firing", 190, True)]
+        driver.send(*beat(*on_its_way, *range(300, 340, 2)))
+        assert told(driver)[1] == (final, 190, False)
+        newest = {it.window_end_ms: it for it in driver.alerts}
+        assert not any(it.provisional for it in newest.values())
+        assert driver.alerts[-1].state == "resolved"

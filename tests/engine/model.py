@@ -266,7 +266,7 @@ class Model:
             if key in topology.publish and not topology.publishes_partitions:
                 continue  # its answers are the referee's
             times = [event.time for event in events]
-            for tick in sorted(_ticks(topology, times)):
+            for tick in sorted(ticks_of(topology, times)):
                 passed = bisect_left(self.watermarks, tick)
                 if passed == len(self.records):
                     continue
@@ -298,7 +298,7 @@ def of_all(events: Sequence[Event], end: int) -> dict[int, list[Fraction | None]
     }
 
 
-def _ticks(topology: Topology, times: Sequence[int]) -> set[int]:
+def ticks_of(topology: Topology, times: Sequence[int]) -> set[int]:
     """The ticks after a key's events, and the first ones at which the span has none of them, or the
     last one was so long ago that the key is forgotten; and what `emit` asks for beside.
     """

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from slidestat.declare.alerts import Alert
+from slidestat.declare.expressions.intervals import Intervals, Numbers
 from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, Node
-from slidestat.engine.alerts.intervals import Intervals, Numbers
 
 # x and y are read, whatever they may be.
 CONDITIONS = (

@@ -1,7 +1,10 @@
 """Alerts follow from the emissions: recounted from them in plain Python, whatever crashes."""
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from random import Random
 from typing import NamedTuple
 
@@ -11,14 +14,15 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat.declare.alerts import Alert
 from slidestat.declare.lengths import duration_ms
-from slidestat.declare.statistics import Count, Sum
+from slidestat.declare.statistics import AgeOfLast, Count, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine import quota
 from slidestat.engine.alerts.alerting import alert_id, decode_standings
+from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.alert import AlertChange, alert_key
 from slidestat.schemas.emission import Emission, Figure
-from tests.engine.cases import TOPOLOGIES, Case, cases, laws, topology
+from tests.engine.cases import EMITTED, TOPOLOGIES, Case, cases, laws, topology
 from tests.engine.memory import (
     PARTITION,
     SOURCE,
@@ -28,11 +32,12 @@ from tests.engine.memory import (
     outputs_of,
     rows_of,
 )
-from tests.engine.model import Model, Record, silent_ticks
+from tests.engine.model import Model, Record, silent_ticks, ticks_of, ticks_of_span
 from tests.engine.streams import START_MS, encode, records
 from tests.engine.test_partition_crash import same_end, undisturbed
 
-ALERTING = sorted(name for name, topology in TOPOLOGIES.items() if topology.alerts)
+KNOWN = TOPOLOGIES | EMITTED
+ALERTING = sorted(name for name, topology in KNOWN.items() if topology.alerts)
 alerting_cases = cases(topologies=ALERTING)
 
 Figures = Mapping[str, Figure]
@@ -100,50 +105,103 @@ MEANT: dict[str, Callable[[Figures], Said]] = {
 }
 
 
-def recounted(case: Case, emissions: list[Emission]) -> Iterator[tuple[object, ...]]:
-    """What becomes of each alert by the emissions, which come in order."""
-    topology = case.topology
-    waiting: dict[tuple[str, str], list[tuple[int, bool]]] = {}
-    firing: dict[tuple[str, str], int] = {}
-    ends = set(_ends(case))
-    for emission in emissions:
-        end, key = emission.window_end_ms, emission.key
-        forgotten = (key, end) in ends
+class Ticks:
+    """The figures of each key at any tick, and what the records are known to be."""
+
+    def __init__(self, case: Case) -> None:
+        """Have all ticks emitted, where that can be: figures stay as they are after the last."""
+        self._topology = case.topology
+        of_events = case.topology.span_length.of_events
+        shown = case.topology if of_events else replace(case.topology, emit="always")
+        self._emissions: dict[str, list[Emission]] = {}
+        for emission in emissions_of(undisturbed(replace(case, topology=shown))):
+            self._emissions.setdefault(emission.key, []).append(emission)
+        self._model = Model(case.topology, case.records)
+        self.until = max([*self._model.watermarks, -1])
+
+    def figures(self, key: str, tick: int, window: int) -> Figures:
+        """The figures of one window, and those that have none."""
+        known = self._emissions[key]
+        newest = bisect_right(known, tick, key=attrgetter("window_end_ms")) - 1
+        return {
+            f.statistic: f
+            for f in known[newest].figures
+            if f.item is None and window in (f.window_ms or f.window_events or window, None)
+        }
+
+    def source_offset(self, tick: int) -> int:
+        """The offset of the record by which the watermark passed a tick."""
+        return self._model.records[bisect_left(self._model.watermarks, tick)].offset
+
+    def of_keys(self) -> Iterator[tuple[str, list[int], list[int], set[int]]]:
+        """Keys, the times of their events, the ticks at which all of their alerts are evaluated,
+        and those of them at which they are forgotten.
+        """
+        topology = self._topology
+        for key, events in self._model.of_key().items():
+            times = [event.time for event in events]
+            due = ticks_of(topology, times)
+            if not topology.span_length.of_events:
+                for window in topology.alert_windows:
+                    due |= silent_ticks(window, topology.every_ms, times)
+            if topology.alerts_read_ages:
+                due |= ticks_of_span(topology.span_length.length, topology.every_ms, times)
+            ends: set[int] = set()
+            if topology.forget_ms is not None:
+                silence = duration_ms(topology.forget_after or topology.span, "forget_after")
+                ends = silent_ticks(silence, topology.every_ms, times)
+            yield key, times, sorted(tick for tick in due if tick <= self.until), ends
+
+
+def recounted(case: Case) -> list[tuple[object, ...]]:
+    """What becomes of each alert, in the order of ticks and keys."""
+    ticks, found = Ticks(case), []
+    for key, times, due, ends in ticks.of_keys():
+        found += [(end, key, told) for end, *told in _of_key(case, ticks, key, times, due, ends)]
+    found.sort(key=lambda it: it[:2])
+    return [(told[0], key, end, *told[1:]) for end, key, told in found]
+
+
+def _of_key(
+    case: Case, ticks: Ticks, key: str, times: list[int], due: list[int], ends: set[int]
+) -> Iterator[tuple[object, ...]]:
+    topology, every = case.topology, case.topology.every_ms
+    waiting: dict[str, list[tuple[int, bool]]] = {}
+    firing: dict[str, int] = {}
+    longest = max(topology.window_lengths)
+    end = due[0] if due else ticks.until + 1
+    while end <= ticks.until:
+        last = times[bisect_left(times, end) - 1]
         for alert, window in zip(topology.alerts, topology.alert_windows, strict=True):
-            place = (alert.name, key)
-            figures = {
-                f.statistic: f
-                for f in emission.figures
-                if f.item is None and window in (f.window_ms or f.window_events or window, None)
-            }
-            told = (alert.name, key, end)
-            if place in firing:
-                said = _resolved(alert, figures)
-                if topology.emits_silence and _has_no_figure(alert, figures):
-                    said = contrary(MEANT[alert.when](figures))
-                if forgotten or (said.must if alert.certain else said.true):
-                    yield *told, "resolved", said.must or forgotten, firing.pop(place), forgotten
-                continue
+            figures = ticks.figures(key, end, window)
             said = MEANT[alert.when](figures)
-            if forgotten or not (said.must if alert.certain else said.true):
-                waiting.pop(place, None)
-                continue
-            waiting.setdefault(place, []).append((end, said.must))
-            if len(waiting[place]) == alert.for_:
-                held = waiting.pop(place)
-                firing[place] = end
-                yield *told, "firing", all(sure for _, sure in held), held[0][0], False
-
-
-def _ends(case: Case) -> Iterator[tuple[str, int]]:
-    """Keys, and the ticks at which they are forgotten."""
-    topology = case.topology
-    if topology.forget_ms is None:
-        return
-    silence = duration_ms(topology.forget_after or topology.span, "forget_after")
-    for key, events in Model(topology, case.records).of_key().items():
-        ticks = silent_ticks(silence, topology.every_ms, [event.time for event in events])
-        yield from ((key, tick) for tick in ticks)
+            if alert.name in firing:
+                ended = _resolved(alert, figures)
+                is_empty = not topology.span_length.of_events and last < end - window
+                if is_empty or _has_no_figure(alert, figures):
+                    ended = either(ended, contrary(said)) if is_empty else contrary(said)
+                over = ended.must if alert.certain else ended.true
+                if end in ends or over or (is_empty and not said.true):
+                    yield (
+                        *(end, alert.name, "resolved", ended.must or end in ends),
+                        *(firing.pop(alert.name), end in ends),
+                    )
+            elif end in ends or not (said.must if alert.certain else said.true):
+                waiting.pop(alert.name, None)
+            else:
+                waiting.setdefault(alert.name, []).append((end, said.must))
+                if len(waiting[alert.name]) == alert.for_:
+                    held = waiting.pop(alert.name)
+                    firing[alert.name] = end
+                    sure = all(sure for _, sure in held)
+                    yield end, alert.name, "firing", sure, held[0][0], False
+        following = bisect_right(due, end)
+        coming = due[following] if following < len(due) else ticks.until + 1
+        # Figures change no more until then.
+        stays = not topology.span_length.of_events and last < end - longest - every
+        if waiting or (firing and not stays and not topology.span_length.of_events):
+            coming = min(coming, end + every)
+        end = coming
 
 
 def _resolved(alert: Alert, figures: Figures) -> Said:
@@ -155,23 +213,28 @@ def _has_no_figure(alert: Alert, figures: Figures) -> bool:
     return alert.resolve == "mean < 45" and figures["mean"].estimate is None
 
 
+def emissions_of(partition: Partition) -> list[Emission]:
+    return [
+        msgspec.json.decode(rest[0], type=Emission)
+        for kind, _, rest in partition.outputs
+        if kind == "emission"
+    ]
+
+
 def told(partition: Partition) -> list[AlertChange]:
     """The changes that were sent, each once, in the order in which they were sent first."""
     values = dict.fromkeys(rest[0] for kind, _, rest in partition.outputs if kind == "alert")
     return [msgspec.json.decode(value, type=AlertChange) for value in values]
 
 
-@settings(laws, max_examples=100)
+@settings(laws, max_examples=60)
 @given(alerting_cases)
 def test_alerts_are_those_of_a_recount(case: Case) -> None:
-    """The state machine, over the emissions that were made; certain where their bounds say so."""
-    partition = undisturbed(case)
-    emissions = [
-        msgspec.json.decode(rest[0], type=Emission)
-        for kind, _, rest in partition.outputs
-        if kind == "emission"
-    ]
-    found = [
+    """The state machine, tick by tick; certain where bounds make it so, whatever is emitted."""
+    if case.topology.every_ms == 1:
+        case = replace(case, records=case.records[:30])  # Each has a thousand ticks.
+    found = told(undisturbed(case))
+    assert recounted(case) == [
         (
             change.alert,
             change.key,
@@ -181,16 +244,16 @@ def test_alerts_are_those_of_a_recount(case: Case) -> None:
             change.since_ms,
             change.forgotten,
         )
-        for change in told(partition)
+        for change in found
     ]
-    assert found == list(recounted(case, emissions))
-    figures = {(e.key, e.window_end_ms): e for e in emissions}
-    for change in told(partition):
-        emission = figures[change.key, change.window_end_ms]
-        assert change.source_offset == emission.source_offset
-        assert all(figure in emission.figures for figure in change.figures)
-        key = alert_key("law", change.alert, change.key, change.window_end_ms)
-        assert key in {key for kind, key, _ in partition.outputs if kind == "alert"}
+    ticks = Ticks(case)
+    windows = dict(
+        zip((it.name for it in case.topology.alerts), case.topology.alert_windows, strict=True)
+    )
+    for change in found:
+        assert change.source_offset == ticks.source_offset(change.window_end_ms)
+        figures = ticks.figures(change.key, change.window_end_ms, windows[change.alert])
+        assert all(figure in figures.values() for figure in change.figures)
 
 
 @settings(laws, max_examples=30)
@@ -231,6 +294,123 @@ def test_alerts_that_are_declared_after_a_crash_tell_all_that_they_do(
             assert fires == (newest.get((alert.name, key)) == "firing")
 
 
+@settings(laws, max_examples=60)
+@given(cases(max_size=80, topologies=ALERTING))
+def test_what_is_told_provisionally_is_confirmed_or_taken_back(case: Case) -> None:
+    """Whenever the partition was idle: the newest record under each key that the watermark has
+    passed is final, and what a partition that was never idle comes to.
+    """
+    processor = PartitionProcessor(case.topology, SOURCE, PARTITION, MemoryStore())
+    newest: dict[bytes, AlertChange] = {}
+
+    def take(records: Sequence[AlertRecord]) -> None:
+        newest.update((it.key, msgspec.json.decode(it.value, type=AlertChange)) for it in records)
+
+    rows = list(case.records)
+    while rows:
+        size = case.random.randint(1, 20)
+        take(processor.process(batch_of(rows[:size])).alerts)
+        rows = rows[size:]
+        while case.random.random() < 0.5:
+            now = processor.watermark + case.topology.lateness_ms + case.random.randrange(3_000)
+            for effects in processor.provisional(now):
+                assert all(json.loads(it.value)["provisional"] for it in effects.alerts)
+                take(effects.alerts)
+    final = {
+        alert_key("law", it.alert, it.key, it.window_end_ms): it for it in told(undisturbed(case))
+    }
+    assert {key: it for key, it in newest.items() if key in final} == final
+    for key, change in newest.items():
+        if change.window_end_ms > processor.watermark or key in final:
+            continue
+        earlier = [
+            it.state
+            for it in final.values()
+            if (it.alert, it.key) == (change.alert, change.key)
+            and it.window_end_ms <= change.window_end_ms
+        ]
+        assert not change.provisional
+        assert change.state == (earlier[-1] if earlier else "resolved")
+
+
+SPAN = topology(span="1s", windows=("200ms", "500ms", "1s"), statistics=(Count(epsilon=0.5),))
+
+
+def changes(
+    declared: Topology, *events: tuple[str, int], until: int
+) -> list[tuple[str, str, int, bool]]:
+    """What becomes of the alerts of "a": each change with the time of its tick."""
+    others = [("z", at) for at in range(0, until, 50)]
+    rows = sorted([*events, *others], key=lambda it: it[1])
+    partition = partition_of(declared, MemoryStore())
+    found = partition.process(batch_of(records_of(*((key, at, 1) for key, at in rows)))).alerts
+    decoded = [msgspec.json.decode(it.value, type=AlertChange) for it in found]
+    return [
+        (it.alert, str(it.state), it.window_end_ms - BEGIN, it.forgotten)
+        for it in decoded
+        if it.key == "a"
+    ]
+
+
+@pytest.mark.parametrize("emit", ["events", "windows", "always"])
+def test_absence_fires_until_events_come_or_the_key_is_forgotten(emit: str) -> None:
+    """At the first tick at which the alert's window has none, whatever is emitted."""
+    absent = Alert(name="absent", when="count = 0", window="200ms")
+    declared = replace(SPAN, alerts=(absent,), emit=emit)
+    events = [("a", 120), ("a", 730)]
+    assert changes(declared, *events, until=2_500) == [
+        ("absent", "firing", 400, False),
+        ("absent", "resolved", 800, False),
+        ("absent", "firing", 1_000, False),
+        ("absent", "resolved", 1_800, True),
+    ]
+
+
+@pytest.mark.parametrize(("for_", "fires"), [(1, 400), (2, 500), (3, 600), ("200ms", 600)])
+def test_for_counts_ticks_without_events(for_: int | str, fires: int) -> None:
+    """From the first tick to the last one is as long as a duration."""
+    absent = Alert(name="absent", when="count = 0", window="200ms", for_=for_)
+    told = changes(replace(SPAN, alerts=(absent,)), ("a", 120), until=2_000)
+    assert told[0] == ("absent", "firing", fires, False)
+
+
+def test_a_condition_that_waits_is_looked_at_in_a_silence() -> None:
+    """It holds for ticks that have no event, or for too few of them."""
+    often = Alert(name="often", when="count >= 2", window="500ms", for_=4)
+    events = [("a", 20), ("a", 30)]
+    assert changes(replace(SPAN, alerts=(often,)), *events, until=1_500) == [
+        ("often", "firing", 400, False),
+        ("often", "resolved", 600, False),
+    ]
+    longer = replace(SPAN, alerts=(replace(often, for_=6),))
+    assert changes(longer, *events, until=1_500) == []
+
+
+@pytest.mark.parametrize("emit", ["events", "windows"])
+@pytest.mark.parametrize("resolve", ["", "count > 100", "count < 1"])
+def test_no_alert_outlives_its_window(emit: str, resolve: str) -> None:
+    """Nor does one whose resolution is false of an empty window."""
+    often = Alert(name="often", when="count >= 2", window="200ms", resolve=resolve)
+    declared = replace(SPAN, alerts=(often,), emit=emit)
+    told = changes(declared, ("a", 20), ("a", 30), ("a", 130), until=1_500)
+    assert told[0] == ("often", "firing", 100, False)
+    assert told[-1][:2] == ("often", "resolved")
+    assert told[-1][2] <= 400
+    assert len(told) == 2
+
+
+def test_an_age_that_grows_is_looked_at_at_every_tick() -> None:
+    """Though nothing is emitted."""
+    quiet = Alert(name="quiet", when="age > 350", window="1s")
+    declared = replace(SPAN, statistics=(Count(), AgeOfLast(name="age")), alerts=(quiet,))
+    assert changes(declared, ("a", 120), ("a", 620), until=2_500) == [
+        ("quiet", "firing", 500, False),
+        ("quiet", "resolved", 700, False),
+        ("quiet", "firing", 1_000, False),
+        ("quiet", "resolved", 1_700, True),
+    ]
+
+
 def test_crashes_between_an_event_and_its_tick() -> None:
     """Small batches, so that states are often durable before the tick at which their alerts change:
     no change is lost, and no emission counts twice for `for`.
@@ -261,7 +441,7 @@ def test_crashes_between_an_event_and_its_tick() -> None:
 def test_these_cases_have_alerts(name: str) -> None:
     """Each alert of the laws fires and is resolved somewhere, or the laws say nothing."""
     seen: set[tuple[str, str]] = set()
-    wanted = {(a.name, s) for a in TOPOLOGIES[name].alerts for s in ("firing", "resolved")}
+    wanted = {(a.name, s) for a in KNOWN[name].alerts for s in ("firing", "resolved")}
 
     @settings(laws, max_examples=100)
     @given(cases(topologies=[name]))

@@ -257,7 +257,8 @@ def test_an_idle_partition_says_that_windows_have_emptied() -> None:
     processor.process(batch_of(records))
     seen = []
     for now in range(600, 3_000, 70):
-        for rows in processor.provisional(BEGIN + now):
+        for effects in processor.provisional(BEGIN + now):
+            rows = effects.emissions
             found = [msgspec.json.decode(value, type=Emission) for _, value, _ in rows]
             assert all(one.provisional for one in found)
             seen += [one.window_end_ms - BEGIN for one in found]

@@ -246,7 +246,7 @@ def test_a_suspect_at_the_end_waits() -> None:
     assert processor.next_offset == 100
     assert processor.reached.counters.read == 99
     ends = [
-        [timestamp for emissions in processor.provisional(now) for _, _, timestamp in emissions]
+        [end for effects in processor.provisional(now) for _, _, end in effects.emissions]
         for now in (int(times[98]) + MINUTE, int(times[99]) + DAY)
     ]
     assert max(ends[0]) < times[99] < max(ends[1])

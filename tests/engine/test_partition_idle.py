@@ -7,6 +7,7 @@ from random import Random
 from hypothesis import given
 
 from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.emission import Emission
@@ -32,9 +33,14 @@ def run(
         rows = rows[size:]
         while random.random() < idle:
             now = processor.watermark + topology.lateness_ms + random.randrange(2_000)
-            looked = list(chain.from_iterable(processor.provisional(now)))
+            looked = looked_ahead(processor, now)
             provisional += [("emission", key, (value, time)) for key, value, time in looked]
     return emissions_of(sent), emissions_of(provisional)
+
+
+def looked_ahead(processor: PartitionProcessor, now: int) -> list[OutputRecord]:
+    """The provisional emissions up to a time."""
+    return list(chain.from_iterable(it.emissions for it in processor.provisional(now)))
 
 
 def keys_of_suspects(topology: Topology, records: Sequence[Record]) -> set[str]:
@@ -87,8 +93,8 @@ def test_a_provisional_emission_is_the_final_one_if_nothing_else_comes(case: Cas
     """The figures are those that the watermark brings when it passes; asked again, none comes."""
     processor = PartitionProcessor(case.topology, SOURCE, PARTITION, MemoryStore())
     processor.process(batch_of(case.records))
-    looked = list(chain.from_iterable(processor.provisional(LONG_AFTER)))
-    assert list(processor.provisional(LONG_AFTER)) == []
+    looked = looked_ahead(processor, LONG_AFTER)
+    assert looked_ahead(processor, LONG_AFTER) == []
     provisional = emissions_of([("emission", key, (value, t)) for key, value, t in looked])
     flush = confirmed(case.records[-1].offset + 1, LONG_AFTER)
     final = emissions_of(outputs_of(processor.process(batch_of(flush))))

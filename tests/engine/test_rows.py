@@ -54,7 +54,7 @@ def written(
                 continue
             sent += processor.process(batch_of(found[start : start + 50])).emissions
         for some in processor.provisional(found[-1].timestamp + 10_000):
-            sent += some
+            sent += some.emissions
         outputs.append(sent)
     emissions = [msgspec.json.decode(value, type=Emission) for _, value, _ in outputs[0]]
     return emissions, outputs[1]

@@ -1,10 +1,15 @@
 """An alert: a condition on the figures of an emission, and for how long it must hold."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
 
 from slidestat.declare.expressions.expression import Expression, condition
+from slidestat.declare.expressions.intervals import Intervals, Numbers
 from slidestat.declare.expressions.nodes import COMPARISONS, Call, Literal, Node, Sort, text_of
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.figure_names import (
@@ -14,6 +19,7 @@ from slidestat.declare.figure_names import (
     plain_name,
 )
 from slidestat.declare.naming import NAME, NAME_RULE, check_digits
+from slidestat.declare.statistics.base import Statistic
 from slidestat.errors import SlidestatError, unknown
 
 ALERTS_LABEL = "alerts"
@@ -22,21 +28,23 @@ ALERTS_LABEL = "alerts"
 # What is known of a figure's bounds carries over to these.
 _TRUTHS = frozenset(("and", "or", "not", "in", "is null", "is true", "is false")) | COMPARISONS
 _NUMBERS = frozenset(("negate", "+", "-", "*", "/"))
-_MOST_TICKS = 1_000_000
+MOST_TICKS = 1_000_000
 _MOST_ALERTS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alert:
-    """A condition on the figures of a key, asked at each of its emissions.
+    """A condition on the figures of a key, evaluated at each tick at which it may change.
 
-    It fires when `when` has been true `for` emissions in a row, and is resolved when `resolve` is
-    true, or once the key's last event has left the span and the key is forgotten.
+    It fires when `when` has been true at `for` ticks in a row. It is resolved when `resolve` is
+    true, when `when` is not true and its window has none of the key's events, and once the key is
+    forgotten.
 
     name: what it is called, 1 to 100 letters, digits, '.', '_' and '-'.
     when: the condition, as SQL over the figures' names: "p99 > 500 and count >= 100".
     window: which of the topology's windows the figures are of; without one, the only one.
-    for_: so many emissions of the key in a row; in TOML `for`.
+    for_: at so many ticks in a row, multiples of `every` with or without events, or for so long, of
+    event time: "2m"; in TOML `for`.
     resolve: the condition for it to be resolved; without one, that `when` is not true.
     certain: whether it fires and is resolved only where the bounds say so, not on an estimate.
 
@@ -46,7 +54,7 @@ class Alert:
     name: str
     when: str
     window: str = ""
-    for_: int = 1
+    for_: int | str = 1
     resolve: str = ""
     certain: bool = False
 
@@ -54,10 +62,12 @@ class Alert:
         check_digits(self)
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             raise SlidestatError(f"name is {self.name!r}, which cannot name an alert.", NAME_RULE)
-        if type(self.for_) is not int or not 1 <= self.for_ <= _MOST_TICKS:
+        if not isinstance(self.for_, str) and (
+            type(self.for_) is not int or not 1 <= self.for_ <= MOST_TICKS
+        ):
             raise SlidestatError(
                 f"for is {self.for_!r}.",
-                f"Give how many emissions in a row, from 1 to {_MOST_TICKS:_}.",
+                f'Give how many ticks in a row, from 1 to {MOST_TICKS:_}, or how long: "2m".',
             )
         if not isinstance(self.window, str):
             raise SlidestatError(
@@ -82,6 +92,20 @@ class Alert:
     def resolution(self) -> Expression | None:
         """Return the condition to resolve it; None if it is resolved once `when` is not true."""
         return _condition(self.resolve, "resolve") if self.resolve else None
+
+    def ticks(self, every: int, duration: Callable[[str, str], int]) -> int:
+        """Return at how many ticks in a row the condition must hold, one each `every`; `duration`
+        reads a length of event time. From the first to the last of them is as long as `for`.
+        """
+        if not isinstance(self.for_, str):
+            return self.for_
+        field = f"the for of the alert {self.name}"
+        ticks = -(-duration(self.for_, field) // every) + 1
+        if ticks > MOST_TICKS:
+            raise SlidestatError(
+                f"{field} is {self.for_!r}, {ticks:,} ticks.", f"Give at most {MOST_TICKS:,} ticks."
+            )
+        return ticks
 
 
 def figure_name(path: FieldPath) -> str:
@@ -127,6 +151,91 @@ def check_alerts(alerts: object, figures: Iterable[NamedFigure]) -> None:
                     f"{what}, and several statistics have a figure of that name.",
                     "Give one of these statistics another name.",
                 )
+
+
+# Whether a condition can be true at all.
+
+# Where its literals cut the figures into more combinations than this, it is taken as it is written.
+_MOST_CELLS = 4_096
+
+
+def check_possible(
+    alert: Alert, statistics: Mapping[str, Statistic], ticks: int, emptied_ticks: int
+) -> None:
+    """Raise SlidestatError for an alert whose condition no evaluation can make true at `ticks`
+    ticks in a row: of a window with events, or of one that has emptied, which a key has at up to
+    `emptied_ticks` ticks before it is forgotten.
+    """
+    for name, asked in (("when", alert.condition), ("resolve", alert.resolution)):
+        if asked is None or _may_be_true(asked, statistics, has_events=True):
+            continue
+        what = f"the alert {alert.name} has {name} = {getattr(alert, name)!r}"
+        if not _may_be_true(asked, statistics, has_events=False):
+            raise SlidestatError(f"{what}, which no figures make true.", "Give another condition.")
+        if name == "when" and not emptied_ticks:
+            raise SlidestatError(
+                f"{what}, which is true of a window without events alone, and with its last window"
+                " a key is forgotten: it would never fire.",
+                "Give the alert a window that is shorter than the span, or the topology a longer"
+                " span.",
+            )
+        if name == "when" and ticks > emptied_ticks:
+            raise SlidestatError(
+                f"{what}, which is true of a window without events alone: a key has that at up to"
+                f" {emptied_ticks:,} ticks before it is forgotten, and for = {alert.for_!r} takes"
+                f" {ticks:,}.",
+                "Shorten `for`, or lengthen the span.",
+            )
+
+
+def _may_be_true(
+    asked: Expression, statistics: Mapping[str, Statistic], *, has_events: bool
+) -> bool:
+    """Return whether a condition may be true of a window that has events, or has none."""
+    read = [statistics[figure_name(path)] for path in asked.paths]
+    limits = sorted({float(it) for it in _numbers_in(asked.node)})
+    own = [_cells(it, limits, has_events=has_events) for it in read]
+    if math.prod(map(len, own)) > _MOST_CELLS:
+        own = [_cells(it, [], has_events=has_events) for it in read]
+    rows = np.array(list(product(*own)), float).reshape(-1, len(own), 3)
+    figures = {path: Numbers.of(rows[:, i]) for i, path in enumerate(asked.paths)}
+    truths = Intervals(len(rows), figures).truths(asked.node)
+    return bool(truths.may_be_true.any())
+
+
+def _numbers_in(node: Node) -> Iterator[float | int]:
+    if isinstance(node, Literal) and isinstance(node.value, float | int):
+        yield node.value
+    if isinstance(node, Call):
+        for operand in node.operands:
+            yield from _numbers_in(operand)
+
+
+def _cells(
+    statistic: Statistic, limits: Sequence[float], *, has_events: bool
+) -> list[tuple[float, float, float]]:
+    """Return what a figure may be, cut at `limits`, as estimates, lowers and uppers: NaN for
+    NULL.
+    """
+    null = (math.nan,) * 3
+    if not has_events and not statistic.is_landmark:
+        return [(0.0,) * 3, null]
+    least = statistic.least_figure
+    # Each event counts.
+    counts = statistic.kind == "count" and not statistic.where
+    cuts = [-math.inf, *limits, math.inf]
+    cells = [(limit, limit, limit) for limit in limits]
+    cells += [
+        (low, low, high)
+        for low, high in (
+            (math.nextafter(low, math.inf), math.nextafter(high, -math.inf))
+            for low, high in pairwise(cuts)
+        )
+        if low <= high
+    ]
+    least = 1.0 if counts else least
+    inside = [(max(low, least), max(low, least), high) for _, low, high in cells if high >= least]
+    return inside if counts else [*inside, null]
 
 
 def _unknown_figure(error: str, name: str, known: Iterable[str]) -> SlidestatError:

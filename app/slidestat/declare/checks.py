@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from slidestat.declare.alerts import check_alerts
+from slidestat.declare.alerts import MOST_TICKS, check_alerts, check_possible
 from slidestat.declare.derived import (
     EMIT_ALWAYS,
     EMITS,
@@ -17,6 +17,7 @@ from slidestat.declare.derived import (
 )
 from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import RECORD_TIMESTAMP, TIME_IS_READ, check_apart, field_text
+from slidestat.declare.figure_names import read_statistics
 from slidestat.declare.naming import NAME, NAME_RULE
 from slidestat.declare.rows import check_rows
 from slidestat.declare.statistics import Statistic
@@ -259,7 +260,15 @@ def check_alerts_of(topology: KeptFigures) -> None:
             " of the events of such a key.",
             "Declare them in a topology of the same events that does not publish.",
         )
-    _ = topology.alert_windows
+    statistics = read_statistics(topology.statistics, topology.labels)
+    for alert, window, ticks in zip(
+        topology.alerts, topology.alert_windows, topology.alert_ticks, strict=True
+    ):
+        emptied = 0
+        if not topology.span_length.of_events:
+            forget, every = topology.forget_ms, topology.every_ms
+            emptied = MOST_TICKS if forget is None else -((window - forget) // every)
+        check_possible(alert, statistics, ticks, max(0, emptied))
 
 
 def check_rows_of(topology: KeptFigures) -> None:

@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 
 import numpy as np
 
-from slidestat.declare.alerts import ALERTS_LABEL, Alert, label_of, window_of
+from slidestat.declare.alerts import ALERTS_LABEL, Alert, label_of, read_figures, window_of
 from slidestat.declare.columns import Column, Columns
 from slidestat.declare.expressions.expression import (
     ComputedField,
@@ -26,7 +26,7 @@ from slidestat.declare.fields import (
     field_text,
     path_unless,
 )
-from slidestat.declare.figure_names import NamedFigure, named_figures
+from slidestat.declare.figure_names import NamedFigure, named_figures, read_statistics
 from slidestat.declare.lengths import WindowLength, duration_ms, sequence_length, window_length
 from slidestat.declare.naming import Named
 from slidestat.declare.rows import RowColumn, row_columns
@@ -407,6 +407,18 @@ class KeptFigures(WrittenTopics, ReadFields):
         )
 
     @cached_property
+    def alert_ticks(self) -> tuple[int, ...]:
+        """For how many ticks in a row the condition of each alert must hold."""
+        return tuple(alert.ticks(self.every_ms, self.duration) for alert in self.alerts)
+
+    @cached_property
+    def alerts_read_ages(self) -> bool:
+        """Return whether an alert reads a figure that grows while nothing comes."""
+        statistics = read_statistics(self.statistics, self.labels)
+        read = (statistics[name] for alert in self.alerts for name in read_figures(alert))
+        return any(not (it.has_windows or it.is_landmark) for it in read)
+
+    @cached_property
     def runners(self) -> tuple[Runner, ...]:
         """The synopsis of each statistic; those of two that can share one are equal."""
         return shared([self._runner(statistic) for statistic in self.statistics])
@@ -497,6 +509,13 @@ class KeptFigures(WrittenTopics, ReadFields):
             emptied = *windows, self.span_length.length
         forgotten = () if self.forget_ms is None else (self.forget_ms,)
         return tuple(sorted({*emptied, *forgotten}))
+
+    @property
+    def alert_silences(self) -> tuple[int, ...]:
+        """The event times after its last event at which the alerts of a key are evaluated: when a
+        window that they read has none of its events any more.
+        """
+        return () if self.span_length.of_events else tuple(sorted(set(self.alert_windows)))
 
     @property
     def emits_silence(self) -> bool:

@@ -60,6 +60,16 @@ def named_figures(
     ]
 
 
+def read_statistics(statistics: Sequence[Statistic], labels: Sequence[str]) -> dict[str, Statistic]:
+    """Return the statistic of each figure that has a name, by that name."""
+    return {
+        _name(statistic, label, series): statistic
+        for statistic, label in zip(statistics, labels, strict=True)
+        if not isinstance(statistic, ListStatistic)
+        for series in statistic.series()
+    }
+
+
 def ambiguous_names(figures: Sequence[NamedFigure]) -> set[str]:
     """Return the names of several figures of one window, or of a figure of a window and one of
     none.

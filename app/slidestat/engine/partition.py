@@ -38,7 +38,6 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.emission import EmissionEncoder
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
-from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.intake.earlier_records import EarlierRecords, Part
 from slidestat.engine.intake.intake import Intake, Taken
@@ -151,7 +150,7 @@ class PartitionProcessor:
             frozenset(() if topology.publishes_partitions else topology.publish),
         )
         tell_again = not self._durability.has_same_alerts
-        alerts = FollowedAlerts(self._keys, self._alerting, tell_again=tell_again)
+        alerts = FollowedAlerts(topology, self._keys, self._alerting, tell_again=tell_again)
         absorber = Absorber(topology, self._keys, kernels, emissions, alerts)
         silent = SilentKeys(topology, self._keys, kernels, emissions, alerts)
         ticker = Ticker(topology, self._keys, absorber, silent, emissions, self.LIMITS.slices)
@@ -374,16 +373,19 @@ class PartitionProcessor:
         self._intake.lose(first_offset, next_offset)
         self._durability.lost()
 
-    def provisional(self, now: int) -> Iterator[OutputRecords]:
-        """Yield the emissions to come, slice by slice, as they would be if nothing else came before
-        the time `now`: for an idle partition.
+    def provisional(self, now: int) -> Iterator[Effects]:
+        """Yield the emissions to come, and the changes of alerts, slice by slice, as they would be
+        if nothing else came before the time `now`: for an idle partition.
 
-        Each is yielded once. They leave no trace, and the final ones follow in any case. None while
-        ticks are kept back.
+        Each is yielded once. They leave no trace, and the final ones follow in any case; where a
+        change of an alert has none, what is so is told at its tick. None while ticks are kept back.
         """
         if self._kept:
-            return iter(())
-        return self._ahead.emissions(self._advance_to(now - self._lateness))
+            return
+        for outputs in self._ahead.outputs(self._advance_to(now - self._lateness)):
+            if self._alerting is not None:
+                self._alerting.await_final(outputs.alerts)
+            yield _effects_of(outputs)
 
     def published_ahead(self, now: int) -> list[Publication | Clock]:
         """Return what this partition would publish if nothing else came before the time `now`: its

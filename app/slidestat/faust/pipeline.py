@@ -90,11 +90,11 @@ class _Look:
         return self._processors is not self._held.processors
 
     async def emit(self, partition: int, processor: Processor, now: int) -> None:
-        for emissions in processor.provisional(now):
+        for effects in processor.provisional(now):
             if not self.has_sent and not await self._is_confirmed():
                 return
             self.has_sent = True
-            self._outputs.emit(emissions, partition, None)
+            self._outputs.send(effects, partition, None)
             await self._outputs.room()
             if self.is_given_up:
                 return

@@ -45,7 +45,7 @@ from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, Ledger
 from slidestat.engine.decoding.event_columns import Refusal
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
-from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
+from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.intake.letters import letter_of
 from slidestat.engine.keys.shared_keys import KeySample
 from slidestat.engine.keys.stored_keys import PartitionStore
@@ -318,7 +318,7 @@ class RefereeProcessor:
         """Return nothing that it would publish."""
         return []
 
-    def provisional(self, _now: int) -> Iterator[OutputRecords]:
+    def provisional(self, _now: int) -> Iterator[Effects]:
         """Return no emissions: answers before all parties have come depend on event time, not on
         `_now`.
         """

@@ -29,7 +29,7 @@ class Certainty(StrEnum):
 
 
 class AlertChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An alert of a key that fires, or is resolved, by the figures of one emission.
+    """An alert of a key that fires, or is resolved, by the figures of one tick.
 
     It is certain if the condition holds whatever the exact figures are between their bounds; of one
     that had to hold several times in a row, each time. What a key that is forgotten had firing is
@@ -68,6 +68,13 @@ class AlertChange(msgspec.Struct, frozen=True, omit_defaults=True):
     confidence: Annotated[
         float, Meta(description="probability with which the figures' bounds hold; 1 is always")
     ] = 1.0
+    provisional: Annotated[
+        bool,
+        Meta(
+            description="whether it is what would become of it if no record came: a final one with"
+            " the same key confirms it or takes it back"
+        ),
+    ] = False
     lost: Annotated[
         LostRecords | None,
         Meta(description="records that the figures may lack; left out if they lack none"),

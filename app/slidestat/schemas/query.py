@@ -48,7 +48,7 @@ class ValueRank(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class KeyAlert(msgspec.Struct, frozen=True):
-    """An alert of a key that fires, or waits for more emissions to do so, as of the key's last one.
+    """An alert of a key that fires, or waits for more ticks to do so, as of the last one.
 
     It is certain if the figures' bounds say so, likely if only their estimates do.
     """
@@ -56,7 +56,7 @@ class KeyAlert(msgspec.Struct, frozen=True):
     alert: Annotated[str, Meta(description="name of the alert")]
     state: Annotated[
         Literal["firing", "pending"],
-        Meta(description="pending: its condition held, but not yet at as many emissions in a row"),
+        Meta(description="pending: its condition held, but not yet at as many ticks in a row"),
     ]
     certainty: Annotated[Certainty, Meta(description="of all emissions at which it held")]
     since_ms: Annotated[

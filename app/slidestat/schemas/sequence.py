@@ -69,7 +69,7 @@ class SequenceEmission(Emission, frozen=True):
 
 
 class SequenceAlertChange(AlertChange, frozen=True):
-    """An alert of a key that fires, or is resolved, by the figures of one emission.
+    """An alert of a key that fires, or is resolved, by the figures of one tick.
 
     It is certain if the condition holds whatever the exact figures are between their bounds; of one
     that had to hold several times in a row, each time. What a key that is forgotten had firing is
@@ -104,7 +104,7 @@ class SequencePartyClock(PartyClock, frozen=True):
 
 
 class SequenceKeyAlert(KeyAlert, frozen=True):
-    """An alert of a key that fires, or waits for more emissions to do so, as of the key's last one.
+    """An alert of a key that fires, or waits for more ticks to do so, as of the last one.
 
     It is certain if the figures' bounds say so, likely if only their estimates do.
     """

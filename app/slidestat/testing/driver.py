@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import groupby
 from numbers import Integral
 from types import MappingProxyType
 from typing import Any
@@ -177,7 +177,9 @@ class TopologyDriver:
         _check_timestamp("now", now)
         if self.topology.idle_ms:
             for number, processor in enumerate(self._processors):
-                self._take(chain.from_iterable(processor.provisional(now)))
+                for effects in processor.provisional(now):
+                    self._take(effects.emissions)
+                    self._take_alerts(effects.alerts)
                 ahead = processor.published_ahead(now)
                 self.published += self._synopses.records(ahead, number, provisional=True)
 

@@ -46,6 +46,7 @@ def _show_as_they_come(reader: AlertReader, *, as_json: bool) -> int:
 
 def _show_newest(reader: AlertReader, rows: int, console: Console) -> int:
     changes = [record.change for records in reader.batches() for record in records]
+    changes.reverse()  # The last record of a place replaces a provisional one.
     changes.sort(key=lambda change: change.window_end_ms, reverse=True)
     newest = list(islice(_distinct(changes), rows))
     if not console.is_terminal:
@@ -60,7 +61,7 @@ def _show_newest(reader: AlertReader, rows: int, console: Console) -> int:
 
 
 def _distinct(changes: Iterable[AlertChange]) -> Iterable[AlertChange]:
-    """Yield each change once, though a worker that started again may have sent it twice."""
+    """Yield the first change of each place: a worker may have sent it several times."""
     seen = set()
     for change in changes:
         place = change.topology, change.alert, change.key, change.window_end_ms
@@ -82,6 +83,7 @@ def _cells(change: AlertChange) -> tuple[str, ...]:
         printable(change.alert),
         printable(change.key),
         str(change.state),
-        "forgotten" if change.forgotten else str(change.certainty),
+        ("forgotten" if change.forgotten else str(change.certainty))
+        + (" provisional" if change.provisional else ""),
         "; ".join(map(bounds_text, change.figures)),
     )

@@ -148,11 +148,13 @@ def _alerts(topology: Topology) -> dict[str, str]:
         return {}
     of_events = topology.windows_of_events
     lines = {"alerts": topology.alert_topic}
-    for alert, n in zip(topology.alerts, topology.alert_windows, strict=True):
+    for alert, n, ticks in zip(
+        topology.alerts, topology.alert_windows, topology.alert_ticks, strict=True
+    ):
         parts = [
             alert.condition.text,
             f"over {f'{n:,} events' if of_events else human_duration(n)}",
-            *([f"{alert.for_} emissions in a row"] if alert.for_ > 1 else []),
+            *([f"{ticks:,} ticks in a row"] if ticks > 1 else []),
             *([] if alert.resolution is None else [f"resolved when {alert.resolution.text}"]),
             *(["only what is certain"] if alert.certain else []),
         ]

@@ -74,6 +74,7 @@ class AgeOfLast(Statistic):
     """
 
     kind: ClassVar[str] = "age_of_last"
+    least_figure: ClassVar[float] = 0.0
     needs_time: ClassVar[bool] = True
     has_windows: ClassVar[bool] = False
     number: int = 1

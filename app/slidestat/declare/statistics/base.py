@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -74,6 +75,8 @@ class Statistic(ABC):
     needs_time: ClassVar[bool] = False
     # Synopses of many streams answer over all of them.
     can_be_united: ClassVar[bool] = True
+    # No figure is below this.
+    least_figure: ClassVar[float] = -math.inf
     # So many events of a key its windows can hold; None: as many as there may be.
     most_events: ClassVar[int | None] = None
     name: str = ""

@@ -47,6 +47,7 @@ class Count(Statistic):
     """
 
     kind: ClassVar[str] = "count"
+    least_figure: ClassVar[float] = 0.0
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:

@@ -74,6 +74,7 @@ class Distinct(Sketched):
     """
 
     kind: ClassVar[str] = "distinct"
+    least_figure: ClassVar[float] = 0.0
     by: Field = ""
 
     def __post_init__(self) -> None:
@@ -158,6 +159,7 @@ class LeanDistinct(Sketched):
     """
 
     kind: ClassVar[str] = "lean_distinct"
+    least_figure: ClassVar[float] = 0.0
     least_epsilon: ClassVar[float] = 0.01
 
     def __post_init__(self) -> None:

@@ -102,6 +102,7 @@ class Histogram(_Counts):
     """
 
     kind: ClassVar[str] = "histogram"
+    least_figure: ClassVar[float] = 0.0
     edges: Sequence[float] = EDGES
 
     def __post_init__(self) -> None:
@@ -127,6 +128,7 @@ class Above(_Counts):
     """
 
     kind: ClassVar[str] = "above"
+    least_figure: ClassVar[float] = 0.0
     thresholds: Sequence[float] = (0.0,)
 
     def __post_init__(self) -> None:
@@ -229,6 +231,7 @@ class Items(ValueStatistic):
     """
 
     kind: ClassVar[str] = "items"
+    least_figure: ClassVar[float] = 0.0
     items: Sequence[str] = ()
     epsilon: float = 0.01
 

@@ -63,6 +63,7 @@ class LandmarkCount(Statistic):
     """
 
     kind: ClassVar[str] = "landmark_count"
+    least_figure: ClassVar[float] = 0.0
     is_landmark: ClassVar[bool] = True
     has_windows: ClassVar[bool] = False
     can_be_united: ClassVar[bool] = False
@@ -88,6 +89,7 @@ class LandmarkSum(ValueStatistic):
     """
 
     kind: ClassVar[str] = "landmark_sum"
+    least_figure: ClassVar[float] = 0.0
     is_landmark: ClassVar[bool] = True
     has_windows: ClassVar[bool] = False
     can_be_united: ClassVar[bool] = False

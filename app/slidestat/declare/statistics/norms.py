@@ -63,6 +63,7 @@ class Norm(Sketched):
     """
 
     kind: ClassVar[str] = "norm"
+    least_figure: ClassVar[float] = 0.0
     can_be_united: ClassVar[bool] = False
     # Half of what its synopsis holds: the rest is for older events, in one bucket with the first.
     most_events: ClassVar[int | None] = 1 << 29

@@ -163,6 +163,7 @@ class Variance(_Spread):
     """
 
     kind: ClassVar[str] = "variance"
+    least_figure: ClassVar[float] = 0.0
 
     def promise(self, span: int) -> Promise:
         # A shift by r of each value changes the variance by at most 2 r deviations and r^2.
@@ -183,6 +184,7 @@ class Deviation(_Spread):
     """
 
     kind: ClassVar[str] = "deviation"
+    least_figure: ClassVar[float] = 0.0
 
     def promise(self, span: int) -> Promise:
         error = self._parameters(span).relative_error_of_deviation

@@ -67,6 +67,7 @@ class Sum(ValueStatistic):
     """
 
     kind: ClassVar[str] = "sum"
+    least_figure: ClassVar[float] = 0.0
     epsilon: float = 0.01
     decimals: int = DECIMALS
 

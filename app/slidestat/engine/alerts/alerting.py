@@ -1,15 +1,17 @@
-"""The alerts of a partition: the state of each for a key, emission by emission, and the changes
+"""The alerts of a partition: the state of each for a key, tick by tick, and the changes
 that are emitted.
 
-A key's alerts change only at its emissions, in their order, starting from what its state has of
-them; so they follow from the order of the records, as the emissions do. A condition that holds
-waits until it has held `for` emissions in a row, then the alert fires; it is resolved by its
-resolution, or when the key is forgotten: at that emission no alert begins.
+A key's alerts change only at ticks, in their order, starting from what its state has of them; so
+they follow from the order of the records, as the emissions do. A condition that holds waits until
+it has held `for` ticks in a row, then the alert fires; it is resolved by its resolution, by an
+empty window of which the condition does not hold, or when the key is forgotten: at that tick no
+alert begins.
 """
 
 import hashlib
 import struct
 from collections.abc import Container, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -23,9 +25,9 @@ from msgspec.structs import fields, replace
 
 from slidestat.declare.alerts import Alert, figure_name, read_figures
 from slidestat.declare.expressions.expression import Expression
+from slidestat.declare.expressions.intervals import Intervals, Numbers, Truths
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
-from slidestat.engine.alerts.intervals import Intervals, Numbers, Truths
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.emissions.added_figures import WHOLE, AddedFigures
 from slidestat.engine.emissions.emission import FigureTable
@@ -42,7 +44,7 @@ from slidestat.synopses.core.arrays import Bools, Floats, Integers
 #   version u8, then of each alert that waits or fires, in order of id, little-endian
 #   id 8 bytes     of its name
 #   phase u8       bit 0: fires; bit 1: was only likely so far
-#   ticks u32      for so many emissions in a row it has been true
+#   ticks u32      for so many ticks in a row it has been true
 #   since i64      the window end of the first of these; of one that fires, at which it began to
 #
 # An alert that neither waits nor fires has no entry, and a key without entries no bytes. Entries of
@@ -55,7 +57,7 @@ _FIRES, _LIKELY = 1, 2
 
 
 class Standing(NamedTuple):
-    """An alert of a key that waits for more emissions, or fires."""
+    """An alert of a key that waits for more ticks, or fires."""
 
     is_firing: bool
     is_certain: bool
@@ -121,22 +123,19 @@ class Judged:
 
 
 class Rule:
-    """An alert over the figures of an emission, which are in `columns` of a table."""
+    """An alert over the figures of an emission, which are in `columns` of a table; it fires after
+    so many `ticks`.
+
+    Where its condition is not true, it is resolved also by a resolution that is NULL, and by a
+    window without events: no figure of that could fall any more.
+    """
 
     def __init__(
-        self,
-        alert: Alert,
-        columns: dict[str, int],
-        models: Sequence[Figure],
-        *,
-        ends_with_figures: bool = False,
+        self, alert: Alert, ticks: int, columns: dict[str, int], models: Sequence[Figure]
     ) -> None:
-        """Create the rule. If it `ends_with_figures`, it is resolved where its resolution is NULL
-        and it does not hold: a window that has emptied has no mean that could fall.
-        """
         self.name = alert.name
         self.id = alert_id(alert.name)
-        self.ticks = alert.for_
+        self.ticks = ticks
         self.columns = [columns[name] for name in read_figures(alert)]
         self.models = [models[column] for column in self.columns]
         misses = (1 - Fraction(repr(model.confidence)) for model in self.models)
@@ -144,7 +143,6 @@ class Rule:
         self._certain = alert.certain
         self._when, self._resolve = alert.condition, alert.resolution
         self._columns = columns
-        self._ends_with_figures = ends_with_figures
 
     def figures(self, row: Floats) -> list[Figure]:
         """Return the figures that the alert reads, from the float64[figures, 3] of an emission."""
@@ -153,26 +151,25 @@ class Rule:
             for model, numbers in zip(self.models, row[self.columns].tolist(), strict=True)
         ]
 
-    def judge(self, table: Floats, whole: Bools | None = None) -> Judged:
-        """Judge emissions by their figures, float64[n, figures, 3]: estimates, lowers, uppers. Only
-        of those that are `whole`, bool[n], None for all, bounds make anything certain.
+    def judge(self, table: Floats, is_empty: Bools, whole: Bools | None = None) -> Judged:
+        """Judge figures, float64[n, figures, 3]: estimates, lowers, uppers. Of windows that are
+        empty is `is_empty`, bool[n]. Only of those that are `whole`, bool[n], None for all, bounds
+        make anything certain.
         """
         when = self._truths(self._when, table)
         holds, surely = when.is_true, when.surely_true
-        if self._resolve is None:
-            resolves, resolves_surely = ~when.is_true, when.surely_not_true
-        else:
+        resolves, resolves_surely = ~when.is_true, when.surely_not_true
+        ends = is_empty & resolves
+        if self._resolve is not None:
             other = self._truths(self._resolve, table)
-            resolves, resolves_surely = other.is_true, other.surely_true
-            if self._ends_with_figures:
-                is_null = ~other.is_true & ~other.is_false
-                is_surely_null = ~other.may_be_true & ~other.may_be_false
-                resolves = resolves | (is_null & ~when.is_true)
-                resolves_surely = resolves_surely | (is_surely_null & when.surely_not_true)
+            is_null = ~other.is_true & ~other.is_false
+            is_surely_null = ~other.may_be_true & ~other.may_be_false
+            resolves = other.is_true | ((is_null | is_empty) & resolves)
+            resolves_surely = other.surely_true | ((is_surely_null | is_empty) & resolves_surely)
         if whole is not None:
             surely, resolves_surely = surely & whole, resolves_surely & whole
         if self._certain:
-            return Judged(surely, surely, resolves_surely, resolves_surely)
+            return Judged(surely, surely, resolves_surely | ends, resolves_surely)
         return Judged(holds, surely & holds, resolves, resolves_surely & resolves)
 
     def _truths(self, expression: Expression, table: Floats) -> Truths:
@@ -188,13 +185,15 @@ def rules_of(topology: Topology, models: Sequence[Figure]) -> list[Rule]:
     of lists, in the order of a table's columns.
     """
     rules = []
-    for alert, window in zip(topology.alerts, topology.alert_windows, strict=True):
+    for alert, window, ticks in zip(
+        topology.alerts, topology.alert_windows, topology.alert_ticks, strict=True
+    ):
         columns = {
             figure.name: column
             for column, figure in enumerate(topology.named_figures)
             if figure.window in (None, window)
         }
-        rules.append(Rule(alert, columns, models, ends_with_figures=topology.emits_silence))
+        rules.append(Rule(alert, ticks, columns, models))
     return rules
 
 
@@ -213,14 +212,17 @@ class Changed(NamedTuple):
     first_offset: int
 
 
-class Emitted(NamedTuple):
-    """Emissions by key and tick, int64[n] each: the places of their keys, their ticks, and the
-    offsets of the records that led to them.
+class Evaluated(NamedTuple):
+    """Evaluations by key and tick, int64[n] each: the places of their keys, their ticks, the
+    offsets of the records that led to them, and the times of the last events before them. Those
+    that are not due, bool[n], are made only while an alert of the key waits or fires.
     """
 
     groups: Integers
     ticks: Integers
     source_offsets: Integers
+    last_times: Integers
+    is_due: Bools
 
 
 class _Change(NamedTuple):
@@ -251,54 +253,73 @@ class Alerting:
         self._source = (topic, partition)
         self._kinds = kinds(is_sequence=topology.is_sequence)
         self._longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
+        # Of last events, no window is without one.
+        of_events = topology.span_length.of_events
+        self._windows = [None if of_events else window for window in topology.alert_windows]
+        self._is_provisional = False
+        # What was told provisionally, and is not final yet: by key and tick, the alerts' ids.
+        self.unconfirmed: dict[str, dict[int, set[bytes]]] = {}
         # For how many keys each alert fires.
         self.firing = dict.fromkeys((rule.name for rule in self._rules), 0)
 
-    def found(self, standings: bytes) -> None:
-        """Count the alerts that fire for a key that is stored."""
+    def found(self, standings: bytes) -> bool:
+        """Count the alerts that fire for a stored key; return whether one waits or fires."""
         known = self._known(standings)
         for rule in self._rules:
             self.firing[rule.name] += rule.id in known and known[rule.id].is_firing
+        return bool(known)
 
     def follow(
         self,
         keys: Sequence[str],
         standings: Sequence[bytes],
         answered: Mapping[Runner, Answered],
-        emitted: Emitted,
+        evaluated: Evaluated,
         forgotten: Container[Place],
         loss: Loss | None,
-    ) -> tuple[list[Changed], list[tuple[Place, AlertRecord]]]:
-        """Follow emissions, whose figures `answered` has, and return the keys whose alerts have
-        changed, and the records of the changes, each with its place. `standings` are those of the
-        keys before; at `forgotten` places a key ends.
+    ) -> tuple[list[Changed], list[int], list[tuple[Place, AlertRecord]]]:
+        """Evaluate the alerts of keys by the figures that `answered` has. Return the keys whose
+        alerts have changed; the places of those of which one waits or fires; and the records of the
+        changes, each with its place. `standings` are those of the keys before; at `forgotten`
+        places a key ends.
         """
-        if not len(emitted.groups):
-            return [], []
+        if not len(evaluated.groups):
+            return [], [group for group, before in enumerate(standings) if before], []
         table = self._figures.table(answered)
-        judged = [rule.judge(table, self._whole(rule, emitted.ticks)) for rule in self._rules]
+        judged = [
+            rule.judge(table, self._is_empty(window, evaluated), self._whole(rule, evaluated.ticks))
+            for rule, window in zip(self._rules, self._windows, strict=True)
+        ]
         concerned = np.array([bool(before) for before in standings])
         for one in judged:
-            concerned[emitted.groups[one.holds]] = True
+            concerned[evaluated.groups[one.holds & evaluated.is_due]] = True
+        if self.unconfirmed:
+            concerned |= [key in self.unconfirmed for key in keys]
         now = {group: self._known(standings[group]) for group in np.flatnonzero(concerned).tolist()}
-        concerned_by_loss = np.zeros(len(emitted.ticks), bool)
+        concerned_by_loss = np.zeros(len(evaluated.ticks), bool)
         lost = None
         if loss is not None:
             lost = loss.as_record(self._kinds.lost_records)
-            concerned_by_loss = loss.concerns(emitted.ticks, self._longest)
+            concerned_by_loss = loss.concerns(evaluated.ticks, self._longest)
         since: dict[int, int] = {}
         last_ticks: dict[int, int] = {}
         records: list[tuple[Place, AlertRecord]] = []
-        groups, ticks, offsets = (column.tolist() for column in emitted)
-        for row in np.flatnonzero(concerned[emitted.groups]).tolist():
+        groups, ticks, offsets, _, is_due = (column.tolist() for column in evaluated)
+        for row in np.flatnonzero(concerned[evaluated.groups]).tolist():
             group, place = groups[row], (ticks[row], keys[groups[row]])
             standing = now[group]
+            if not (standing or is_due[row]):
+                continue
             before = dict(standing)
+            unconfirmed = self._settle(place)
             for rule, one in zip(self._rules, judged, strict=True):
                 change = _go_on(standing, rule, one, row, ticks[row], place in forgotten)
-                if change is None:
+                if change is not None:
+                    self.firing[rule.name] += 1 if change.state is AlertState.FIRING else -1
+                elif rule.id in unconfirmed:
+                    change = _as_it_is(standing.get(rule.id), one, row, ticks[row])
+                else:
                     continue
-                self.firing[rule.name] += 1 if change.state is AlertState.FIRING else -1
                 record = self._kinds.alert_change(
                     self._topology,
                     rule.name,
@@ -314,6 +335,7 @@ class Alerting:
                     # msgspec leaves out the default itself alone.
                     confidence=_SURE if rule.confidence == _SURE else rule.confidence,
                     lost=lost if concerned_by_loss[row] else None,
+                    provisional=self._is_provisional,
                 )
                 records.append((place, self._written(record)))
             last_ticks[group] = ticks[row]
@@ -323,7 +345,58 @@ class Alerting:
             Changed(keys[group], encode_standings(now[group]), last_ticks[group], offset)
             for group, offset in since.items()
         ]
-        return changed, records
+        return changed, [group for group, standing in now.items() if standing], records
+
+    def holding(
+        self,
+        answered: Mapping[Runner, Answered],
+        groups: Integers,
+        ticks: Integers,
+        is_due: Bools,
+    ) -> list[int]:
+        """Return the places of the keys of which a condition holds at a tick that is due."""
+        table = self._figures.table(answered)
+        holds = np.zeros(len(groups), dtype=bool)
+        for rule in self._rules:
+            holds |= rule.judge(
+                table, np.zeros(len(groups), dtype=bool), self._whole(rule, ticks)
+            ).holds
+        places: list[int] = np.unique(groups[holds & is_due]).tolist()
+        return places
+
+    def await_final(self, records: Sequence[AlertRecord]) -> None:
+        """Note changes that were told provisionally: at their ticks each is told again, as it is in
+        the end.
+        """
+        for record in records:
+            _, name, key, tick = msgspec.json.decode(record.key)
+            self.unconfirmed.setdefault(key, {}).setdefault(tick, set()).add(alert_id(name))
+
+    def _settle(self, place: Place) -> set[bytes]:
+        """Return the alerts that were told provisionally at a place, which is final now."""
+        tick, key = place
+        ticks = self.unconfirmed.get(key)
+        if ticks is None or tick not in ticks:
+            return set()
+        if self._is_provisional:
+            return ticks[tick]
+        found = ticks.pop(tick)
+        if not ticks:
+            del self.unconfirmed[key]
+        return found
+
+    def provisional(self) -> "Alerting":
+        """Return the same alerts for a trial, whose changes are provisional."""
+        trial = copy(self)
+        trial._is_provisional = True
+        trial.firing = dict(self.firing)
+        return trial
+
+    def _is_empty(self, window: int | None, evaluated: Evaluated) -> Bools:
+        """Return, as bool[n], where a window of this length has none of the key's events."""
+        if window is None:
+            return np.zeros(len(evaluated.ticks), dtype=bool)
+        return evaluated.last_times < evaluated.ticks - window
 
     def kept(self, standings: bytes) -> bytes:
         """Return `standings` without those of alerts that are not declared."""
@@ -372,3 +445,11 @@ def _go_on(
         return None
     standings[rule.id] = Standing(True, is_certain, 0, tick)
     return _Change(AlertState.FIRING, is_certain, since)
+
+
+def _as_it_is(standing: Standing | None, judged: Judged, row: int, tick: int) -> _Change:
+    """Return the change by which something provisional is taken back: to what is so."""
+    if standing is not None and standing.is_firing:
+        return _Change(AlertState.FIRING, standing.is_certain, standing.since)
+    is_certain = standing is not None or bool(judged.resolves_surely[row])
+    return _Change(AlertState.RESOLVED, is_certain, tick)

@@ -11,7 +11,7 @@ from slidestat.engine.emissions.emission import EmissionEncoder
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.keys.keyed_events import ranked
-from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.arrays import Bools, Integers
 
 
 class PlacedEmissions:
@@ -36,16 +36,15 @@ class PlacedEmissions:
         ticks: Integers,
         source_offsets: Integers,
         answered: Mapping[Runner, Answered],
-        emitted: int,
+        shown: Bools,
     ) -> PlacedAnswers:
-        """Return the answer to each query in order, but for ticks up to `emitted`, which were
-        emitted before; `groups` has the key of each query.
+        """Return the answers to the queries that are `shown`, in order; `groups` has the key of
+        each query.
         """
-        shown = ticks > emitted
         names, ranks = ranked(keys)
         order = np.lexsort((ranks[groups], ticks))
         if self._hidden:
-            shown &= np.array([key not in self._hidden for key in keys], bool)[groups]
+            shown = shown & np.array([key not in self._hidden for key in keys], bool)[groups]
         order = order[shown[order]]
         if not len(order):
             return NOTHING

@@ -21,10 +21,10 @@ from slidestat.engine.keys.key_state import (
     read_clocks,
 )
 from slidestat.engine.keys.key_states import NEW_KEY, KeyStates
-from slidestat.engine.keys.key_timers import NOT_DUE, KeyTimers, SilentTicks
+from slidestat.engine.keys.key_timers import NOT_DUE, AlertTicks, KeyTimers, SilentTicks
 from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.partition_work import PartitionWork
-from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.arrays import Bools, Integers
 
 _NOT_CLOSED = 2**63 - 1
 # Of stored keys: others wait for Python's lock meanwhile.
@@ -88,23 +88,35 @@ class HeldKeys:
             names, states = [key for key, _ in some], [state for _, state in some]
             for key in names:
                 held.states.sample.add(key)
+            is_standing = np.zeros(len(states), dtype=bool)
             if alerting is not None:
-                for state in filter(may_have_alerts, states):
-                    alerting.found(decode_key_state(state).alerts)
-            held._arm(topology, names, read_clocks(states), watermark)
+                for row, state in enumerate(states):
+                    if may_have_alerts(state):
+                        is_standing[row] = alerting.found(decode_key_state(state).alerts)
+            held._arm(topology, names, read_clocks(states), watermark, is_standing)
             held.states.keys_held += len(names)
         return held
 
     def _arm(
-        self, topology: Topology, names: Sequence[str], clocks: Integers, watermark: int
+        self,
+        topology: Topology,
+        names: Sequence[str],
+        clocks: Integers,
+        watermark: int,
+        is_standing: Bools,
     ) -> None:
-        """Set the timers of stored keys by the clocks of their states."""
+        """Set the timers of stored keys by the clocks of their states; of those that are standing
+        an alert waits or fires.
+        """
         watermarks, offsets, last_times = clocks.T
         passed, every = np.maximum(watermarks, watermark), topology.every_ms
         ticks = tick_after(last_times, every)
         opened = np.where(ticks > passed, ticks, NOT_DUE)
-        closing = SilentTicks(topology).next_after(last_times, passed)
+        closing = SilentTicks.of_emissions(topology).next_after(last_times, passed)
         is_closed = np.full(len(names), topology.forget_ms is not None) & (closing == NOT_DUE)
+        if topology.alerts:
+            evaluated = AlertTicks(topology).next_after(last_times, passed, is_standing)
+            closing = np.where(is_closed, closing, np.minimum(closing, evaluated))
         rows = np.flatnonzero((opened != NOT_DUE) | (closing != NOT_DUE) | is_closed)
         numbers = np.full(len(names), -1)
         numbers[rows] = self.numbers.of([names[row] for row in rows.tolist()])

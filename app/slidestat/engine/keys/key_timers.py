@@ -1,6 +1,6 @@
 """At which tick something is due for which key."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -116,15 +116,30 @@ class SilentTicks:
     They are a function of that time alone, so a restart needs no more than the key's state.
     """
 
-    def __init__(self, topology: Topology) -> None:
-        self._every = topology.every_ms
-        self._silences = topology.silences
-        self._forget = topology.forget_ms
-        self._always = topology.span_length.length if topology.emits_always else None
+    def __init__(
+        self,
+        every: int,
+        silences: Sequence[int],
+        forget: int | None = None,
+        always: int | None = None,
+    ) -> None:
+        """Create the finder of the first ticks after these `silences`, of which `forget` ends a
+        key, and of all ticks of a silence of up to `always`.
+        """
+        self._every = every
+        self._silences = silences
+        self._forget = forget
+        self._always = always
+
+    @classmethod
+    def of_emissions(cls, topology: Topology) -> "SilentTicks":
+        """Return the ticks at which keys are emitted without new events."""
+        always = topology.span_length.length if topology.emits_always else None
+        return cls(topology.every_ms, topology.silences, topology.forget_ms, always)
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
-        return bool(self._silences)
+        return bool(self._silences) or self._always is not None
 
     def next_after(self, last_times: Integers, passed: Integers) -> Integers:
         """Return the first tick of each key after `passed`, NOT_DUE if there is none."""
@@ -172,6 +187,57 @@ class SilentTicks:
         first = np.maximum(tick_after(last_times, self._every), tick_after(after, self._every))
         last = closing_tick(last_times, span, self._every)
         return first, np.where(last_times != NO_TIME, last, NO_TIME)
+
+
+class Silences(NamedTuple):
+    """Stretches without an event, int64[n] each: the places of their keys, the time of the event
+    before each, NO_TIME if there is none; they have the ticks after `after` up to `until`.
+    """
+
+    groups: Integers
+    last_times: Integers
+    after: Integers
+    until: Integers
+
+    def at(self, rows: Integers | Bools) -> "Silences":
+        """Return some of the stretches."""
+        return Silences(*(column[rows] for column in self))
+
+
+class AlertTicks:
+    """The ticks of a silence at which alerts are evaluated: of each key the first at which a window
+    that an alert reads has none of its events, or all while a figure grows that one reads; of a key
+    of which an alert waits or fires, all as long as that may change.
+
+    With no event in its windows figures stay what they are. So it may change for as many ticks
+    after that as a condition must hold.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        every, emptied = topology.every_ms, topology.alert_silences
+        grows = topology.span_length.length if topology.alerts_read_ages else None
+        self._of_all = SilentTicks(every, emptied, always=grows)
+        longest = max((*emptied, grows or 0), default=0)
+        reach = longest + max(topology.alert_ticks) * every
+        self._of_standing = SilentTicks(every, (), always=reach)
+
+    def of_all(self, silences: Silences) -> tuple[Integers, Integers]:
+        """Return the ticks of all keys: the places of their keys, and the ticks, in no order."""
+        return self._between(self._of_all, silences)
+
+    def of_standing(self, silences: Silences) -> tuple[Integers, Integers]:
+        """Return the ticks of keys of which an alert waits or fires, as `of_all` does."""
+        return self._between(self._of_standing, silences)
+
+    def next_after(self, last_times: Integers, passed: Integers, is_standing: Bools) -> Integers:
+        """Return the first tick of each key after `passed`, NOT_DUE if there is none."""
+        coming = self._of_all.next_after(last_times, passed)
+        standing = self._of_standing.next_after(last_times, passed)
+        return np.where(is_standing, np.minimum(coming, standing), coming)
+
+    def _between(self, ticks: SilentTicks, silences: Silences) -> tuple[Integers, Integers]:
+        rows, found = ticks.between(silences.last_times, silences.after, silences.until)
+        return silences.groups[rows], found
 
 
 # Ticks that are due for keys without events, some keys at a time.

@@ -1,5 +1,7 @@
 """Events into the states of their keys, and the keys' emissions at the ticks between."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from slidestat.declare.statistics.runner import Answered, Runner
@@ -10,14 +12,21 @@ from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.events import Events
 from slidestat.engine.keys.held_keys import DueBeside, HeldKeys
-from slidestat.engine.keys.key_timers import NOT_DUE
+from slidestat.engine.keys.key_timers import NOT_DUE, Silences
 from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.keys.states import States, objects
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls, KeyRuns, cut, gaps_of, previous_times
 from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
 from slidestat.engine.ticks.silent_keys import Closing
-from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.arrays import Bools, Integers
+
+
+class _Ran(NamedTuple):
+    """The runs of some keys' events, and the answers of their synopses."""
+
+    runs: KeyRuns
+    answered: dict[Runner, Answered]
 
 
 class Absorber:
@@ -44,13 +53,14 @@ class Absorber:
         self._kernels = kernels
         self._emissions = emissions
         self._alerts = alerts
-        self._finds_silence = self._closing.is_ever and (not is_trial or topology.emits_silence)
+        self._shows_silence = not is_trial or topology.emits_silence
+        self._finds_silence = self._closing.is_ever and (self._shows_silence or alerts.are_any)
 
     def trial(self, keys: HeldKeys) -> "Absorber":
         """Return an absorber for a trial on `keys`."""
         emissions = self._emissions.provisional()
-        none = FollowedAlerts(keys, None)
-        return Absorber(self._topology, keys, self._kernels, emissions, none, is_trial=True)
+        alerts = self._alerts.trial(keys)
+        return Absorber(self._topology, keys, self._kernels, emissions, alerts, is_trial=True)
 
     def absorb(
         self, keyed: KeyedEvents, advance: Advance, taken: DueBeside | None = None
@@ -72,25 +82,44 @@ class Absorber:
             rows = np.flatnonzero(is_new)
             groups, times = groups[rows], times[rows]
         gaps = np.zeros(len(times), dtype=bool)
-        ends = NO_QUERIES
+        silent, ends = NO_QUERIES, NO_QUERIES
+        previous = previous_times(groups, times, states.last_times)
         if self._closing.is_ever:
-            previous = previous_times(groups, times, states.last_times)
             if self._topology.forget_ms is not None:
                 gaps = gaps_of(previous, times, self._topology.forget_ms)
             if self._finds_silence:
-                closings, ends = self._closing.find(
+                silent, ends = self._closing.find(
                     numbers, states.last_times, groups, times, previous, due.is_closing, advance
                 )
-                queries = queries.and_(closings)
-        passed = self._alerts.passed(states.watermarks, advance)
-        queries = queries.where(queries.times > passed[queries.groups]).distinct()
-        runs = cut(groups, gaps, times, len(numbers), *queries)
+                if self._shows_silence:
+                    queries = queries.and_(silent)
+        last_times = states.last_times.copy()
+        last_times[groups] = times  # Of each key the last one is assigned last.
+        # Before each event, and after the last one of each key.
+        silences = Silences(
+            np.concatenate((groups, np.arange(len(numbers)))),
+            np.concatenate((previous, last_times)),
+            np.full(len(times) + len(numbers), advance.before),
+            np.concatenate((times, np.full(len(numbers), advance.watermark))),
+        )
+        asked = self._alerts.asked(numbers, states, queries, silent, silences, advance)
         events = keyed.events if rows is None else keyed.events.take(rows)
         hand = Hand(keyed.names, numbers, states)
-        answered = self._run(hand, runs, events, groups, queries, advance)
+        ran = self._run(hand, asked.queries, gaps, events, groups)
+        if (more := self._alerts.more(asked, ran.answered)) is not None:
+            asked, ran = more, self._run(hand, more.queries, gaps, events, groups)
+        self._keep(hand, ran, events, groups, advance)
+        queries = asked.queries
         offsets = advance.source_offsets(queries.times)
-        placed = self._emissions.place(keyed.names, *queries, offsets, answered, advance.emitted)
-        return placed.with_alerts(self._alerts.follow(hand, answered, queries, ends, advance))
+        is_shown = asked.is_shown & (queries.times > advance.emitted)
+        placed = self._emissions.place(keyed.names, *queries, offsets, ran.answered, is_shown)
+        if not self._alerts.are_any:
+            return placed
+        everything = np.concatenate((np.arange(len(numbers)), groups))
+        last = queries.last_before(everything, np.concatenate((states.last_times, times)))
+        return placed.with_alerts(
+            self._alerts.follow(hand, ran.answered, asked, last, ends, advance)
+        )
 
     def _passed(
         self, numbers: Integers, groups: Integers, times: Integers, due: DueBeside, watermark: int
@@ -111,30 +140,32 @@ class Absorber:
         return queries.where(~still_open)
 
     def _run(
-        self,
-        hand: Hand,
-        runs: KeyRuns,
-        events: Events,
-        groups: Integers,
-        queries: Queries,
-        advance: Advance,
-    ) -> dict[Runner, Answered]:
-        """Run every synopsis over all keys; keep the new states; return the answers."""
+        self, hand: Hand, queries: Queries, gaps: Bools, events: Events, groups: Integers
+    ) -> "_Ran":
+        """Run every synopsis over all keys, whose states stay as they are."""
         times, query_times = events.times, queries.times
-        counts, numbers = hand.states.counts, hand.numbers
-        starts = np.searchsorted(groups, np.arange(len(numbers) + 1))
+        runs = cut(groups, gaps, times, len(hand.numbers), *queries)
         if self._span.of_events:
             # Events are numbered by key, and the numbers are used as times: so a window of time is
             # a window of events. A key that starts again is numbered from the start.
+            starts = np.searchsorted(groups, np.arange(len(hand.numbers) + 1))
             passed = queries.events_before(groups, times, starts)
-            before = runs.numbers_before(counts, starts)
+            before = runs.numbers_before(hand.states.counts, starts)
             query_times = before[runs.run_of] + starts[queries.groups] + passed + 1
             of_run = np.repeat(before, np.diff(runs.starts))
             times = of_run + np.arange(len(groups)) + 1
-        answered = self._kernels.absorb(hand.states, runs, times, events, query_times)
+        return _Ran(runs, self._kernels.absorb(hand.states, runs, times, events, query_times))
+
+    def _keep(
+        self, hand: Hand, ran: "_Ran", events: Events, groups: Integers, advance: Advance
+    ) -> None:
+        """Keep the new states."""
+        runs, answered = ran
+        counts, numbers = hand.states.counts, hand.numbers
+        starts = np.searchsorted(groups, np.arange(len(numbers) + 1))
         touched = np.flatnonzero(starts[1:] > starts[:-1])
         if not len(touched):
-            return answered
+            return
         newest = starts[touched + 1] - 1
         last_runs = runs.last[touched]
         # A run that started from nothing has none of the events before.
@@ -152,7 +183,6 @@ class Absorber:
         )
         first_offsets = np.minimum.reduceat(events.offsets, starts[touched])
         self._keys.states.put(numbers[touched], states, first_offsets)
-        return answered
 
     def _kept_beside(
         self, hand: Hand, touched: Integers

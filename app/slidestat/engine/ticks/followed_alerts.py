@@ -1,44 +1,160 @@
-"""Alerts at the emissions of keys; their state is kept in the keys' states."""
+"""Alerts at the ticks of keys, with or without emissions; their state is in the keys' states."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from slidestat.declare.statistics.runner import Answered, Runner
-from slidestat.engine.alerts.alerting import Alerting, Changed, Emitted
-from slidestat.engine.clock import Advance
+from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.alerting import Alerting, Changed, Evaluated
+from slidestat.engine.clock import Advance, tick_after
 from slidestat.engine.emissions.placed_answers import PlacedAlert
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.ticks.queries import Hand, Queries
-from slidestat.synopses.core.arrays import Integers
+from slidestat.engine.keys.key_timers import AlertTicks, Silences
+from slidestat.engine.keys.states import States
+from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
+from slidestat.synopses.core.arrays import Bools, Integers
+
+# Which ticks are asked for.
+#
+# Alerts are evaluated at the ticks at which a key is emitted, at those at which a window that they
+# read empties, and, while one of the key waits or fires, at every tick. Whether one does at a tick
+# follows from the ticks before. So the ticks in between are asked for of keys that had one before,
+# and, if a condition holds at any of the others, all of them are asked for a second time.
+
+
+class Asked(NamedTuple):
+    """Queries of some keys: at those that are shown a key is emitted, at those that are due its
+    alerts are evaluated, at the others if one of them waits or fires. All of those are in it of the
+    keys at the places `followed`; `silences` are the stretches in which they lie.
+    """
+
+    queries: Queries
+    is_shown: Bools
+    is_due: Bools
+    followed: frozenset[int]
+    silences: Silences
+    passed: Integers
+
+    def within(self, groups: Integers) -> "Asked":
+        """Return the queries with the places of their keys among `groups`, which rise; each key
+        that has any is there.
+        """
+        place = np.full(max((groups.max(initial=-1), self.silences.groups.max(initial=-1))) + 1, -1)
+        place[groups] = np.arange(len(groups))
+        silences = self.silences._replace(groups=place[self.silences.groups])
+        return self._replace(
+            queries=Queries(place[self.queries.groups], self.queries.times),
+            followed=frozenset(place[list(self.followed)].tolist()) - {-1},
+            silences=silences.at(silences.groups >= 0),
+            passed=self.passed[groups],
+        )
 
 
 class FollowedAlerts:
-    """A follower of the alerts of a partition's keys, from emission to emission."""
+    """A follower of the alerts of a partition's keys, from tick to tick."""
 
     def __init__(
-        self, keys: HeldKeys, alerting: Alerting | None, *, tell_again: bool = False
+        self,
+        topology: Topology,
+        keys: HeldKeys,
+        alerting: Alerting | None,
+        *,
+        tell_again: bool = False,
     ) -> None:
-        """Create the follower; `alerting` is None where there are no alerts, and in a trial, which
-        must not emit changes that are not certain.
+        """Create the follower; `alerting` is None where there are no alerts.
 
-        With `tell_again`, changes at emissions that are out are emitted again, if other alerts were
+        With `tell_again`, changes at ticks that are out are emitted again, if other alerts were
         declared then.
         """
         self._tell_again = tell_again
+        self._topology = topology
         self._keys = keys
         self._alerting = alerting
+        self._ticks = AlertTicks(topology) if alerting is not None else None
 
-    def passed(self, absorbed_watermarks: Integers, advance: Advance) -> Integers:
-        """Return the times up to which keys need no answers: their states have absorbed them, or
-        they were emitted.
+    @property
+    def are_any(self) -> bool:
+        """Return whether there are alerts."""
+        return self._alerting is not None
+
+    def trial(self, keys: HeldKeys) -> "FollowedAlerts":
+        """Return a follower for a trial on `keys`, whose changes are provisional."""
+        alerting = None if self._alerting is None else self._alerting.provisional()
+        return FollowedAlerts(self._topology, keys, alerting)
+
+    def asked(
+        self,
+        numbers: Integers,
+        states: States,
+        shown: Queries,
+        silent: Queries,
+        silences: Silences,
+        advance: Advance,
+    ) -> Asked:
+        """Return the queries of keys: for the emissions that are `shown`, for the ticks of their
+        silence, shown or not, and for what else their alerts need; but for ticks that the states
+        have absorbed, or, where there are no alerts, that were emitted.
 
         With alerts, what was emitted does not count, as an alert must follow it in each state.
         """
-        if self._alerting is not None:
-            return absorbed_watermarks
-        return np.maximum(absorbed_watermarks, advance.emitted)
+        if self._alerting is None or self._ticks is None:
+            passed = np.maximum(states.watermarks, advance.emitted)
+            queries = shown.where(shown.times > passed[shown.groups]).distinct()
+            every = np.ones(len(queries.times), dtype=bool)
+            return Asked(queries, every, every, frozenset(), silences, passed)
+        passed = states.watermarks
+        shown = shown.where(shown.times > passed[shown.groups]).distinct()
+        due = shown.and_(silent).and_(Queries(*self._ticks.of_all(silences)))
+        due = due.and_(self._unconfirmed(numbers, silences))
+        due = due.where(due.times > passed[due.groups]).distinct()
+        followed = frozenset(states.alerts)
+        asked = Asked(
+            due, due.are_in(shown), np.ones(len(due.times), bool), followed, silences, passed
+        )
+        return self._with_standing(asked, followed)
+
+    def more(self, asked: Asked, answered: Mapping[Runner, Answered]) -> Asked | None:
+        """Return the queries with those of keys of which an alert begins to wait or to fire at one
+        of the answers, at the ticks after it; None if there are no others.
+        """
+        if self._alerting is None or not len(asked.queries.times):
+            return None
+        silences, every = asked.silences, self._topology.every_ms
+        if not (tick_after(silences.after, every) + every <= silences.until).any():
+            return None
+        holding = self._alerting.holding(
+            answered, asked.queries.groups, asked.queries.times, asked.is_due
+        )
+        found = frozenset(holding) - asked.followed
+        if not found:
+            return None
+        more = self._with_standing(asked, found)
+        return more if len(more.queries.times) > len(asked.queries.times) else None
+
+    def _with_standing(self, asked: Asked, followed: frozenset[int]) -> Asked:
+        """Return the queries with all that are needed of these keys if an alert waits or fires."""
+        if not followed or self._ticks is None:
+            return asked
+        is_of_them = np.isin(asked.silences.groups, list(followed))
+        further = Queries(*self._ticks.of_standing(asked.silences.at(is_of_them)))
+        further = further.where(further.times > asked.passed[further.groups]).distinct()
+        further = further.where(~further.are_in(asked.queries))
+        if not len(further.times):
+            return asked._replace(followed=asked.followed | followed)
+        queries = asked.queries.and_(further)
+        order = np.lexsort((queries.times, queries.groups))
+        none = np.zeros(len(further.times), dtype=bool)
+        return Asked(
+            Queries(queries.groups[order], queries.times[order]),
+            np.concatenate((asked.is_shown, none))[order],
+            np.concatenate((asked.is_due, none))[order],
+            asked.followed | followed,
+            asked.silences,
+            asked.passed,
+        )
 
     def kept(self, standings: bytes) -> bytes:
         """Return the standings of a key's declared alerts, for a state that is written."""
@@ -47,22 +163,25 @@ class FollowedAlerts:
     def follow(
         self,
         hand: Hand,
-        answered: dict[Runner, Answered],
-        queries: Queries,
+        answered: Mapping[Runner, Answered],
+        asked: Asked,
+        last: Integers,
         ends: Queries,
         advance: Advance,
     ) -> list[PlacedAlert]:
-        """Apply the emissions of keys to their alerts; keep the alerts' state, and return the
-        changes to emit. At `ends` keys are forgotten.
+        """Evaluate the alerts of keys at the ticks that are due; keep the alerts' state, and return
+        the changes to emit. `last` is the time of the last event before each query; at `ends` keys
+        are forgotten.
         """
-        if self._alerting is None:
+        if self._alerting is None or self._ticks is None:
             return []
         names, alerts = hand.names, hand.states.alerts
-        changed, records = self._alerting.follow(
+        queries = asked.queries
+        changed, standing, records = self._alerting.follow(
             names,
             [alerts.get(place, b"") for place in range(len(names))],
             answered,
-            Emitted(*queries, advance.source_offsets(queries.times)),
+            Evaluated(*queries, advance.source_offsets(queries.times), last, asked.is_due),
             {
                 (tick, names[group])
                 for group, tick in zip(ends.groups.tolist(), ends.times.tolist(), strict=True)
@@ -71,11 +190,51 @@ class FollowedAlerts:
         )
         if changed:
             self._keep(changed, advance.last_offset)
+        self.arm(hand.numbers, standing, asked.silences)
         return [
             (place, it)
             for place, it in records
             if self._tell_again or it.timestamp > advance.emitted
         ]
+
+    def arm(self, numbers: Integers, standing: Collection[int], silences: Silences) -> None:
+        """Have keys looked at again at the next tick at which their alerts may change; at the
+        places `standing` one waits or fires. The last stretch of each key is in the order of the
+        keys, behind all others.
+        """
+        if self._ticks is None:
+            return
+        last = silences.at(np.arange(len(silences.groups) - len(numbers), len(silences.groups)))
+        is_standing = np.zeros(len(numbers), dtype=bool)
+        is_standing[list(standing)] = True
+        coming = self._ticks.next_after(last.last_times, last.until, is_standing)
+        others = self._unconfirmed(numbers, silences, are_coming=True)
+        np.minimum.at(coming, others.groups, others.times)
+        is_sooner = self._keys.closing.due(numbers) > coming
+        self._keys.closing.set(numbers[is_sooner], coming[is_sooner])
+
+    def _unconfirmed(
+        self, numbers: Integers, silences: Silences, *, are_coming: bool = False
+    ) -> Queries:
+        """Return the ticks at which something was told provisionally of keys, up to the end of
+        their last stretches, or those that come after it.
+        """
+        if self._alerting is None or not self._alerting.unconfirmed:
+            return NO_QUERIES
+        place_of = {number: place for place, number in enumerate(numbers.tolist())}
+        until = silences.until[len(silences.until) - len(numbers) :].tolist()
+        keys = self._alerting.unconfirmed
+        found = [
+            (place_of[number], tick)
+            for number, ticks in zip(
+                self._keys.numbered(list(keys)).tolist(), keys.values(), strict=True
+            )
+            if number in place_of
+            for tick in ticks
+            if (tick > until[place_of[number]]) == are_coming
+        ]
+        groups, times = np.array(found, np.int64).reshape(-1, 2).T
+        return Queries(groups, times)
 
     def _keep(self, changed: Sequence[Changed], last_offset: int) -> None:
         """Put the state of alerts into the states of their keys, as they are now."""

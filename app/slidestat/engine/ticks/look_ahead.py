@@ -7,14 +7,13 @@ import numpy as np
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.clock import Advance
-from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_answers import PlacedAnswers, newest
 from slidestat.engine.events import Events
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.publishing import Clock, Publication, TickPublisher
 from slidestat.engine.ticks.absorber import Absorber
-from slidestat.engine.ticks.ticker import Ticker
+from slidestat.engine.ticks.ticker import Outputs, Ticker
 from slidestat.engine.waiting import EventStore
 
 # Events into states tick by tick, with what is published between.
@@ -70,7 +69,8 @@ class LookAhead:
         ticker: Ticker,
     ) -> None:
         self._every = topology.every_ms
-        self._emits_silence = topology.emits_silence
+        self._has_alerts = bool(topology.alerts)
+        self._sees_silence = topology.emits_silence or self._has_alerts
         self._keys = keys
         self._waiting = waiting
         self._absorber = absorber
@@ -82,8 +82,9 @@ class LookAhead:
         """Reset after a new batch, as the ticks to come may differ."""
         self._emitted = self._published = NO_TIME
 
-    def emissions(self, now: Advance) -> Iterator[OutputRecords]:
-        """Yield the emissions at the ticks that the watermark would pass, slice by slice.
+    def outputs(self, now: Advance) -> Iterator[Outputs]:
+        """Yield the emissions and changes of alerts at the ticks that the watermark would pass,
+        slice by slice.
 
         A tick after events is sure to be emitted, with one exception: an event ahead of the others,
         not after the time that is looked ahead to, that is refused in the end. A window that has
@@ -102,14 +103,19 @@ class LookAhead:
         ):
             return
         emitted, self._emitted = self._emitted, horizon
-        silent_after = max(emitted, now.before) if self._emits_silence else None
+        silent_after = max(emitted, now.before) if self._sees_silence else None
+        if self._has_alerts:
+            silent_after = now.before  # An alert follows all ticks.
         trial = self._ticker.trial(self._keys.trial(horizon, silent_after))
-        for emissions, _ in trial.emissions(self._waiting.copy(), now):
-            yield emissions.take(np.flatnonzero(emissions.ends > emitted))
+        for emissions, alerts in trial.emissions(self._waiting.copy(), now):
+            yield Outputs(
+                emissions.take(np.flatnonzero(emissions.ends > emitted)),
+                [alert for alert in alerts if alert.timestamp > emitted],
+            )
 
     def _may_have_silent_keys(self, horizon: int) -> bool:
         """Return whether keys without events may be emitted at ticks after the last look."""
-        if not self._emits_silence or self._emitted // self._every == horizon // self._every:
+        if not self._sees_silence or self._emitted // self._every == horizon // self._every:
             return False
         is_due = self._keys.closing.next_due(horizon) is not None
         return is_due or self._waiting.first_offset(horizon) is not None

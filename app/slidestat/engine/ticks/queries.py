@@ -25,6 +25,21 @@ class Queries(NamedTuple):
         """Return the wanted queries."""
         return Queries(self.groups[wanted], self.times[wanted])
 
+    def last_before(self, groups: Integers, times: Integers) -> Integers:
+        """Return int64[Q]: the time of the last event of its group before each query. Each group
+        has an event, which may be at NO_TIME.
+        """
+        is_event = np.repeat([False, True], [len(self.times), len(times)])
+        of, at = np.concatenate((self.groups, groups)), np.concatenate((self.times, times))
+        # A query comes before the events of its own time.
+        order = np.lexsort((is_event, at, of))
+        rows = np.arange(len(order))
+        last = np.maximum.accumulate(np.where(is_event[order], rows, 0))
+        places = np.empty(len(order), np.int64)
+        places[order] = last
+        found: Integers = at[order][places[: len(self.times)]]
+        return found
+
     def within(self, groups: Integers) -> "Queries":
         """Return the queries of some groups, which rise, with the groups' places among them."""
         places = np.searchsorted(groups, self.groups)
@@ -39,6 +54,20 @@ class Queries(NamedTuple):
         first = np.ones(len(groups), dtype=bool)
         first[1:] = (groups[1:] != groups[:-1]) | (times[1:] != times[:-1])
         return Queries(groups[first], times[first])
+
+    def are_in(self, others: "Queries") -> npt.NDArray[np.bool_]:
+        """Return bool[Q]: which of these queries are among the others; both are distinct, by group
+        and time.
+        """
+        both = self.and_(others)
+        order = np.lexsort((both.times, both.groups))
+        groups, times = both.groups[order], both.times[order]
+        is_twice = np.zeros(len(order), dtype=bool)
+        is_twice[:-1] = (groups[1:] == groups[:-1]) & (times[1:] == times[:-1])
+        found = np.zeros(len(order), dtype=bool)
+        found[order] = is_twice
+        # Sorting is stable: of two that are the same, that of these queries comes first.
+        return found[: len(self.times)]
 
     def events_before(self, groups: Integers, times: Integers, starts: Integers) -> Integers:
         """Return int64[Q]: how many events of its group lie before each query. Events are by group,

@@ -4,12 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_timers import NOT_DUE, DueSlice, SilentTicks
+from slidestat.engine.keys.key_timers import NOT_DUE, DueSlice, Silences, SilentTicks
 from slidestat.engine.keys.states import States
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls
@@ -31,7 +32,7 @@ class Closing:
     """A finder of the ticks of the keys of a partition that have no new events."""
 
     def __init__(self, topology: Topology, keys: HeldKeys) -> None:
-        self._ticks = SilentTicks(topology)
+        self._ticks = SilentTicks.of_emissions(topology)
         self._forgets = topology.forget_ms is not None
         self._keys = keys
 
@@ -125,8 +126,12 @@ class SilentKeys:
         kernels: KernelCalls,
         emissions: PlacedEmissions,
         alerts: FollowedAlerts,
+        *,
+        is_trial: bool = False,
     ) -> None:
+        """Create the source; in a trial silence is told only where it is emitted at all."""
         self._topology = topology
+        self._shows_silence = not is_trial or topology.emits_silence
         self._of_events = topology.span_length.of_events
         self._closing = Closing(topology, keys)
         self._keys = keys
@@ -136,41 +141,66 @@ class SilentKeys:
 
     def trial(self, keys: HeldKeys) -> "SilentKeys":
         """Return the same source for `keys`, provisionally."""
-        none = FollowedAlerts(keys, None)
-        emissions = self._emissions.provisional()
-        return SilentKeys(self._topology, keys, self._kernels, emissions, none)
+        emissions, alerts = self._emissions.provisional(), self._alerts.trial(keys)
+        return SilentKeys(self._topology, keys, self._kernels, emissions, alerts, is_trial=True)
 
     def answer(self, due: DueSlice, advance: Advance) -> PlacedAnswers:
         """Return the emissions that are due, in order."""
         numbers = np.union1d(due.opened.numbers, due.closing.numbers)
         states = self._keys.states.read(numbers)
-        queries = Queries(np.searchsorted(numbers, due.opened.numbers), due.opened.ticks)
-        closings = self._closings(numbers, states, due, advance)
-        queries = queries.and_(closings.queries)
-        passed = self._alerts.passed(states.watermarks, advance)
-        queries = queries.where(queries.times > passed[queries.groups]).distinct()
-        if not len(queries.times):
+        until = self._until(numbers, due)
+        opened = np.searchsorted(numbers, due.opened.numbers)
+        shown = Queries(opened, due.opened.ticks)
+        closing = np.searchsorted(numbers, due.closing.numbers)
+        closings = self._closings(closing, states, due, until[closing], advance)
+        first = np.full(len(numbers), NOT_DUE)
+        for places, ticks in ((opened, due.opened.ticks), (closing, due.closing.ticks)):
+            first[places] = np.minimum(first[places], ticks)
+        silences = Silences(np.arange(len(numbers)), states.last_times, first - 1, until)
+        self._alerts.arm(numbers, states.alerts, silences)
+        if self._shows_silence:
+            shown = shown.and_(closings.queries)
+        asked = self._alerts.asked(numbers, states, shown, closings.queries, silences, advance)
+        if not len(asked.queries.times):
             return NOTHING
-        asked, groups = np.unique(queries.groups, return_inverse=True)
-        queries = Queries(groups, queries.times)
-        ends = closings.ends.within(asked)
-        numbers, states = numbers[asked], states.at(asked)
+        some, _ = np.unique(asked.queries.groups, return_inverse=True)
+        asked, ends = asked.within(some), closings.ends.within(some)
+        numbers, states = numbers[some], states.at(some)
         hand = Hand(self._keys.numbers.names(numbers), numbers, states)
-        times = states.counts[groups] + 1 if self._of_events else queries.times
-        answered = self._kernels.ask(states, groups, times)
+
+        def ask(queries: Queries) -> dict[Runner, Answered]:
+            of_events = self._of_events
+            times = states.counts[queries.groups] + 1 if of_events else queries.times
+            return self._kernels.ask(states, queries.groups, times)
+
+        answered = ask(asked.queries)
+        if (more := self._alerts.more(asked, answered)) is not None:
+            asked, answered = more, ask(more.queries)
+        queries, is_shown = asked.queries, asked.is_shown
         offsets = advance.source_offsets(queries.times)
-        placed = self._emissions.place(hand.names, *queries, offsets, answered, advance.emitted)
-        return placed.with_alerts(self._alerts.follow(hand, answered, queries, ends, advance))
+        placed = self._emissions.place(
+            hand.names, *queries, offsets, answered, is_shown & (queries.times > advance.emitted)
+        )
+        last = states.last_times[queries.groups]
+        return placed.with_alerts(self._alerts.follow(hand, answered, asked, last, ends, advance))
+
+    def _until(self, numbers: Integers, due: DueSlice) -> Integers:
+        """Return the last time of a slice for each key."""
+        end_tick, end_name = due.end
+        until = np.full(len(numbers), end_tick - 1)
+        if end_name:
+            names = self._keys.numbers.names(numbers)
+            until[[name < end_name for name in names]] = end_tick
+        return until
 
     def _closings(
-        self, numbers: Integers, states: States, due: DueSlice, advance: Advance
+        self,
+        places: Integers,
+        states: States,
+        due: DueSlice,
+        until: Integers,
+        advance: Advance,
     ) -> Closings:
-        places = np.searchsorted(numbers, due.closing.numbers)
-        names = self._keys.numbers.names(due.closing.numbers)
-        end_tick, end_name = due.end
-        until = np.full(len(names), end_tick - 1)
-        if end_name:
-            until[[name < end_name for name in names]] = end_tick
         found = self._closing.of_silent(
             due.closing.numbers,
             states.last_times[places],

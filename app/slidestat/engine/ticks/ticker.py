@@ -220,7 +220,7 @@ class Ticker:
             keys.closing,
             advance.watermark,
             lambda: pace.size,
-            self._every if self._topology.emits_always else None,
+            self._every if self._topology.emits_always or self._topology.alerts else None,
         )
         for part in due:
             with pace.doing(len(part.opened.numbers) + len(part.closing.numbers)):

@@ -21,7 +21,6 @@ from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission_codec import EmissionWriter
-from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.keys.shared_keys import Identity, KeySample, SharedKeys
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.partition_work import PartitionWork
@@ -111,7 +110,7 @@ class Processor(Protocol):
     def lose(self, first_offset: int, next_offset: int) -> None:
         """Continue at `next_offset`: the records from `first_offset` up to it are gone."""
 
-    def provisional(self, now: int, /) -> Iterator[OutputRecords]:
+    def provisional(self, now: int, /) -> Iterator[Effects]:
         """Yield the emissions as they would be if nothing else came before the time `now`."""
 
     def published_ahead(self, now: int, /) -> list[Publication | Clock]:

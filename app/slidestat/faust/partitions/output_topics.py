@@ -44,8 +44,10 @@ class OutputTopics:
         self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
         self._synopses = SynopsisTopic(topology.answering, partitions)
 
-    def send(self, effects: Effects, partition: int, started: float) -> None:
-        """Queue all that a step led to, of a batch that was begun at `started`."""
+    def send(self, effects: Effects, partition: int, started: float | None) -> None:
+        """Queue all that a step led to, of a batch that was begun at `started`; None for what no
+        batch led to.
+        """
         self.emit(effects.emissions, partition, started)
         if self._topology.alert_topic is not None and effects.alerts:
             self._queue(self._topology.alert_topic, effects.alerts, partition)
