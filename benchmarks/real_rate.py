@@ -1,25 +1,28 @@
 """A partition's code at the real rate of a workload, in process: what it costs of a core, and what
 it writes to its changelog.
 
-    python -m benchmarks.real_rate [latencies|hot-keys|waiting] [--interval SECONDS]
+    python -m benchmarks.real_rate [latencies|hot-keys|silent-keys|waiting] [--interval SECONDS]
 
 Batches of 50 events, as fetches bring them, and a flush each second, after history has filled the
 states. `waiting` tells what an event costs while few others wait for the watermark, and while ten
-or 36 million do (an hour at 10,000 events/s), with the memory that takes. No broker takes part:
-what Kafka and Faust cost comes on top.
+or 36 million do (an hour at 10,000 events/s), with the memory that takes. `silent-keys` has each of
+`--silent` keys come once in the hour of history, beside a thousand busy ones: what the emissions of
+their windows that empty cost, as a ratio to the same events with `emit = "events"`. No broker takes
+part: what Kafka and Faust cost comes on top.
 """
 
 import argparse
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import psutil
 
+from slidestat.declare.derived import EMIT_EVENTS, EMIT_WINDOWS
 from slidestat.declare.statistics import Count, Mean, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.garbage_collector import calm_garbage_collector
@@ -36,13 +39,16 @@ _WAITING_BATCH = 10_000
 
 @dataclass(frozen=True)
 class Held:
-    """Log-normal values of three decimals, of uniformly chosen keys, at a rate of event time."""
+    """Log-normal values of three decimals, of uniformly chosen keys, at a rate of event time; each
+    of the `silent_keys` has one event of the history.
+    """
 
     topology: Topology
     keys: int
     events_per_s: int
     history_s: int
     live_s: int
+    silent_keys: int = 0
 
 
 WORKLOADS: Mapping[str, Held] = {
@@ -74,6 +80,18 @@ WORKLOADS: Mapping[str, Held] = {
 }
 
 
+_SILENT = Held(
+    Topology(
+        name="silent-keys", source="events", span="1h", every="10s", windows=("1m", "5m", "1h")
+    ),
+    keys=1_000,
+    events_per_s=1_000,
+    history_s=3_600,
+    live_s=120,
+    silent_keys=100_000,
+)
+
+
 class _Run:
     """A partition, and what it has done; records are made outside of the time that counts."""
 
@@ -101,9 +119,15 @@ class _Run:
     def _batch(self, size: int) -> RecordBatch:
         offsets = np.arange(self.offset, self.offset + size)
         times = (_START_MS + offsets * 1_000 // self._workload.events_per_s).tolist()
-        keys = self._random.integers(0, self._workload.keys, size).tolist()
+        keys = self._random.integers(0, self._workload.keys, size)
+        if silent := self._workload.silent_keys:
+            # Busy keys have the numbers below theirs.
+            history = self._workload.history_s * self._workload.events_per_s
+            stride = max(1, history // silent)
+            is_silent = (offsets % stride == 0) & (offsets < min(history, silent * stride))
+            keys = np.where(is_silent, self._workload.keys + offsets // stride, keys)
         values = self._random.lognormal(4.0, 1.0, size).tolist()
-        rows = zip(keys, times, values, strict=True)
+        rows = zip(keys.tolist(), times, values, strict=True)
         records = [b'{"key":"k%d","time":%d,"value":%.3f}' % row for row in rows]
         return RecordBatch("events", 0, offsets, [None] * size, records, times, self.offset)
 
@@ -133,6 +157,22 @@ class _Run:
 
 def measure(name: str, workload: Held, interval_s: float) -> str:
     """Catching up on history, then held at the real rate."""
+    return _held(name, workload, interval_s)[1]
+
+
+def measure_silent(workload: Held, interval_s: float) -> Iterator[str]:
+    """The same events with two values of `emit`, and the ratio of what they cost."""
+    cpu_s = {}
+    for emit in (EMIT_EVENTS, EMIT_WINDOWS):
+        asked = replace(workload, topology=replace(workload.topology, emit=emit))
+        cpu_s[emit], told = _held(f"silent-keys, {emit}", asked, interval_s)
+        yield told
+    ratio = cpu_s[EMIT_WINDOWS] / cpu_s[EMIT_EVENTS]
+    yield f"silent-keys: {ratio:.2f} times the CPU time of {EMIT_EVENTS}, at the real rate"
+
+
+def _held(name: str, workload: Held, interval_s: float) -> tuple[float, str]:
+    """Return the seconds of CPU time at the real rate, and what is told of the run."""
     run, rate = _Run(workload, interval_s), workload.events_per_s
     for batch in run.batches(workload.history_s * rate, _HISTORY_BATCH):
         run.take(batch)
@@ -147,7 +187,7 @@ def measure(name: str, workload: Held, interval_s: float) -> str:
         run.flush(workload.history_s + second)
     events = workload.live_s * rate
     p50, p99 = np.percentile(run.latencies_s, (50, 99)) * 1e3
-    return (
+    return run.cpu_s, (
         f"{name}: catching up {catching_up:,.0f} events/s; at {rate:,} events/s"
         f" {100 * run.cpu_s / workload.live_s:.1f} % of a core,"
         f" {run.changelog / events:.0f} bytes of changelog and {run.output / events:.0f} of output"
@@ -181,11 +221,17 @@ def measure_waiting(waiting: int, file: Path) -> tuple[float, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", default=[*WORKLOADS, "waiting"])
+    parser.add_argument("names", nargs="*", default=[*WORKLOADS, "silent-keys", "waiting"])
+    parser.add_argument("--silent", type=int, default=_SILENT.silent_keys)
     parser.add_argument("--interval", type=float, default=CHECKPOINT_INTERVAL_S)
     asked = parser.parse_args()
     for asked_name in asked.names:
-        if asked_name == "waiting":
+        if asked_name == "silent-keys":
+            some_silent = replace(_SILENT, silent_keys=asked.silent)
+            with calm_garbage_collector():
+                for line in measure_silent(some_silent, asked.interval):
+                    print(line, flush=True)
+        elif asked_name == "waiting":
             for count in (100_000, 1_000_000, 10_000_000, 36_000_000):
                 with tempfile.TemporaryDirectory(prefix="slidestat-waiting-") as folder:
                     took_us, memory_mib = measure_waiting(count, Path(folder) / "waiting")

@@ -277,18 +277,25 @@ def test_topologies_without_emit_go_over_to_windows() -> None:
     assert fingerprint_of(Topology(**declared, span="9 events")) == "5807ce412dbdfec8"
 
 
-PICTURE = Path(__file__).parents[2] / "docs" / "read-the-output.md"
+PICTURE = Path(__file__).parents[2] / "docs" / "when-a-key-is-written.md"
 
 
 def test_the_picture_of_the_document_is_true() -> None:
-    """Each line of it is what a partition emits of such a key."""
-    lines = re.findall(r"^(minute|events|windows|always) +([0-9x. ]+)$", PICTURE.read_text(), re.M)
-    drawn = {name: cells.split() for name, cells in lines}
+    """Each line of it is what a partition counts, emits and tells of such a key."""
+    rows = re.findall(r"^(minute|[a-z]+|[0-9]+m) +([0-9xf. ]+)$", PICTURE.read_text(), re.M)
+    drawn = {name: cells.split() for name, cells in rows}
     minutes = [int(minute) for minute in drawn.pop("minute")]
+    assert drawn.keys() == {"2m", "5m", "10m", "events", "windows", "always", "alert"}
     minute = 60_000
     begin = BEGIN // minute * minute
-    for emit, cells in drawn.items():
-        declared = topology(span="10m", every="1m", windows=("2m", "5m"), emit=emit)
+    for emit in ("events", "windows", "always"):
+        declared = topology(
+            span="10m",
+            every="1m",
+            windows=("2m", "5m", "10m"),
+            emit=emit,
+            alerts=(Alert(name="silent", when="count = 0", window="2m"),),
+        )
         processor = PartitionProcessor(declared, SOURCE, PARTITION, MemoryStore())
         events = [("silent", 50_000), ("silent", 110_000)]
         events += [("busy", at) for at in range(115_000, 14 * minute, 5_000)]
@@ -296,7 +303,15 @@ def test_the_picture_of_the_document_is_true() -> None:
             Record(offset, b"", encode(key, begin + at, 1), begin + at)
             for offset, (key, at) in enumerate(events)
         ]
-        emitted = emissions_of(outputs_of(processor.process(batch_of(records))))
-        ticks = {(e.window_end_ms - begin) // minute for e in emitted if e.key == "silent"}
-        assert cells == ["x" if minute in ticks else "." for minute in minutes]
-    assert drawn.keys() == {"events", "windows", "always"}
+        effects = processor.process(batch_of(records))
+        emitted = [e for e in emissions_of(outputs_of(effects)) if e.key == "silent"]
+        figures = {(e.window_end_ms - begin) // minute: e.figures for e in emitted}
+        assert drawn[emit] == ["x" if at in figures else "." for at in minutes]
+        for at, of_tick in figures.items():
+            for figure in of_tick:
+                if figure.statistic == "count":
+                    shown = drawn[f"{(figure.window_ms or 0) // minute}m"][minutes.index(at)]
+                    assert figure.estimate == int(shown)
+        changes = [msgspec.json.decode(it.value) for it in effects.alerts]
+        (start, end) = ((it["window_end_ms"] - begin) // minute for it in changes)
+        assert drawn["alert"] == ["f" if start <= at < end else "." for at in minutes]

@@ -47,6 +47,7 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     takes_no_top = " (without top)" if proposal.top is not None else ""
     yield f'# output_shape = "rows"  # plain columns, as sinks and SQL take them{takes_no_top}'
     yield "# exactly_once = true  # each record once, for readers of what is committed"
+    yield '# emit = "always"  # a key at every tick, not only where its events or windows end'
     yield from _statistic("count")
     if proposal.value is not None:
         if proposal.value_is_signed:
@@ -67,6 +68,11 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     yield "# [[alerts]]  # a record when it begins to hold, and when it no longer does"
     yield '# name = "much"'
     yield f"# when = {_text(when)}"
+    yield f"# window = {_text(shortest)}"
+    yield ""
+    yield "# [[alerts]]  # a key without events; with idle also where nobody else sends"
+    yield '# name = "silent"'
+    yield '# when = "count = 0"'
     yield f"# window = {_text(shortest)}"
 
 
