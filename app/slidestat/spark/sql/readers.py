@@ -30,9 +30,9 @@ from slidestat.synopses.core.envelope import is_sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.rounding import with_rounded
 from slidestat.synopses.distinct.items import item_ids
-from slidestat.synopses.summaries.form import SUMMARY
-from slidestat.synopses.summaries.items import WindowItems
-from slidestat.synopses.summaries.window_summary import (
+from slidestat.synopses.merge.items import WindowItems
+from slidestat.synopses.merge.summary import SUMMARY
+from slidestat.synopses.merge.window_summary import (
     AnySummary,
     merge_summaries,
     read_summary,
