@@ -152,8 +152,8 @@ def brokers(bootstrap: str, topology: Declared | None, registry: str) -> Iterato
     try:
         security = broker_security()
         found = security.protocol
-        if security.username:
-            found += f", user {security.username}, {security.mechanism}"
+        if security.user:
+            found += f", user {security.user}, {security.mechanism}"
         yield Finding("security", Verdict.GOOD, found)
         cluster = require_broker(bootstrap)
     except SlidestatError as error:

@@ -231,7 +231,7 @@ def _refusal_to_create(admin: AdminClient, name: str) -> str | None:
 
 def _grant(bootstrap: str, operations: tuple[AclOperation, ...], kind: str, name: str) -> str:
     """Return the advice for the administrator of the brokers on how to allow it."""
-    user = broker_security().username or "NAME"
+    user = broker_security().user or "NAME"
     flags = " ".join(f"--operation {_word(operation)}" for operation in operations)
     return (
         f"Allow it: `kafka-acls --bootstrap-server {bootstrap} --add --allow-principal User:{user}"

@@ -15,9 +15,14 @@ from slidestat.errors import SlidestatError, near_name
 from slidestat.kafka.settings import (
     CA_FILE,
     CERTIFICATE_FILE,
+    CLIENT_ID,
+    CLIENT_SECRET,
     MECHANISM,
+    OAUTH_CA_FILE,
     PASSWORD,
     PROTOCOL,
+    SCOPE,
+    TOKEN_ENDPOINT,
     USERNAME,
     broker_security,
     client_config,
@@ -93,10 +98,17 @@ def _raise_refusal(bootstrap: str, kafka_errors: list[KafkaError]) -> None:
     """Raise for a broker that is there and does not let us in: waiting would not help."""
     for kafka_error in kafka_errors:
         reason = _REPORTED_BY.sub("", kafka_error.str()).rstrip(".")
+        security = broker_security()
+        if kafka_error.code() == KafkaError._AUTHENTICATION and security.has_oauth:
+            raise SlidestatError(
+                f"The client {security.client_id!r} of {security.token_endpoint} is not let in by"
+                f" {bootstrap}: {reason}.",
+                f"Check {TOKEN_ENDPOINT}, {CLIENT_ID}, {CLIENT_SECRET}, {SCOPE} and {OAUTH_CA_FILE}"
+                " against the server of tokens, and whether the brokers trust its tokens.",
+            )
         if kafka_error.code() == KafkaError._AUTHENTICATION:
             raise SlidestatError(
-                f"The broker at {bootstrap} refuses the user {broker_security().username!r}:"
-                f" {reason}.",
+                f"The broker at {bootstrap} refuses the user {security.username!r}: {reason}.",
                 f"Check {USERNAME}, {PASSWORD} and {MECHANISM} against the broker's users.",
             )
         if kafka_error.code() == KafkaError._SSL:

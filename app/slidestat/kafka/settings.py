@@ -5,6 +5,7 @@ a file, as orchestrators mount secrets, is read when a process starts.
 """
 
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from slidestat.errors import SlidestatError
-from slidestat.redaction import keep_secret
+from slidestat.redaction import keep_secret, without_user
 
 PROTOCOL = "KAFKA_SECURITY_PROTOCOL"
 MECHANISM = "KAFKA_SASL_MECHANISM"
@@ -25,10 +26,20 @@ CERTIFICATE_FILE = "KAFKA_SSL_CERTIFICATE_FILE"
 KEY_FILE = "KAFKA_SSL_KEY_FILE"
 KEY_PASSWORD = "KAFKA_SSL_KEY_PASSWORD"  # noqa: S105  a variable's name
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+TOKEN_ENDPOINT = "KAFKA_OAUTH_TOKEN_ENDPOINT"  # noqa: S105  a variable's name
+CLIENT_ID = "KAFKA_OAUTH_CLIENT_ID"
+CLIENT_SECRET = "KAFKA_OAUTH_CLIENT_SECRET"  # noqa: S105  a variable's name
+SCOPE = "KAFKA_OAUTH_SCOPE"
+EXTENSIONS = "KAFKA_OAUTH_EXTENSIONS"
+OAUTH_CA_FILE = "KAFKA_OAUTH_CA_FILE"
 
-_OF_SASL = (MECHANISM, USERNAME, PASSWORD)
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+OAUTH = "OAUTHBEARER"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTH)
+
+_OF_USERS = (USERNAME, PASSWORD)
+_OF_OAUTH = (TOKEN_ENDPOINT, CLIENT_ID, CLIENT_SECRET, SCOPE, EXTENSIONS, OAUTH_CA_FILE)
+_OF_SASL = (MECHANISM, *_OF_USERS, *_OF_OAUTH)
 _OF_TLS = (CA_FILE, CERTIFICATE_FILE, KEY_FILE, KEY_PASSWORD)
 
 
@@ -47,6 +58,12 @@ class BrokerSecurity:
     certificate_file: Path | None = None
     key_file: Path | None = None
     key_password: str | None = field(default=None, repr=False)
+    token_endpoint: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    scope: str | None = None
+    extensions: tuple[tuple[str, str], ...] = ()
+    oauth_ca_file: Path | None = None
 
     @property
     def has_tls(self) -> bool:
@@ -55,6 +72,15 @@ class BrokerSecurity:
     @property
     def has_sasl(self) -> bool:
         return self.protocol.startswith("SASL")
+
+    @property
+    def has_oauth(self) -> bool:
+        return self.mechanism == OAUTH
+
+    @property
+    def user(self) -> str | None:
+        """The name by which brokers, or the server of tokens, know this client."""
+        return self.client_id if self.has_oauth else self.username
 
 
 def broker_security(environment: Mapping[str, str] = os.environ) -> BrokerSecurity:
@@ -84,13 +110,9 @@ def tls_context(security: BrokerSecurity) -> ssl.SSLContext:
     """Return Python's TLS context with these files; raises SlidestatError where they cannot be
     used.
     """
-    try:
-        context = ssl.create_default_context(cafile=security.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise SlidestatError(
-            f"{CA_FILE} names {security.ca_file}, which has no certificates: {_reason(error)}.",
-            "Give a PEM file with the certificates of the authority that signed the brokers'.",
-        ) from None
+    if security.ca_file is not None:
+        _require_authority(CA_FILE, security.ca_file, "brokers'")
+    context = ssl.create_default_context(cafile=security.ca_file)
     if security.certificate_file is not None:
         try:
             context.load_cert_chain(
@@ -131,6 +153,16 @@ def _with_sasl(environment: Mapping[str, str], security: BrokerSecurity) -> Brok
             f"{MECHANISM} is {environment[MECHANISM]!r}, which is not supported.",
             f"It is one of {', '.join(MECHANISMS)}.",
         )
+    users = " or ".join(MECHANISMS[:-1])
+    other, wanted = (_OF_USERS, users) if mechanism == OAUTH else (_OF_OAUTH, OAUTH)
+    for name in (name for plain in other for name in (plain, f"{plain}_FILE")):
+        if environment.get(name):
+            raise SlidestatError(
+                f"{name} is set, and {MECHANISM} is {mechanism}, which does not use it.",
+                f"Set {MECHANISM} to {wanted}, or unset {name}.",
+            )
+    if mechanism == OAUTH:
+        return _with_oauth(environment, security)
     username, password = environment.get(USERNAME), _secret(environment, PASSWORD)
     if not username or not password:
         missing = PASSWORD if username else USERNAME
@@ -138,7 +170,60 @@ def _with_sasl(environment: Mapping[str, str], security: BrokerSecurity) -> Brok
             f"{PROTOCOL} is {security.protocol}, and {missing} is not set.",
             f"Set {USERNAME}, and {PASSWORD} or {PASSWORD}_FILE.",
         )
-    return BrokerSecurity(security.protocol, mechanism, username, password)
+    return replace(security, mechanism=mechanism, username=username, password=password)
+
+
+def _with_oauth(environment: Mapping[str, str], security: BrokerSecurity) -> BrokerSecurity:
+    needed = {name: environment.get(name) for name in (TOKEN_ENDPOINT, CLIENT_ID)}
+    needed[CLIENT_SECRET] = _secret(environment, CLIENT_SECRET)
+    for name, value in needed.items():
+        if not value:
+            raise SlidestatError(
+                f"{MECHANISM} is {OAUTH}, and {name} is not set.",
+                f"Set {TOKEN_ENDPOINT}, {CLIENT_ID}, and {CLIENT_SECRET} or {CLIENT_SECRET}_FILE.",
+            )
+    endpoint = needed[TOKEN_ENDPOINT] or ""
+    if not re.fullmatch(r"https?://[^\s/@]+(/[^\s@]*)?", endpoint):
+        raise SlidestatError(
+            f"{TOKEN_ENDPOINT} is {without_user(endpoint)!r}, which is no address of a server.",
+            'Write it as "https://HOST/PATH"; the client and its secret have variables of their'
+            f" own, {CLIENT_ID} and {CLIENT_SECRET}.",
+        )
+    authority = _file(environment, OAUTH_CA_FILE)
+    if authority is not None:
+        _require_authority(OAUTH_CA_FILE, authority, "server's")
+    return replace(
+        security,
+        mechanism=OAUTH,
+        token_endpoint=endpoint,
+        client_id=needed[CLIENT_ID],
+        client_secret=needed[CLIENT_SECRET],
+        scope=environment.get(SCOPE) or None,
+        extensions=_extensions(environment.get(EXTENSIONS) or ""),
+        oauth_ca_file=authority,
+    )
+
+
+def _extensions(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of "name=value,name=value", as brokers take them (RFC 7628, section 3.1)."""
+    pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
+    for name, _, value in pairs:
+        if not re.fullmatch(r"[A-Za-z]+", name) or not value.isprintable() or not value:
+            raise SlidestatError(
+                f"{EXTENSIONS} has {name!r}, which is no extension.",
+                'Write it as "name=value,name=value"; names are letters.',
+            )
+    return tuple((name, value) for name, _, value in pairs)
+
+
+def _require_authority(variable: str, path: Path, signer: str) -> None:
+    try:
+        ssl.create_default_context(cafile=path)
+    except (OSError, ssl.SSLError) as error:
+        raise SlidestatError(
+            f"{variable} names {path}, which has no certificates: {_reason(error)}.",
+            f"Give a PEM file with the certificates of the authority that signed the {signer}.",
+        ) from None
 
 
 def _with_tls(environment: Mapping[str, str], security: BrokerSecurity) -> BrokerSecurity:
@@ -150,15 +235,12 @@ def _with_tls(environment: Mapping[str, str], security: BrokerSecurity) -> Broke
         raise SlidestatError(
             f"{present} is set, and {missing} is not.", "A client's certificate goes with its key."
         )
-    secured = BrokerSecurity(
-        security.protocol,
-        security.mechanism,
-        security.username,
-        security.password,
-        _file(environment, CA_FILE),
-        certificate,
-        key,
-        _secret(environment, KEY_PASSWORD),
+    secured = replace(
+        security,
+        ca_file=_file(environment, CA_FILE),
+        certificate_file=certificate,
+        key_file=key,
+        key_password=_secret(environment, KEY_PASSWORD),
     )
     tls_context(secured)
     return secured
@@ -216,6 +298,9 @@ _LOGIN_MODULES = {
 }
 
 
+_OAUTH_JAVA = "org.apache.kafka.common.security.oauthbearer"
+
+
 def client_config(bootstrap: str) -> dict[str, str | int | float | bool]:
     """Return the address and security of a librdkafka client, from the environment.
 
@@ -239,7 +324,21 @@ def client_config(bootstrap: str) -> dict[str, str | int | float | bool]:
         "ssl.key.location": security.key_file,
         "ssl.key.password": security.key_password,
     }
+    if security.has_oauth:
+        optional |= {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": security.token_endpoint,
+            "sasl.oauthbearer.client.id": security.client_id,
+            "sasl.oauthbearer.client.secret": security.client_secret,
+            "sasl.oauthbearer.scope": security.scope,
+            "sasl.oauthbearer.extensions": _joined(security.extensions),
+            "https.ca.location": security.oauth_ca_file,
+        }
     return settings | {name: str(value) for name, value in optional.items() if value is not None}
+
+
+def _joined(extensions: tuple[tuple[str, str], ...]) -> str | None:
+    return ",".join(f"{name}={value}" for name, value in extensions) or None
 
 
 def java_settings(security: BrokerSecurity) -> dict[str, str]:
@@ -249,7 +348,9 @@ def java_settings(security: BrokerSecurity) -> dict[str, str]:
     go as text, since Java wants a certificate and its key in one.
     """
     settings = {"security.protocol": security.protocol}
-    if security.mechanism is not None:
+    if security.has_oauth:
+        settings |= _java_oauth(security)
+    elif security.mechanism is not None:
         settings["sasl.mechanism"] = security.mechanism
         settings["sasl.jaas.config"] = (
             f"{_LOGIN_MODULES[security.mechanism]} required"
@@ -268,6 +369,27 @@ def java_settings(security: BrokerSecurity) -> dict[str, str]:
     return settings
 
 
+def _java_oauth(security: BrokerSecurity) -> dict[str, str]:
+    options = {"clientId": security.client_id or "", "clientSecret": security.client_secret or ""}
+    if security.scope:
+        options["scope"] = security.scope
+    options |= {f"extension_{name}": value for name, value in security.extensions}
+    if security.oauth_ca_file is not None:
+        # As text: the file may not be where an executor runs.
+        options["ssl.truststore.type"] = "PEM"
+        options["ssl.truststore.certificates"] = " ".join(
+            security.oauth_ca_file.read_text("ascii").split("\n")
+        )
+    login = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
+    return {
+        "sasl.mechanism": OAUTH,
+        "sasl.oauthbearer.token.endpoint.url": security.token_endpoint or "",
+        "sasl.oauthbearer.header.urlencode": "true",
+        "sasl.login.callback.handler.class": f"{_OAUTH_JAVA}.OAuthBearerLoginCallbackHandler",
+        "sasl.jaas.config": f"{_OAUTH_JAVA}.OAuthBearerLoginModule required {login};",
+    }
+
+
 def _quoted(text: str) -> str:
     """Return a string in the syntax of Java's login configuration."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -275,7 +397,7 @@ def _quoted(text: str) -> str:
 
 # The brokers' security settings with what their files hold, for a process on another machine.
 
-_FILES = ("ca_file", "certificate_file", "key_file")
+_FILES = ("ca_file", "certificate_file", "key_file", "oauth_ca_file")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from faust.assignor.partition_assignor import (
     MemberMetadataMapping,
     PartitionAssignor,
 )
+from faust.auth import OAuthCredentials
 from faust.types import TP
 from faust.types.auth import CredentialsT
 
@@ -24,6 +25,7 @@ from slidestat.faust.delivery import BatchApp, BatchConsumer
 from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.read.same_log import first_difference
+from slidestat.kafka.oauth import TokenProvider
 from slidestat.kafka.settings import BrokerSecurity, broker_security, tls_context
 
 # The brokers' security settings in the words of Faust.
@@ -35,6 +37,10 @@ def faust_credentials(security: BrokerSecurity) -> CredentialsT | None:
     Raises SlidestatError for certificates that cannot be used.
     """
     context = tls_context(security) if security.has_tls else None
+    if security.has_oauth:
+        file = security.oauth_ca_file
+        provider = TokenProvider(security, file.read_bytes() if file is not None else None)
+        return OAuthCredentials(oauth_cb=provider, ssl_context=context)
     if security.has_sasl:
         return faust.SASLCredentials(
             username=security.username,

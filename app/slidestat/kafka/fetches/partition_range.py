@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.fetches.columns import FetchedColumns, Fetches, keep_fetched_bytes
+from slidestat.kafka.oauth import TokenProvider
 from slidestat.kafka.settings import CarriedSecurity
 
 # A fetch is asked for when the one before has been read through: a large one waits less.
@@ -70,6 +71,9 @@ class _RangeReader:
 
     async def open(self) -> None:
         settings, wanted = self._security.settings, self._wanted
+        provider = None
+        if settings.has_oauth:
+            provider = TokenProvider(settings, self._security.contents.get("oauth_ca_file"))
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=self._bootstrap,
             client_id="slidestat",
@@ -82,6 +86,7 @@ class _RangeReader:
             sasl_mechanism=settings.mechanism or "PLAIN",
             sasl_plain_username=settings.username,
             sasl_plain_password=settings.password,
+            sasl_oauth_token_provider=provider,
         )
         await self._consumer.start()
         fetcher = self._consumer._fetcher

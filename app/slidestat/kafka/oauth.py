@@ -1,0 +1,119 @@
+"""Access tokens of an OAuth 2.0 server, for clients that fetch none by themselves.
+
+Source: RFC 6749, section 4.4 (client credentials), and RFC 7628 (SASL OAUTHBEARER). librdkafka and
+Kafka's Java clients do the same by settings alone; aiokafka asks its caller for a token.
+"""
+
+import asyncio
+import base64
+import binascii
+import json
+import ssl
+import threading
+import time
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote_plus, urlencode
+from urllib.request import Request, urlopen
+
+from aiokafka.abc import AbstractTokenProvider
+from aiokafka.errors import KafkaConnectionError
+
+from slidestat.kafka.settings import BrokerSecurity
+from slidestat.redaction import keep_secret
+
+_TIMEOUT_S = 10.0
+# Part of a token's life after which a new one is fetched; the old one serves until its end.
+_RENEWED_AFTER = 0.8
+
+
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
+    """A token for each connection, fetched again before it expires; used from any event loop."""
+
+    def __init__(self, security: BrokerSecurity, authority: bytes | None = None) -> None:
+        """Take the settings, and the certificates that sign the server's (None: the machine's)."""
+        self._security = security
+        self._authority = authority
+        self._lock = threading.Lock()
+        self._token = ""
+        self._renewed_at = self._ends_at = 0.0
+
+    async def token(self) -> str:
+        """Return a token that has not expired; raises KafkaConnectionError if none can be had."""
+        return await asyncio.get_running_loop().run_in_executor(None, self._current)
+
+    def extensions(self) -> dict[str, str]:
+        """Return what goes to the broker beside the token."""
+        return dict(self._security.extensions)
+
+    def _current(self) -> str:
+        with self._lock:
+            now = time.monotonic()
+            if now >= self._renewed_at:
+                try:
+                    self._fetch(now)
+                except (OSError, ValueError) as error:
+                    # The server may be away for a moment: the token that we have is good yet.
+                    if now >= self._ends_at:
+                        raise KafkaConnectionError(
+                            f"no token from {self._security.token_endpoint}: {_reason(error)}"
+                        ) from None
+            return self._token
+
+    def _fetch(self, now: float) -> None:
+        security = self._security
+        form = {"grant_type": "client_credentials"}
+        if security.scope:
+            form["scope"] = security.scope
+        # Both are encoded as in a form before they are encoded as a header (RFC 6749, 2.3.1).
+        user = f"{quote_plus(security.client_id or '')}:{quote_plus(security.client_secret or '')}"
+        request = Request(  # noqa: S310  the settings allow http and https alone
+            security.token_endpoint or "",
+            urlencode(form).encode(),
+            {
+                "Authorization": f"Basic {base64.b64encode(user.encode()).decode()}",
+                "Accept": "application/json",
+            },
+        )
+        context = None
+        if request.type == "https":
+            context = ssl.create_default_context()
+            if self._authority is not None:
+                context = ssl.create_default_context(cadata=self._authority.decode("ascii"))
+        with urlopen(request, timeout=_TIMEOUT_S, context=context) as answer:  # noqa: S310
+            found: Any = json.loads(answer.read())
+        token = found.get("access_token") if isinstance(found, dict) else None
+        if not isinstance(token, str) or not token:
+            raise ValueError("its answer has no access_token")
+        keep_secret(token)
+        life_s = _life_s(found, token)
+        self._token = token
+        self._ends_at = now + life_s
+        self._renewed_at = now + _RENEWED_AFTER * life_s
+
+
+def _life_s(found: dict[str, Any], token: str) -> float:
+    """Return how long a token is good: as its answer has it, else as it has itself; else 0."""
+    life_s = found.get("expires_in")
+    if isinstance(life_s, str) and life_s.isdecimal():
+        life_s = int(life_s)
+    if isinstance(life_s, int | float) and not isinstance(life_s, bool):
+        return float(life_s)
+    try:
+        body = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        return float(claims["exp"]) - time.time()
+    except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
+        return 0.0
+
+
+def _reason(error: Exception) -> str:
+    """Return why a server gave no token; its own words are in the answer's body."""
+    if isinstance(error, HTTPError):
+        try:
+            found = json.loads(error.read(10_000))
+            told = found.get("error_description") or found.get("error")
+        except (OSError, ValueError, AttributeError):
+            told = None
+        return f"{error.code} {told or error.reason}"
+    return str(getattr(error, "reason", error))
