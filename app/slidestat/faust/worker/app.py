@@ -24,8 +24,8 @@ from slidestat.engine.records import LogMark
 from slidestat.faust.delivery import BatchApp, BatchConsumer
 from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.worker.settings import WorkerSettings
-from slidestat.kafka.read.same_log import first_difference
 from slidestat.kafka.oauth import TokenProvider
+from slidestat.kafka.read.same_log import first_difference
 from slidestat.kafka.settings import BrokerSecurity, broker_security, tls_context
 
 # The brokers' security settings in the words of Faust.
