@@ -191,7 +191,7 @@ TOML: list[tuple[str, str, str]] = [
     ),
     (
         WHOLE + ALERT + "when = 'count = 0'",
-        "a key is forgotten: it would never fire",
+        "no key has such a window before it is forgotten",
         "longer span",
     ),
     (

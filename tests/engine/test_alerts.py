@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat.declare.alerts import Alert
 from slidestat.declare.lengths import duration_ms
-from slidestat.declare.statistics import AgeOfLast, Count, Sum
+from slidestat.declare.statistics import AgeOfLast, Count, LandmarkCount, Mean, Quantiles, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine import quota
 from slidestat.engine.alerts.alerting import alert_id, decode_standings
@@ -397,6 +397,25 @@ def test_no_alert_outlives_its_window(emit: str, resolve: str) -> None:
     assert told[-1][:2] == ("often", "resolved")
     assert told[-1][2] <= 400
     assert len(told) == 2
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "count = 0 and age > 1000",
+        "count = 0 and landmark_count > 3",
+        "count = 0 or mean > 3",
+        "mean is null",
+        "mean < -5 and count in (1, 2)",
+        "sum / count > 3 and p50 < sum",
+        "count between 3 and 3.5",
+    ],
+)
+def test_what_may_be_true_is_declared(when: str) -> None:
+    """Of a window with events or of one that has emptied: other figures are still there."""
+    statistics = (Count(), LandmarkCount(), Mean(), Sum(), AgeOfLast(name="age"))
+    statistics += (Quantiles(quantiles=(0.5,)),)
+    replace(SPAN, statistics=statistics, alerts=(Alert(name="a", when=when, window="200ms"),))
 
 
 def test_an_age_that_grows_is_looked_at_at_every_tick() -> None:

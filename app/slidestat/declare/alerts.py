@@ -174,8 +174,8 @@ def check_possible(
             raise SlidestatError(f"{what}, which no figures make true.", "Give another condition.")
         if name == "when" and not emptied_ticks:
             raise SlidestatError(
-                f"{what}, which is true of a window without events alone, and with its last window"
-                " a key is forgotten: it would never fire.",
+                f"{what}, which is true of a window without events alone, and no key has such a"
+                " window before it is forgotten: it would never fire.",
                 "Give the alert a window that is shorter than the span, or the topology a longer"
                 " span.",
             )
@@ -218,7 +218,8 @@ def _cells(
     NULL.
     """
     null = (math.nan,) * 3
-    if not has_events and not statistic.is_landmark:
+    is_of_window = statistic.has_windows and not statistic.is_landmark
+    if not has_events and is_of_window:
         return [(0.0,) * 3, null]
     least = statistic.least_figure
     # Each event counts.

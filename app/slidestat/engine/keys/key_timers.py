@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
-from slidestat.engine.clock import closing_tick, tick_after, ticks_through
+from slidestat.engine.clock import Advance, closing_tick, tick_after, ticks_through
 from slidestat.engine.keys.columns import fitted
 from slidestat.engine.keys.key_numbers import KeyNumbers
 from slidestat.synopses.core.arrays import Bools, Integers
@@ -199,9 +199,32 @@ class Silences(NamedTuple):
     after: Integers
     until: Integers
 
+    @classmethod
+    def around(
+        cls,
+        groups: Integers,
+        times: Integers,
+        previous: Integers,
+        last_times: Integers,
+        advance: Advance,
+    ) -> "Silences":
+        """Return the stretches before events, by key and time, `previous` being the time of the one
+        before each, and then that behind the last event of each key.
+        """
+        keys = len(last_times)
+        return cls(
+            np.concatenate((groups, np.arange(keys))),
+            np.concatenate((previous, last_times)),
+            np.full(len(times) + keys, advance.before),
+            np.concatenate((times, np.full(keys, advance.watermark))),
+        )
+
     def at(self, rows: Integers | Bools) -> "Silences":
         """Return some of the stretches."""
         return Silences(*(column[rows] for column in self))
+
+
+NO_SILENCES = Silences(_NONE, _NONE, _NONE, _NONE)
 
 
 class AlertTicks:

@@ -12,7 +12,7 @@ from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.events import Events
 from slidestat.engine.keys.held_keys import DueBeside, HeldKeys
-from slidestat.engine.keys.key_timers import NOT_DUE, Silences
+from slidestat.engine.keys.key_timers import NO_SILENCES, NOT_DUE, Silences
 from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.keys.states import States, objects
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
@@ -93,15 +93,11 @@ class Absorber:
                 )
                 if self._shows_silence:
                     queries = queries.and_(silent)
-        last_times = states.last_times.copy()
-        last_times[groups] = times  # Of each key the last one is assigned last.
-        # Before each event, and after the last one of each key.
-        silences = Silences(
-            np.concatenate((groups, np.arange(len(numbers)))),
-            np.concatenate((previous, last_times)),
-            np.full(len(times) + len(numbers), advance.before),
-            np.concatenate((times, np.full(len(numbers), advance.watermark))),
-        )
+        silences = NO_SILENCES
+        if self._alerts.are_any:
+            last_times = states.last_times.copy()
+            last_times[groups] = times  # Of each key the last one is assigned last.
+            silences = Silences.around(groups, times, previous, last_times, advance)
         asked = self._alerts.asked(numbers, states, queries, silent, silences, advance)
         events = keyed.events if rows is None else keyed.events.take(rows)
         hand = Hand(keyed.names, numbers, states)
