@@ -1,9 +1,11 @@
 """A partition that brings nothing: provisional emissions; and events of clocks that are ahead."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from random import Random
 
+import pytest
 from hypothesis import given
 
 from slidestat.declare.topology import Topology
@@ -127,3 +129,18 @@ def test_an_event_far_ahead_of_its_record_is_a_dead_letter() -> None:
     assert processor.watermark == far
     assert processor.process(batch_of(records[4:])).dead_letters == []
     assert processor.watermark == far + 500
+
+
+@pytest.mark.parametrize("time_field", ["time", "kafka:timestamp"])
+def test_a_timestamp_in_seconds_is_said_to_be_one(time_field: str) -> None:
+    """A letter has the date that it is as milliseconds, and the one that it seems to mean."""
+    seconds = 1_764_072_072
+    meant = "1970-01-21T10:01:12Z: it seems to be in seconds, 2025-11-25T12:01:12Z"
+    record = Record(0, None, encode("a", seconds * 1_000, 1), seconds)
+    declared = replace(topology(), time_field=time_field)
+    processor = PartitionProcessor(declared, SOURCE, PARTITION, MemoryStore())
+    (letter,) = processor.process(batch_of([record])).dead_letters
+    assert letter.detail.endswith(meant)
+    assert letter.reason is (
+        Reason.BAD_TIME if time_field == "kafka:timestamp" else Reason.FROM_THE_FUTURE
+    )

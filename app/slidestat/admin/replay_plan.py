@@ -33,7 +33,8 @@ _FIRST_LOOK_BACK = 16
 class PartitionPlan:
     """The plan for a partition: records [start, end) are read; windows that end after
     `silent_until` (ms of event time, None: all) are emitted. `oldest` is the first record that the
-    broker still has.
+    broker still has; `newest_ms` the timestamp of its last one, where none lies in the time asked
+    for.
     """
 
     partition: int
@@ -41,6 +42,7 @@ class PartitionPlan:
     start: int
     end: int
     silent_until: int | None
+    newest_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -156,8 +158,12 @@ def _plan(
         else:
             needed = topology.span_length.length + topology.lateness_ms + topology.ahead_ms
             start = max(oldest, _offset_at(consumer, tp, silent_until - needed, newest))
+    newest_ms = None
+    if first is not None and first.is_time and start == newest > oldest:
+        newest_ms = _timestamp_at(consumer, tp, _after_last(consumer, tp, oldest, newest) - 1)
     start = min(start, end)
-    return PartitionPlan(number, oldest, start, _after_last(consumer, tp, start, end), silent_until)
+    end = _after_last(consumer, tp, start, end)
+    return PartitionPlan(number, oldest, start, end, silent_until, newest_ms)
 
 
 def _offset_at(consumer: Consumer, tp: TopicPartition, time_ms: int, newest: int) -> int:

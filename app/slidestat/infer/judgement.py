@@ -39,7 +39,7 @@ from slidestat.infer.sampling import SampledRecord
 from slidestat.infer.survey import time_format
 from slidestat.produce.cells import NOT_JSON
 from slidestat.schemas.dead_letter import Reason
-from slidestat.schemas.event import EARLIEST_TIME_MS
+from slidestat.schemas.event import is_in_seconds
 from slidestat.text import advice_on, reasons_text
 
 # Find the names that a declaration reads, and those of them that no record of a sample has.
@@ -359,7 +359,7 @@ def _idle_conditions(topology: Topology, events: Sequence[SampledEvent]) -> Iter
 
 def _meant(topology: Topology, events: Sequence[SampledEvent], stamps: Sequence[int]) -> str:
     """Return how times are written, or timestamps, where that is not as declared."""
-    if stamps and all(0 < stamp < EARLIEST_TIME_MS <= 1_000 * stamp for stamp in stamps):
+    if stamps and all(map(is_in_seconds, stamps)):
         return (
             f"The Kafka timestamps of the records are of 1970 ({stamps[0]} ms): they seem to be"
             " seconds, and Kafka's are milliseconds. Have the producer write these. "

@@ -6,6 +6,7 @@ This is the plainest one. The fields, whether they lie in nested objects, and ho
 are a topology's choice; fields that it does not read are ignored.
 """
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
@@ -15,6 +16,25 @@ import msgspec
 # producer with the wrong unit is found out at once instead of moving the watermark by centuries.
 EARLIEST_TIME_MS = 315_532_800_000
 LATEST_TIME_MS = 4_102_444_800_000
+
+
+def is_in_seconds(time_ms: int) -> bool:
+    """Return whether a time is one of 1970 in milliseconds, and from 1980 to 2100 in seconds."""
+    return 0 < time_ms < EARLIEST_TIME_MS <= 1_000 * time_ms < LATEST_TIME_MS
+
+
+def remark_on_seconds(time_ms: int) -> str:
+    """Return what is to be said of a time in milliseconds that seems to be in seconds; "" of any
+    other.
+    """
+    if not is_in_seconds(time_ms):
+        return ""
+    return f", {_utc(time_ms / 1_000)}: it seems to be in seconds, {_utc(time_ms)}"
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
+
 
 # Characters. Keys travel in every output record and name the state: a bound keeps both small.
 MAX_KEY_LENGTH = 256

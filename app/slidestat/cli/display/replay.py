@@ -7,6 +7,8 @@ import msgspec
 
 from slidestat.admin.replay_plan import ReplayPlan
 from slidestat.declare.topology import Topology
+from slidestat.schemas.event import remark_on_seconds
+from slidestat.text import iso_time
 
 
 def plan_lines(plan: ReplayPlan) -> Iterator[str]:
@@ -34,6 +36,13 @@ def plan_lines(plan: ReplayPlan) -> Iterator[str]:
             f"keeps       offsets and states of its own, of the group {topology.application_id};"
             " the live group goes on"
         )
+    for p in plan.partitions:
+        if p.newest_ms is not None:
+            yield (
+                f"beware      no record of partition {p.partition} has a timestamp from then on:"
+                f" its last one has {p.newest_ms} ms"
+                f"{remark_on_seconds(p.newest_ms) or f', {iso_time(p.newest_ms)}'}"
+            )
     lost = [p for p in plan.partitions if p.oldest > 0 and p.start == p.oldest]
     if lost:
         positions = ", ".join(f"{p.oldest:,} of partition {p.partition}" for p in lost)

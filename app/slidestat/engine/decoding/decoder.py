@@ -29,7 +29,7 @@ from slidestat.engine.decoding.struct_reader import StructReader
 from slidestat.engine.decoding.times import NOT_A_TIME
 from slidestat.engine.events import numbered_texts, texts
 from slidestat.schemas.dead_letter import Reason
-from slidestat.schemas.event import MAX_KEY_LENGTH
+from slidestat.schemas.event import MAX_KEY_LENGTH, remark_on_seconds
 
 _NOT_READABLE = {
     "avro": Reason.NOT_AVRO,
@@ -121,7 +121,8 @@ class EventDecoder:
         errors: dict[int, Refusal] = {}
         outside = (times < self._times.earliest) | (times >= self._times.latest)
         for place in np.flatnonzero(outside & (times != NOT_A_TIME)).tolist():
-            detail = f"{self._time_name}: {times[place]} ms is not from 1980 to 2100"
+            remark = remark_on_seconds(int(times[place])) if read.times is None else ""
+            detail = f"{self._time_name}: {times[place]} ms is not from 1980 to 2100{remark}"
             errors[place] = Refusal(int(rows[place]), Reason.BAD_TIME, detail)
         columns = EventColumns(
             rows=rows,

@@ -15,6 +15,7 @@ from slidestat.engine.decoding.computed_columns import Errors
 from slidestat.engine.decoding.conditions import Judged
 from slidestat.engine.events import joined_texts
 from slidestat.schemas.dead_letter import Reason
+from slidestat.schemas.event import remark_on_seconds
 from slidestat.synopses.core.arrays import Integers
 
 
@@ -66,8 +67,17 @@ def refuse_future(columns: EventColumns, timestamps: npt.ArrayLike, ahead: int) 
     if not wrong.any():
         return columns
     refusals = [
-        Refusal(row, Reason.FROM_THE_FUTURE, f"{ms} ms after the record's own timestamp")
-        for row, ms in zip(columns.rows[wrong].tolist(), by[wrong].tolist(), strict=True)
+        Refusal(
+            row,
+            Reason.FROM_THE_FUTURE,
+            f"{ms} ms after the record's own timestamp{remark_on_seconds(stamp)}",
+        )
+        for row, ms, stamp in zip(
+            columns.rows[wrong].tolist(),
+            by[wrong].tolist(),
+            stamps[columns.rows[wrong]].tolist(),
+            strict=True,
+        )
     ]
     return without(columns, dict(zip(np.flatnonzero(wrong).tolist(), refusals, strict=True)))
 

@@ -1,0 +1,31 @@
+"""What a replay would do is said before it does it."""
+
+from confluent_kafka import Producer
+
+from slidestat.admin.replay_plan import plan_replay
+from slidestat.cli.display.replay import plan_lines
+from slidestat.declare.topology import Topology
+from tests.conftest import MakeTopic
+
+FROM = "2025-11-25T11:00:00Z"
+
+
+def test_timestamps_in_seconds_leave_nothing_to_replay(
+    bootstrap_servers: str, make_topic: MakeTopic, topic_name: str
+) -> None:
+    """It says that no record has a timestamp from then on, and why that may be."""
+    source = make_topic("source", 1)
+    topology = Topology(name=topic_name, source=source, span="1h", every="1m")
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for second in range(9):
+        producer.produce(source, b"{}", timestamp=1_764_072_072 + second)
+    producer.flush()
+    lines = list(plan_lines(plan_replay(bootstrap_servers, topology, FROM, "latest", None)))
+    assert (
+        "beware      no record of partition 0 has a timestamp from then on: its last one has"
+        " 1764072080 ms, 1970-01-21T10:01:12Z: it seems to be in seconds, 2025-11-25T12:01:20Z"
+    ) in lines
+    producer.produce(source, b"{}", timestamp=1_764_072_072_000)
+    producer.flush()
+    lines = list(plan_lines(plan_replay(bootstrap_servers, topology, FROM, "latest", None)))
+    assert not any("beware" in line for line in lines)
