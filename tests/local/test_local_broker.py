@@ -15,6 +15,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from slidestat.admin.topics import create_topic as make_topic, retention_config
 from slidestat.errors import SlidestatError
 from slidestat.local import broker as broker_module
 from slidestat.local.broker import LocalBroker
@@ -92,11 +93,13 @@ def use_java(monkeypatch: pytest.MonkeyPatch, fake_java: FakeJava) -> Callable[[
 
 
 def test_events_of_2001_survive_a_clean_restart_and_a_crash(await_gone: AwaitGone) -> None:
-    """Records with timestamps decades old and years ahead are taken, kept, and read again."""
+    """Records with timestamps decades old and years ahead are taken, kept, and read again, by a
+    topic as we make it; the broker's own defaults are Kafka's, which refuse what is ahead.
+    """
     far_ahead_ms = 4_000_000_000_000
     with LocalBroker() as broker:
         address, folder = broker.bootstrap_servers, broker._folder
-        create_topic(broker, "history")
+        make_topic(address, "history", 1, retention_config("forever"))
         produce(broker, "history", b"old", SEPTEMBER_2001_MS)
         produce(broker, "history", b"ahead", far_ahead_ms)
 

@@ -15,7 +15,7 @@ from slidestat.kafka.read.scan import offset_bounds, open_scanner, scan_ranges
 
 # One record is wanted, and a fetch brings its batch at least.
 _ANSWER_S = 5.0
-_LEAST = {"queued.min.messages": 1, "fetch.message.max.bytes": 1}
+_LEAST = {"queued.min.messages": 1, "fetch.message.max.bytes": 1, "fetch.queue.backoff.ms": 10}
 
 
 def first_difference(bootstrap: str, topic: str, partition: int, mark: LogMark) -> int | None:
