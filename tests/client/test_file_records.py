@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from slidestat.declare.statistics import Count, Distinct, Sum, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.errors import SlidestatError
 from slidestat.produce.events import Columns, encode, raw_records
 from slidestat.produce.files import WHOLE, EventFile, Format, Share, compression_of
 from slidestat.produce.readers import Reader
@@ -310,3 +312,94 @@ def test_parquet_is_what_its_types_mean() -> None:
         assert read_in_shares(file, chance.randrange(2, 5)) == records, seed
         if b"code" in file.content[-2_000:]:  # type: ignore[index]  # `produce` wants all.
             assert_produced(records, produced(file))
+
+
+def values(content: bytes, format: Format, records: FileRecords, name: str = "x") -> list[bytes]:
+    return [record.value for record in read(file_of(content, format, name), records=records)]
+
+
+NESTED = Topology(
+    name="nested",
+    source="events",
+    span="1h",
+    every="1m",
+    key_field="user.id",
+    time_field="at",
+    statistics=(Sum(field="request.bytes", decimals=0), TopItems(field="store")),
+)
+
+
+def test_fields_in_objects_and_in_the_names_of_folders() -> None:
+    """Of structs, of objects, of columns whose names have points; a folder's is a text. Lines that
+    are records already have them added, and their own hold.
+    """
+    records = FileRecords.of(NESTED, {}, "ms")
+    name = "a/store=007/kind=%C3%BC/x"
+    whole = b'{"user":{"id":"u"},"at":1764072000000,"request":{"bytes":5},"store":"007"}'
+    user, request = pa.array([{"id": "u", "n": 1}]), pa.array([{"bytes": 5}])
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"user": user, "request": request, "at": [NOON]}), sink)
+    assert values(sink.getvalue(), Format.PARQUET, records, name) == [whole]
+    text = b"user.id,request.bytes,at\nu,5,1764072000000\n"
+    assert values(text, Format.CSV, records, name) == [whole]
+    assert values(text.replace(b",", b"\t"), Format.TSV, records, name) == [whole]
+    own = b'{"store": "x", "user":{"id":"u"}}'
+    lines = b"\n".join([own, b"{}", b"[1]"])
+    assert values(lines, Format.JSON_LINES, records, name) == [
+        b'{"store":"007",' + own[1:],
+        b'{"store":"007"}',
+        b"[1]",
+    ]
+    named = FileRecords.of(NESTED, {"user.id": "u.name", "at": "t"}, "ms")
+    line = b'{"u":{"name":"u"},"t":"2025-11-25T12:00:00Z","request":{"bytes":5}}\n{"u.name":7}\n['
+    assert values(line, Format.JSON_LINES, named, name) == [
+        whole,
+        b'{"user":{"id":"7"},"store":"007"}',
+        b"[",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("time_format", "noon"),
+    [
+        ("s", b"1764072000.0"),
+        ("us", b"1764072000000000"),
+        ("ns", b"1764072000000000000"),
+        ("iso8601", b'"2025-11-25T12:00:00+00:00"'),
+    ],
+)
+def test_times_are_written_as_the_topology_reads_them(time_format: str, noon: bytes) -> None:
+    """What is no time, or far from all of them, is refused, in no format taken for another time."""
+    topology = Topology(
+        name="timed",
+        source="events",
+        span="1h",
+        every="1m",
+        time_format=time_format,
+        statistics=(Count(),),
+    )
+    cells = ["1764072000000", "soon", "1152921504606846976", "-62135596800000", ""]
+    text = "\n".join(["key,time", *(f"a,{cell}" for cell in cells)]).encode()
+    found = read(file_of(text, Format.CSV), records=FileRecords.of(topology, {}, "ms"))
+    assert found[0] == Record(NOON, b"a", b'{"key":"a","time":%b}' % noon)
+    assert found[1].value == b'{"key":"a","time":"soon"}'
+    values = [one.value for one in found]
+    column = {"key": ["a"] * 3, "time": ["1152921504606846976", "-5", "1700-01-01"]}
+    sink = io.BytesIO()
+    pq.write_table(pa.table(column), sink)
+    texts = read(
+        file_of(sink.getvalue(), Format.PARQUET), records=FileRecords.of(topology, {}, "ms")
+    )
+    values += [one.value for one in texts]
+    events = EventDecoder(topology).decode(values, [b"a"] * len(values))
+    assert events.times.tolist() == [NOON]
+    assert [refusal.row for refusal in events.refusals] == list(range(1, 8))
+
+
+def test_a_file_without_a_key_is_named() -> None:
+    """One that lacks another field is not."""
+    with pytest.raises(SlidestatError, match="x has no column 'key'"):
+        read(file_of(b"time,value\n1,1\n", Format.CSV))
+    assert read(file_of(b"key,time\na,1764072000000\n", Format.CSV)) == [
+        Record(NOON, b"a", b'{"key":"a","time":1764072000000}')
+    ]

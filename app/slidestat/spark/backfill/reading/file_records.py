@@ -183,7 +183,7 @@ def _shown(cell: pa.Scalar) -> bytes:
 
 def _in_format(times: pa.Array, cells: Cells, time_format: str) -> pa.Array:
     """Return times in JSON as the topology reads them; what is none, or far from all times, as it
-    is, but for numbers: in another unit they may be times.
+    is, but for numbers and their texts: in another unit they may be times.
     """
     json = cells.json()
     if time_format == TIME_UNIT:
@@ -194,8 +194,8 @@ def _in_format(times: pa.Array, cells: Cells, time_format: str) -> pa.Array:
         msgspec.json.encode(written(ms)).decode() if good else None
         for ms, good in zip(times.to_pylist(), is_time.to_pylist(), strict=True)
     ]
-    is_text = pc.starts_with(json, '"')
-    return pc.coalesce(pa.array(texts, pa.string()), pc.if_else(is_text, json, None))
+    is_other = pc.match_substring_regex(json, r'^"\s*[^\s0-9.+-]|^"\d{4}-')
+    return pc.coalesce(pa.array(texts, pa.string()), pc.if_else(is_other, json, None))
 
 
 def _batch(times: pa.Array, keys: pa.Array, values: pa.Array | list[bytes]) -> pa.RecordBatch:

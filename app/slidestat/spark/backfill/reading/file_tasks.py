@@ -83,7 +83,7 @@ def pieces(
     if not others:
         return found
     # Of Spark's ways to read whole files this one hands them over one by one.
-    paths = ",".join(map(_escaped, others))
+    paths = ",".join(map(_pattern_of, others))
     whole = spark.sparkContext.binaryFiles(paths, len(others)).mapPartitions(
         partial(_read_whole, records, others, format, partitions)
     )
@@ -188,6 +188,13 @@ def _read_whole(
                 yield from zip(*(column.to_pylist() for column in found), strict=True)
 
 
-def _escaped(url: str) -> str:
-    """Return a URL as Hadoop's lists of patterns have it."""
-    return "".join(f"\\{sign}" if sign in ",*?[]{}\\" else sign for sign in url)
+def _pattern_of(url: str) -> str:
+    """Return the pattern that is this very URL to Hadoop, whose lists of them have no way to write
+    a comma. Raises SlidestatError for one that has it.
+    """
+    if "," in url:
+        raise SlidestatError(
+            f"{url} has a comma in its name, which Spark takes for the end of it.",
+            "Give the file another name, or copy it to a disk that all executors have.",
+        )
+    return "".join(f"\\{sign}" if sign in "*?[]{}\\" else sign for sign in url)
