@@ -211,9 +211,11 @@ def _require_columns(records: FileRecords, files: Files, here: Sequence[Part]) -
 
 
 def _are_zoneless(records: FileRecords, file: EventFile) -> bool:
-    """Return whether the first rows of a file have times without an offset."""
+    """Return whether the first rows of a file have texts of times without an offset."""
     if file.format is Format.JSON_LINES and records.line_key is not None:
         return False  # The topology declares what they mean.
     for rows in Reader(file).batches([records.time]):
-        return rows.columns[records.time].count_zoneless(np.ones(len(rows.numbers), bool)) > 0
+        cells = rows.columns[records.time]
+        is_typed = pa.types.is_temporal(cells.column.type)
+        return not is_typed and cells.count_zoneless(np.ones(len(cells), bool)) > 0
     return False
