@@ -228,8 +228,7 @@ def test_a_history_of_which_nothing_could_be_counted_is_an_error(
     first, *_ = said.splitlines()
     assert first == "date has times without an offset: they are read in UTC."
     assert "dead-letters: 3 records" in said
-    assert "refused as wrong-type: 2" in said
-    assert "refused as bad-time: 1" in said
+    assert said.endswith("refused as bad-time: 3\n")
 
 
 def test_a_topic_is_filled_in_once_it_has_records(

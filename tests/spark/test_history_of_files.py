@@ -169,6 +169,10 @@ def test_what_cannot_be_read_is_named_with_its_file(spark: SparkSession, tmp_pat
         with pytest.raises(Exception, match=told):
             backfill(TOPOLOGY, read_files(spark, TOPOLOGY, Files(str(folder), "json"))).collect()
     (tmp_path / "none").mkdir()
+    gone = tmp_path / "gone.json"
+    (part,) = files_here({f"file:{gone}": 0}, "json")
+    with pytest.raises(SlidestatError, match=r"gone\.json cannot be read: .*No such file"):
+        list(FileRecords.of(TOPOLOGY, {}, "ms").read(part))
     with pytest.raises(SlidestatError, match="has no files"):
         read_files(spark, TOPOLOGY, Files(str(tmp_path / "none"), "json"))
     counted = replace(

@@ -100,11 +100,11 @@ def _file(name: str, format: str, start: bytes, size: int) -> EventFile:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file; 0 of one that has gone."""
+    """Return the bytes of a file; some of one that is not there, as its reader will find."""
     try:
         return path.stat().st_size
     except OSError:
-        return 0
+        return _OPEN_BYTES
 
 
 def _tasks(spark: SparkSession, files: Sequence[Part]) -> Tasks:
