@@ -29,7 +29,9 @@ from slidestat.produce.readers import Reader
 from slidestat.spark.backfill.reading.file_records import FileRecords, Part
 
 NOON = 1_764_072_000_000
-FILES = 300  # of each format
+# More of those that are opened quickly; what is dear is tried on some.
+CSV_FILES, JSON_FILES, PARQUET_FILES = 4_000, 12_500, 4_000
+SHARED_EACH, SENT_EACH = 5, 3
 TOPOLOGY = Topology(
     name="filled",
     source="events",
@@ -167,12 +169,13 @@ def test_csv_is_what_is_written() -> None:
     """Quotes, line feeds in them, marks, compressions under any name, orders of columns, rows of
     another width; in one reading, in shares, and sent by `produce`.
     """
-    for seed in range(FILES):
+    for seed in range(CSV_FILES):
         chance = Random(seed)
         file, records, has_quotes = csv_file(chance)
         assert read(file) == records, seed
-        assert_produced(records, produced(file))
-        if file.compression is None and not has_quotes:
+        if seed % SENT_EACH == 0:
+            assert_produced(records, produced(file))
+        if seed % SHARED_EACH == 0 and file.compression is None and not has_quotes:
             assert sorted(map(repr, read_in_shares(file, chance.randrange(2, 9)))) == sorted(
                 map(repr, records)
             ), seed
@@ -206,7 +209,7 @@ def test_lines_of_json_are_sent_as_they_are() -> None:
     """Those that are no events as well; blank ones are none. In one reading, in shares, and sent by
     `produce --raw`.
     """
-    for seed in range(FILES):
+    for seed in range(JSON_FILES):
         chance = Random(seed)
         lines = [json_line(chance, row) for row in range(chance.randrange(1, 12))]
         if lines[0][0].startswith(b"["):  # A file that begins so is refused as one array.
@@ -218,8 +221,10 @@ def test_lines_of_json_are_sent_as_they_are() -> None:
         mark = b"\xef\xbb\xbf" if chance.random() < 0.2 else b""
         file = file_of(mark + content, Format.JSON_LINES)
         assert read(file) == expected, seed
-        assert [one[1:] for one in expected] == sent_raw(file), seed
-        assert read_in_shares(file, chance.randrange(2, 9)) == expected, seed
+        if seed % SENT_EACH == 0:
+            assert [one[1:] for one in expected] == sent_raw(file), seed
+        if seed % SHARED_EACH == 0:
+            assert read_in_shares(file, chance.randrange(2, 9)) == expected, seed
 
 
 def sent_raw(file: EventFile) -> list[tuple[bytes | None, bytes]]:
@@ -305,12 +310,13 @@ def test_parquet_is_what_its_types_mean() -> None:
     """Of every type, with cells that are null, not finite, not UTF-8; columns in any order, one of
     them missing; in one reading, by row groups, and sent by `produce`.
     """
-    for seed in range(FILES):
+    for seed in range(PARQUET_FILES):
         chance = Random(seed)
         file, records = parquet_file(chance)
         assert read(file) == records, seed
-        assert read_in_shares(file, chance.randrange(2, 5)) == records, seed
-        if b"code" in file.content[-2_000:]:  # type: ignore[index]  # `produce` wants all.
+        if seed % SHARED_EACH == 0:
+            assert read_in_shares(file, chance.randrange(2, 5)) == records, seed
+        if seed % SENT_EACH == 0 and b"code" in file.content[-2_000:]:  # type: ignore[index]  # `produce` wants all.
             assert_produced(records, produced(file))
 
 

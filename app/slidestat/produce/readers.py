@@ -145,9 +145,7 @@ class Reader:
             self.total = parquet.metadata.num_rows
             leaves = list(map(".".join, paths.values()))
             groups = list(self._share.part(parquet.num_row_groups))
-            for batch in parquet.iter_batches(
-                BATCH_ROWS, row_groups=groups, columns=leaves, use_threads=self._share.of == 1
-            ):
+            for batch in parquet.iter_batches(BATCH_ROWS, row_groups=groups, columns=leaves):
                 numbers = range(self.done + 1, self.done + batch.num_rows + 1)
                 self.done += batch.num_rows
                 found = {name: TypedCells(_in_objects(batch, p)) for name, p in paths.items()}
@@ -345,7 +343,8 @@ class _Separated:
 def _lines(file: EventFile, stream: ByteStream, share: Share) -> Iterator[Lines]:
     """Split a stream at line feeds; the last line need not end in one."""
     first, rest = 1, b""
-    block = stream.read(_BLOCK_BYTES) if share.number else _first_block(file, stream)
+    is_later = share.part(file.size).start > 0
+    block = stream.read(_BLOCK_BYTES) if is_later else _first_block(file, stream)
     while block:
         *lines, rest = (rest + block).split(b"\n")
         if lines:
