@@ -28,8 +28,12 @@ def test_ages_are_told_as_documented() -> None:
         emission.window_end_ms - start: [figure.estimate for figure in emission.figures]
         for emission in driver.emissions
     }
-    # The minute after the last event, and the first one that finds none in the span.
-    assert ages == {60_000: [1_000, 60_000, None], 3_660_000: [None] * 3}
+    # The minute after the last event, and the first ones that find none in a window or the span.
+    assert ages == {
+        60_000: [1_000, 60_000, None],
+        120_000: [61_000, 120_000, None],
+        3_660_000: [None] * 3,
+    }
 
 
 def test_ages_in_each_form() -> None:

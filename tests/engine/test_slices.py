@@ -17,7 +17,9 @@ from tests.engine.memory import MemoryStore, SmallMemoryProcessor
 
 KEYS = 9
 START = 1_600_000_000_000
-TOPOLOGY = Topology(name="slices", source="events", span="1m", every="1s", idle="1ms")
+TOPOLOGY = Topology(
+    name="slices", source="events", span="1m", every="1s", idle="1ms", emit="events"
+)
 
 
 class Table:
