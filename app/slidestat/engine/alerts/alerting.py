@@ -286,15 +286,8 @@ class Alerting:
         if not len(evaluated.groups):
             return [], [group for group, before in enumerate(standings) if before], []
         table = self._figures.table(answered)
-        judged = [
-            rule.judge(table, self._is_empty(window, evaluated), self._whole(rule, evaluated.ticks))
-            for rule, window in zip(self._rules, self._windows, strict=True)
-        ]
-        concerned = np.array([bool(before) for before in standings])
-        for one in judged:
-            concerned[evaluated.groups[one.holds & evaluated.is_due]] = True
-        if self.unconfirmed:
-            concerned |= [key in self.unconfirmed for key in keys]
+        judged = self._judged(table, evaluated)
+        concerned = self._concerned(keys, standings, judged, evaluated)
         now = {group: self._known(standings[group]) for group in np.flatnonzero(concerned).tolist()}
         concerned_by_loss = np.zeros(len(evaluated.ticks), bool)
         lost = None
@@ -346,6 +339,28 @@ class Alerting:
             for group, offset in since.items()
         ]
         return changed, [group for group, standing in now.items() if standing], records
+
+    def _judged(self, table: Floats, evaluated: Evaluated) -> list[Judged]:
+        """Return the outcomes of each rule."""
+        return [
+            rule.judge(table, self._is_empty(window, evaluated), self._whole(rule, evaluated.ticks))
+            for rule, window in zip(self._rules, self._windows, strict=True)
+        ]
+
+    def _concerned(
+        self,
+        keys: Sequence[str],
+        standings: Sequence[bytes],
+        judged: Sequence[Judged],
+        evaluated: Evaluated,
+    ) -> Bools:
+        """Return, as bool of each key, whether an alert of it may change or be taken back."""
+        concerned = np.array([bool(before) for before in standings])
+        for one in judged:
+            concerned[evaluated.groups[one.holds & evaluated.is_due]] = True
+        if self.unconfirmed:
+            concerned |= [key in self.unconfirmed for key in keys]
+        return concerned
 
     def holding(
         self,
