@@ -13,6 +13,7 @@ from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
+from slidestat.kafka.transactional_producer import LostError
 from slidestat.repartition.moved_from import Move
 from slidestat.repartition.mover import Mover
 from tests.broker.workers import Record, read_topic, wait_until
@@ -66,7 +67,7 @@ def moving(move: Move) -> Iterator[None]:
     def run() -> None:
         try:
             Mover(move, lambda: not stop.is_set()).run()
-        except (SlidestatError, KafkaException) as error:
+        except (SlidestatError, KafkaException, LostError) as error:
             errors.append(error)
 
     thread = threading.Thread(target=run)

@@ -29,7 +29,7 @@ FILES = [*sorted((ROOM / "faust").rglob("*.py")), *WEB]
 
 PRIVATES: dict[type, set[str]] = {
     AIOKafkaClient: {"_metadata_update"},
-    AIOKafkaConsumer: {"_client", "_fetcher", "_isolation_level", "_subscription"},
+    AIOKafkaConsumer: {"_client", "_coordinator", "_fetcher", "_isolation_level", "_subscription"},
     Fetcher: {"_fetch_max_wait_ms", "_fetch_min_bytes", "_records"},
     FetchResult: {"_partition_records", "_topic_partition", "_update_position"},
     PartitionRecords: {"_consumer_record", "_records"},

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka import transactional_producer
-from slidestat.kafka.transactional_producer import FencedError, TransactionalProducer
+from slidestat.kafka.transactional_producer import FencedError, LostError, TransactionalProducer
 from slidestat.local.broker import LocalBroker
 from tests.broker.workers import read_topic
 
@@ -72,7 +72,7 @@ async def test_one_that_the_brokers_were_away_for(impatient: LocalBroker) -> Non
     await cut_off.commit()
     impatient.kill()
     cut_off.produce("t", 0, b"k", b"second")
-    with pytest.raises(FencedError):
+    with pytest.raises(LostError, match="timed out"):
         await asyncio.wait_for(cut_off.commit(), 30)
     impatient.restart()
     await (await begun(bootstrap, "t", b"next")).commit()

@@ -325,6 +325,11 @@ class BatchConsumer(Consumer):
         contact = cast(BatchConsumerThread, self._thread).contact
         return None if contact is None else contact.lost_since
 
+    def join_again(self) -> None:
+        """Have the group assign partitions to this worker again, if only those that it has."""
+        coordinator = self._thread._ensure_consumer()._coordinator
+        self._thread.thread_loop.call_soon_threadsafe(coordinator.request_rejoin)
+
     def is_end(self, tp: TP, offset: int) -> bool:
         """Return whether no record from `offset` on is known or on its way, by a recent fetch.
 

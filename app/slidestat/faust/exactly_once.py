@@ -16,7 +16,7 @@ from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.table import StateTable, TablePartition, rows_of
 from slidestat.kafka.producer import BulkProducer
-from slidestat.kafka.transactional_producer import FencedError, TransactionalProducer
+from slidestat.kafka.transactional_producer import FencedError, LostError, TransactionalProducer
 
 # The transactions of a topology's partitions, each with a transactional id of its own.
 #
@@ -99,13 +99,13 @@ class PartitionTransactions(BulkProducer):
 
     async def commit(self, partitions: Collection[int]) -> None:
         """Commit the open transactions of partitions; raises SupersededError if another worker has
-        taken one over.
+        taken one over, or this one must take it over again.
         """
         done = await asyncio.gather(
             *(self.of(partition).commit() for partition in partitions), return_exceptions=True
         )
         for failed in done:
-            if isinstance(failed, FencedError):
+            if isinstance(failed, FencedError | LostError):
                 raise SupersededError from failed
             if failed is not None:
                 raise failed
@@ -157,7 +157,8 @@ class TransactionalTable(StateTable):
     async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
         """Commit the snapshots of partitions with what was queued before; then to RocksDB.
 
-        Raises SupersededError, with nothing in RocksDB, if another worker has taken one over.
+        Raises SupersededError, with nothing in RocksDB, if another worker has taken one over, or
+        this one must take it over again.
         """
         producers = {store: self._transactions.of(store.partition) for store in snapshots}
         for store, snapshot in snapshots.items():

@@ -91,7 +91,7 @@ class BulkProducer:
                 else:  # a third quicker than with an empty list
                     self._producer.produce(topic, value, key, partition, timestamp=timestamp)
             except BufferError:
-                self._producer.poll(0.1)
+                self._poll(0.1)
                 self._raise_error()
             except KafkaException as error:
                 raise not_sent(topic, partition, error.args[0], is_ours=True) from error

@@ -6,6 +6,8 @@ before it returns (Kafka's exactly-once semantics, KIP-98).
 
 import asyncio
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -16,9 +18,14 @@ from slidestat.kafka.producer import BulkProducer
 # open its successor has aborted at once.
 _TIMEOUT_MS = 600_000
 _CALL_S = 5.0
+_FLUSH_CHECK_S = 1.0
 _QUEUED_KIB = 64 * 2**10
-# What a producer gets whose transactional id another one has now.
-FENCED = frozenset(
+
+# What errors of transactions lead to.
+
+# Another producer has the transactional id now, or the brokers gave up a transaction that was open
+# for too long; they use the same codes for both.
+_FENCED = frozenset(
     {
         KafkaError._FENCED,
         KafkaError._FATAL,
@@ -26,6 +33,57 @@ FENCED = frozenset(
         KafkaError.INVALID_PRODUCER_EPOCH,
     }
 )
+# The brokers have forgotten the id or the producer (transactional.id.expiration.ms and
+# producer.id.expiration.ms after its last record), or its transaction is not as it takes it to be.
+_LOST = frozenset(
+    {
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.INVALID_TXN_STATE,
+        KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        KafkaError.TRANSACTION_ABORTABLE,
+        KafkaError.UNKNOWN_PRODUCER_ID,
+    }
+)
+# Answers of librdkafka for the records of a transaction that has failed; its commit has the cause.
+_FAILED_BEFORE = frozenset({KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+# Neither waiting nor a new producer mends these.
+_REFUSED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_RECORD,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+
+
+class Failure(Enum):
+    """The ways to continue after an error of a transaction."""
+
+    RETRY = auto()  # the same call
+    FENCED = auto()  # give way: another producer may have taken over
+    LOST = auto()  # take over with a new producer, from what was committed last
+    REFUSED = auto()  # a person must correct something
+    UNKNOWN = auto()
+
+
+def failure_of(error: KafkaError) -> Failure:
+    """Return how to continue after an error of a transactional producer."""
+    code = error.code()
+    if code in _FENCED:
+        return Failure.FENCED
+    if code in _REFUSED:
+        return Failure.REFUSED
+    if error.retriable():
+        return Failure.RETRY
+    if code in _LOST | _FAILED_BEFORE or error.txn_requires_abort():
+        return Failure.LOST
+    return Failure.UNKNOWN
 
 
 class FencedError(Exception):
@@ -34,12 +92,66 @@ class FencedError(Exception):
     """
 
 
+class LostError(Exception):
+    """An error of a producer that must begin no other transaction: a new one of the same id takes
+    over, from what was committed last.
+    """
+
+
+# Commits in doubt.
+#
+# librdkafka repeats the request to end a transaction when it loses the connection before an answer.
+# The first request may still reach the broker, after the next transaction has begun, and would end
+# that one half-way: the protocol before KIP-890 does not distinguish them, and librdkafka has no
+# other one (its issue 5423). `init_transactions` of a new producer raises the epoch, and the broker
+# refuses what comes late from the old one. The same goes for a late commit of offsets.
+#
+# Only librdkafka's log has every lost connection: its error callback leaves out repeated ones.
+
+IN_DOUBT = "a connection was lost while a transaction was committed"
+
+
+class ConnectionWatch:
+    """A logger for librdkafka which notes lost connections, and transactions that failed."""
+
+    def __init__(self) -> None:
+        self.has_lost_one = False
+        self.has_failed = False
+
+    def settings(self) -> dict[str, Any]:
+        """Return the client's settings with this logger."""
+        return {"debug": "broker", "logger": self}
+
+    def log(self, _level: int, _form: str, facility: str, *_text: object) -> None:
+        """Take a line of the log. Called by the client's `poll` and `flush`."""
+        self.has_lost_one |= facility == "FAIL"
+        self.has_failed |= facility == "TXNERR"
+
+
+_Result = TypeVar("_Result")
+
+
+def served(call: Callable[[float], _Result], timeout_s: float) -> _Result:
+    """Return the result of a client's method that may call the watch; raises KafkaException."""
+    try:
+        return call(timeout_s)
+    except SystemError as error:
+        # The client raises a fatal error after the callbacks, and Python finds it in between.
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from None
+        raise
+
+
 class TransactionalProducer(BulkProducer):
     """A producer of transactions, each of which begins with the first record after a commit."""
 
     def __init__(self, bootstrap_servers: str, transactional_id: str) -> None:
         self._id = transactional_id
-        self._is_open = self._is_fenced = False
+        self._is_open = self._has_failed = False
+        # Of the first record that was not delivered, as the transaction's own error hides it.
+        self._cause: KafkaError | None = None
+        self._end: FencedError | LostError | None = None
+        self._watch = ConnectionWatch()
         super().__init__(
             bootstrap_servers,
             track_offsets=True,
@@ -49,6 +161,7 @@ class TransactionalProducer(BulkProducer):
                 "message.timeout.ms": _TIMEOUT_MS,
                 # A worker has one of these for each partition.
                 "queue.buffering.max.kbytes": _QUEUED_KIB,
+                **self._watch.settings(),
             },
         )
 
@@ -75,55 +188,91 @@ class TransactionalProducer(BulkProducer):
         timestamp: int = 0,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Queue a record; do nothing once fenced, as the commit will raise the error."""
+        """Queue a record; do nothing once the transaction has failed, as the commit will raise the
+        error.
+        """
+        if self._has_failed:
+            return
         try:
-            if not self._is_open and not self._is_fenced:
-                self._producer.begin_transaction()
+            if not self._is_open:
                 self._is_open = True
-            if not self._is_fenced:
-                super().produce(topic, partition, key, value, timestamp, headers)
+                self._producer.begin_transaction()
+            super().produce(topic, partition, key, value, timestamp, headers)
         except KafkaException as error:
-            self._note_fence(error.args[0])
-            if not self._is_fenced:
+            self._note_failure(error.args[0])
+            if not self._has_failed:
                 raise self._refused(error.args[0]) from error
         except SlidestatError as error:
             if isinstance(error.__cause__, KafkaException):
-                self._note_fence(error.__cause__.args[0])
-            if not self._is_fenced:
+                self._note_failure(error.__cause__.args[0])
+            if not self._has_failed:
                 raise
 
     async def commit(self) -> None:
         """Make visible what was queued, however long the brokers are away; raises FencedError if
-        another producer has taken over, and SlidestatError if the brokers refuse.
+        another producer has taken over, LostError if a new one must, and SlidestatError if the
+        brokers refuse. After LostError what was queued may be visible: all of it, or nothing.
         """
+        if self._is_open and self._end is None:
+            with self._waiting():
+                await self._acknowledged()
+                self._watch.has_lost_one = False
+                while self._is_open and self._end is None:
+                    await self._try_commit()
+            if self._end is None:
+                self._poll(0)
+                if self._watch.has_lost_one:
+                    self._end = LostError(IN_DOUBT)
+        if self._end is not None:
+            raise self._end
+
+    async def _acknowledged(self) -> None:
+        """Wait for the records: no request to end their transaction is under way until then."""
         loop = asyncio.get_running_loop()
-        with self._waiting():
-            while self._is_open or self._is_fenced:
-                if self._is_fenced:
-                    raise FencedError
-                try:
-                    await loop.run_in_executor(None, self._producer.commit_transaction, _CALL_S)
-                except KafkaException as error:
-                    reason: KafkaError = error.args[0]
-                    self._note_fence(reason)
-                    if self._is_fenced:
-                        raise FencedError from error
-                    self._raise_error()
-                    if not reason.retriable():
-                        raise self._refused(reason) from error
-                else:
-                    self._is_open = False
+        # A transaction that has failed keeps its records until it is aborted.
+        while not self._has_failed and not self._watch.has_failed:
+            try:
+                if not await loop.run_in_executor(None, self._flush_for, _FLUSH_CHECK_S):
+                    return
+            except KafkaException:  # The commit raises it again.
+                return
+            self._raise_error()
+
+    async def _try_commit(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            commit = self._producer.commit_transaction
+            await loop.run_in_executor(None, served, commit, _CALL_S)
+        except KafkaException as error:
+            reason: KafkaError = self._cause or error.args[0]
+            failure = failure_of(reason)
+            if failure is Failure.FENCED:
+                self._end = FencedError(reason.str())
+                return
+            self._raise_error()
+            if failure is Failure.LOST:
+                self._end = LostError(reason.str().rstrip("."))
+            elif failure is not Failure.RETRY:
+                raise self._refused(reason) from error
+        else:
+            self._is_open = False
+
+    def _poll(self, seconds: float) -> None:
+        served(self._producer.poll, seconds)
+
+    def _flush_for(self, seconds: float) -> int:
+        return served(self._producer.flush, seconds)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._note_fence(error)
-        if not self._is_fenced:
+            self._note_failure(error)
+            if self._has_failed and error.code() not in _FAILED_BEFORE:
+                self._cause = self._cause or error
+        if not self._has_failed:
             super()._delivered(error, message)
 
-    def _note_fence(self, reason: KafkaError) -> None:
-        # A record expires when the brokers give its transaction up, or would if they were there.
-        code = reason.code()
-        self._is_fenced = self._is_fenced or code in FENCED or code == KafkaError._MSG_TIMED_OUT
+    def _note_failure(self, reason: KafkaError) -> None:
+        self._has_failed |= failure_of(reason) in (Failure.FENCED, Failure.LOST)
 
     def _refused(self, reason: KafkaError) -> SlidestatError:
         return SlidestatError(

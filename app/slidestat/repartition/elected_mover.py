@@ -12,28 +12,16 @@ from collections.abc import Collection
 from confluent_kafka import KafkaError, KafkaException
 
 from slidestat.errors import SlidestatError
-from slidestat.kafka.transactional_producer import FENCED
+from slidestat.kafka.transactional_producer import Failure, LostError, failure_of
 from slidestat.log import log_event
 from slidestat.repartition.moved_from import Behind, Move
 from slidestat.repartition.mover import Mover
 
 ELECTING_PARTITION = 0
 
-# What waiting does not mend.
-_LASTING = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.INVALID_TIMESTAMP,
-        KafkaError.INVALID_RECORD,
-        KafkaError.POLICY_VIOLATION,
-    }
-)
 # Another one that was elected has begun; it moves, or the group is about to elect another.
 _FENCED_PAUSE_S = 15.0
+_LOST_PAUSE_S = 0.5
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 _LEAVE_S = 10.0
 
@@ -92,12 +80,16 @@ class ElectedMover:
             except SlidestatError as error:
                 self.failure = error
                 return
+            except LostError as error:
+                self._tell("continues", f"with a new producer: {error}")
+                self._is_stopping.wait(_LOST_PAUSE_S)
             except KafkaException as error:
                 kafka_error: KafkaError = error.args[0]
-                if kafka_error.code() in _LASTING:
+                failure = failure_of(kafka_error)
+                if failure is Failure.REFUSED:
                     self.failure = _refused(self._move, kafka_error)
                     return
-                if kafka_error.code() in FENCED:
+                if failure is Failure.FENCED:
                     self._is_stopping.wait(_FENCED_PAUSE_S)
                     continue
                 if time.monotonic() - began > _LONGEST_PAUSE_S:

@@ -13,7 +13,7 @@ topology to make a dead letter of it. Values, headers and timestamps stay in any
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 from confluent_kafka import (
@@ -29,6 +29,14 @@ from confluent_kafka.admin import AdminClient
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.settings import client_config
+from slidestat.kafka.transactional_producer import (
+    IN_DOUBT,
+    ConnectionWatch,
+    Failure,
+    LostError,
+    failure_of,
+    served,
+)
 from slidestat.log import log_event
 from slidestat.options import COMPRESSION
 from slidestat.repartition.keyed_records import KeyReader
@@ -44,8 +52,6 @@ from slidestat.repartition.moved_from import (
 
 # Produce records to a topology's own topic in transactions, with the offsets they came from.
 
-_Result = TypeVar("_Result")
-
 _TIMEOUT_S = 10.0
 _MAX_MESSAGE_BYTES = 1_000_000_000
 
@@ -58,7 +64,8 @@ class Transactions:
     """The transactions of a mover, one after another, each begun by its first record.
 
     Methods raise KafkaException for a record that the broker refused, and for an error that cannot
-    be retried, or that may not because `goes_on()` is false.
+    be retried, or that may not because `goes_on()` is false; LostError after a commit in doubt: the
+    next transaction must be that of a new mover.
     """
 
     def __init__(self, bootstrap: str, topology: Topology, goes_on: Callable[[], bool]) -> None:
@@ -66,9 +73,11 @@ class Transactions:
         self._goes_on = goes_on
         self._is_open = False
         self._refused: KafkaError | None = None
+        self._watch = ConnectionWatch()
         self._producer = Producer(
             {
                 **client_config(bootstrap),
+                **self._watch.settings(),
                 "transactional.id": mover_id(topology),
                 "partitioner": "murmur2_random",
                 "compression.type": COMPRESSION.value,
@@ -83,7 +92,7 @@ class Transactions:
 
     def take_over(self) -> None:
         """Fence the mover before, and abort what it left open."""
-        self._until_done(lambda: self._producer.init_transactions(_TIMEOUT_S))
+        self._until_done(self._producer.init_transactions)
 
     def send(self, records: Sequence[KeyedRecord], partitions: int) -> None:
         """Queue records for a topic of so many partitions; a timestamp of 0, which is no event
@@ -103,34 +112,40 @@ class Transactions:
                 try:
                     produce(topic, value, own, partition, timestamp=timestamp or 1, headers=headers)
                 except BufferError:
-                    self._producer.poll(0.05)
+                    served(self._producer.poll, 0.05)
                     self._raise_refusal()
                 else:
                     break
-        self._producer.poll(0)
+        served(self._producer.poll, 0.0)
 
     def commit(self, offsets: list[TopicPartition], group: Any) -> None:
         """Commit what was sent, and with it the offsets of a consumer's group."""
         self._open()
+        served(self._producer.poll, 0.0)
+        self._watch.has_lost_one = False
         self._until_done(
-            lambda: self._producer.send_offsets_to_transaction(offsets, group, _TIMEOUT_S)
+            lambda timeout_s: self._producer.send_offsets_to_transaction(offsets, group, timeout_s)
         )
-        self._until_done(lambda: self._producer.commit_transaction(_TIMEOUT_S))
+        self._until_done(self._producer.commit_transaction)
         self._is_open = False
+        served(self._producer.poll, 0.0)
+        if self._watch.has_lost_one:
+            raise LostError(IN_DOUBT)
 
     def _open(self) -> None:
         if not self._is_open:
             self._producer.begin_transaction()
             self._is_open = True
 
-    def _until_done(self, call: Callable[[], _Result]) -> _Result:
-        """Return the result of a call that may be made again where it took too long."""
+    def _until_done(self, call: Callable[[float], object]) -> None:
+        """Make a call, again where it took too long."""
         while True:
             try:
-                return call()
+                served(call, _TIMEOUT_S)
+                return
             except KafkaException as error:
                 self._raise_refusal()
-                if not (error.args[0].retriable() and self._goes_on()):
+                if failure_of(error.args[0]) is not Failure.RETRY or not self._goes_on():
                     raise
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
@@ -165,8 +180,8 @@ _PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, Kafka
 class Mover:
     """A mover of records, which runs while `goes_on()`.
 
-    `run` raises SlidestatError for what a person must correct, KafkaException for any other error:
-    another mover may then begin where this one committed last.
+    `run` raises SlidestatError for what a person must correct, LostError and KafkaException for any
+    other error: another mover may then begin where this one committed last.
     """
 
     def __init__(self, move: Move, goes_on: Callable[[], bool]) -> None:

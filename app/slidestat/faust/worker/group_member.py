@@ -26,7 +26,7 @@ from slidestat.faust.worker.app import SESSION_TIMEOUT_S, batch_app
 from slidestat.faust.worker.parts import WorkerParts
 from slidestat.faust.worker.resources import give_back_memory
 from slidestat.faust.worker.settings import WorkerSettings
-from slidestat.kafka.transactional_producer import FencedError
+from slidestat.kafka.transactional_producer import FencedError, LostError
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import log_event, log_exception
 
@@ -64,7 +64,8 @@ class Supersession:
     def learn(self, error: SupersededError) -> None:
         """Wait for the rebalance."""
         self._is_known = True
-        self._look_later(_FENCED_OFF if isinstance(error.__cause__, FencedError) else _SUPERSEDED)
+        is_transaction = isinstance(error.__cause__, FencedError | LostError)
+        self._look_later(_FENCED_OFF if is_transaction else _SUPERSEDED)
 
     def rebalanced(self) -> None:
         """Clear the supersession after a rebalance: the group has assigned the partitions."""
@@ -289,6 +290,14 @@ class GroupMember:
         """Drop all, and wait for the rebalance that assigns the partitions."""
         self._forget()
         self._superseded.learn(error)
+        if isinstance(error.__cause__, LostError) and not self.app.should_stop:
+            log_event(
+                "partitions taken over again",
+                f"a transaction cannot be continued ({error.__cause__}): this worker joins its"
+                " group again, and reads on from what was committed",
+                topics=[self._source],
+            )
+            cast(BatchConsumer, self.app.consumer).join_again()
 
     def _needed_offset(self, tp: TP) -> int:
         try:
