@@ -1,6 +1,7 @@
 """Who moves records by their key, on a real broker without a worker."""
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -229,3 +230,30 @@ def test_records_that_are_gone_before_they_were_moved(
         until_moved(bootstrap_servers, topology, 5)
     found = sorted(record.value or b"" for _, record in moved(bootstrap_servers, topology))
     assert found == [event("a", 0), *[event("b", place) for place in range(5, 9)]]
+
+
+def test_an_open_transaction_is_no_end(bootstrap_servers: str, topology: Topology) -> None:
+    """What lies behind it is waited for, and goes before the records of others that are later."""
+    prepare_topics(bootstrap_servers, topology)
+    for partition in range(PARTITIONS):
+        send(bootstrap_servers, topology, [event("early", 0)], partition)
+    hanging = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "transactional.id": topology.name,
+            "log_level": 0,
+        }
+    )
+    hanging.init_transactions(30)
+    hanging.begin_transaction()
+    hanging.produce(topology.source, event("never", 1), b"own", 3)
+    hanging.flush(30)
+    send(bootstrap_servers, topology, [event("behind", place) for place in range(2, 50)], 3)
+    send(bootstrap_servers, topology, [event("later", place) for place in range(50, 100)], 0)
+    with moving(Move(bootstrap_servers, topology)):
+        time.sleep(3)
+        keys = {record.key for _, record in moved(bootstrap_servers, topology)}
+        assert keys <= {b"early"}
+        hanging.abort_transaction(30)
+        until_moved(bootstrap_servers, topology, PARTITIONS + 98)
+    assert len(moved(bootstrap_servers, topology)) == PARTITIONS + 98

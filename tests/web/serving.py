@@ -139,6 +139,7 @@ class Held:
             view,
             self.processors[partition].checkpoint,
             is_sequence=False,
+            next_offset=view.next_offset,
             end_offset=view.next_offset,
             emissions=self.observed.partition(partition).emissions,
             state_bytes=0,

@@ -124,6 +124,13 @@ class ReadPositions:
         reached = self._reached.get(tp)
         return None if reached and reached.end > offset else self._jumps.get(tp)
 
+    def read_up_to(self, tp: TP, offset: int) -> int:
+        """Return the offset up to which all is read, where all records before `offset` are: behind
+        transaction markers, if nothing else was fetched since.
+        """
+        reached = self._reached.get(tp)
+        return max(offset, reached.position) if reached and reached.end <= offset else offset
+
     def _positions(self, assignment: Any) -> dict[TP, int]:
         consumed = assignment.all_consumed_offsets() if assignment else {}
         return {tp: at.offset for tp, at in consumed.items() if tp.topic in self._topics}
@@ -255,6 +262,14 @@ def _assignment(consumer: AIOKafkaConsumer) -> Any:
     return consumer._subscription.subscription.assignment
 
 
+def _readable_end(state: Any) -> int:
+    """Return the end of what readers of committed records get, of aiokafka's state of a partition
+    that was fetched.
+    """
+    end: int = state.highwater if state.lso is None else min(state.lso, state.highwater)
+    return end
+
+
 class BatchConsumer(Consumer):
     """A consumer like Faust's, with batches and with offsets that the app is responsible for."""
 
@@ -325,13 +340,28 @@ class BatchConsumer(Consumer):
         contact = cast(BatchConsumerThread, self._thread).contact
         return None if contact is None else contact.lost_since
 
+    def read_up_to(self, tp: TP, offset: int) -> int:
+        """Return the offset up to which all is read, where all records before `offset` are."""
+        return cast(BatchConsumerThread, self._thread).positions.read_up_to(tp, offset)
+
+    def waiting(self, tp: TP) -> int:
+        """Return how many offsets lie behind a transaction that has not ended, as of the last
+        fetch: committed records are read up to the last stable offset.
+        """
+        assignment = _assignment(self._thread._ensure_consumer())
+        if assignment is None or tp not in assignment.tps:
+            return 0
+        state = assignment.state_value(tp)
+        return state.highwater - _readable_end(state) if state.timestamp is not None else 0
+
     def join_again(self) -> None:
         """Have the group assign partitions to this worker again, if only those that it has."""
         coordinator = self._thread._ensure_consumer()._coordinator
         self._thread.thread_loop.call_soon_threadsafe(coordinator.request_rejoin)
 
     def is_end(self, tp: TP, offset: int) -> bool:
-        """Return whether no record from `offset` on is known or on its way, by a recent fetch.
+        """Return whether no record from `offset` on is known or on its way, by a recent fetch; what
+        lies behind an open transaction is not.
 
         A worker that was stopped for a while does not know, and False is returned.
         """
@@ -343,7 +373,7 @@ class BatchConsumer(Consumer):
         if fetched is None or not state.has_valid_position:
             return False
         is_recent = time.time() * 1000 - fetched < _RECENT_FETCH_MS
-        return is_recent and bool(state.position >= state.highwater)
+        return is_recent and bool(state.position >= _readable_end(state))
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         if not isinstance(record, RecordBatch):

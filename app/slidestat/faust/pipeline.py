@@ -219,11 +219,14 @@ class Pipeline:
         batch.
         """
         processor = self.partitions.processors.get(partition)
+        view = self.view(partition)
         return partition_status(
-            self.view(partition),
+            view,
             processor.reached if processor else self.partitions.emitted(partition),
             is_sequence=self.topology.is_sequence,
+            next_offset=self.offsets.read_up_to(partition, view.next_offset),
             end_offset=self.offsets.end(partition),
+            waiting=self.offsets.waiting(partition),
             emissions=self.observed.partition(partition).emissions,
             state_bytes=self._table.partition(partition).size(),
             incomplete=processor.incomplete if processor else (),

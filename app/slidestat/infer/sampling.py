@@ -46,8 +46,9 @@ class SampledRecord:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample: records in the order of each partition, and how many the topic has in all; the
-    topic's values are in `source_format`, those here JSON.
+    """A sample: records in the order of each partition, and how many the topic has in all, by the
+    share of the offsets looked at that have one. The topic's values are in `source_format`, those
+    here JSON.
     """
 
     topic: str
@@ -77,18 +78,19 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
             low, high = offset_bounds(consumer, topic, partition)
             bounds[partition] = (low, high)
             total += high - low
+        runs = list(_runs(bounds, -(-records // partitions), _RUNS))
         found = tuple(
-            _sampled(message)
-            for runs in _runs(bounds, -(-records // partitions), _RUNS)
-            for message in scan_ranges(consumer, topic, runs)
+            _sampled(message) for run in runs for message in scan_ranges(consumer, topic, run)
         )
+        looked_at = sum(end - start for run in runs for start, end in run.values())
     if not found:
         raise SlidestatError(
             f"The topic {topic!r} is empty: there is nothing to look at.",
             "Come back when events are on it, or write a topology by hand:"
             " docs/declare-a-topology.md tells how.",
         )
-    return Sample(topic, partitions, total, found)
+    # Not every offset has a record: transactions leave markers, and compaction gaps.
+    return Sample(topic, partitions, round(total * len(found) / looked_at), found)
 
 
 def sample_ends(bootstrap: str, topic: str, partitions: int, records: int) -> list[SampledRecord]:

@@ -88,7 +88,9 @@ def partition_status(
     reached: Checkpoint,
     *,
     is_sequence: bool,
+    next_offset: int,
     end_offset: int | None,
+    waiting: int = 0,
     emissions: int,
     state_bytes: int,
     incomplete: Sequence[AddedStatistic] = (),
@@ -98,8 +100,9 @@ def partition_status(
     reached_time = None if view.watermark <= NO_TIME else view.watermark
     return PartitionStatus(
         partition=view.partition,
-        next_offset=view.next_offset,
+        next_offset=next_offset,
         end_offset=end_offset,
+        waiting=waiting,
         watermark_ms=None if is_sequence else reached_time,
         read=counters.read,
         counted=counters.counted,

@@ -28,6 +28,7 @@ from confluent_kafka.admin import AdminClient
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
+from slidestat.kafka.read.open_transactions import OpenTransactions
 from slidestat.kafka.settings import client_config
 from slidestat.kafka.transactional_producer import (
     IN_DOUBT,
@@ -192,6 +193,7 @@ class Mover:
         self._topology = move.topology
         self._topic = move.topology.events_topic
         self._reader = KeyReader(move.topology)
+        self._open_transactions = OpenTransactions(move.topology.source)
         config = client_config(move.bootstrap)
         self._admin = AdminClient(config)
         self._transactions = Transactions(move.bootstrap, move.topology, goes_on)
@@ -233,6 +235,8 @@ class Mover:
         starts = starts_of(self._move, self._admin, self._now)
         self._order = MergeOrder[KeyedRecord](starts, self._topology.lateness_ms)
         self._paused: set[int] = set()
+        # Of the partitions that are read up to an open transaction.
+        self._readable: dict[int, int] = {}
         self._committed: dict[int, int] = {}
         self._due = self._again_due = self._measure_due = 0.0
         now = time.monotonic()
@@ -260,7 +264,21 @@ class Mover:
                 raise KafkaException(error)
         self._add(found)
         for number, end in ends.items():
-            self._order.reach_end(number, end)
+            # Behind an open transaction there is more, which is waited for.
+            if end >= self._high(number):
+                self._order.reach_end(number, end)
+                self._readable.pop(number, None)
+            else:
+                self._readable[number] = end
+        for number in {message.partition() or 0 for message in found} - ends.keys():
+            self._readable.pop(number, None)
+
+    def _high(self, number: int) -> int:
+        """Return the end of a partition, of all records, as of the last fetch; negative if none was
+        fetched.
+        """
+        place = TopicPartition(self._topology.source, number)
+        return int(self._consumer.get_watermark_offsets(place, cached=True)[1])
 
     def _add(self, messages: Sequence[Message]) -> None:
         if not messages:
@@ -313,8 +331,7 @@ class Mover:
         """Note how far it is behind, by the ends that the last fetches found."""
         records, oldest = 0, []
         for number, position in positions.items():
-            place = TopicPartition(self._topology.source, number)
-            _, end = self._consumer.get_watermark_offsets(place, cached=True)
+            end = self._high(number)
             if end < 0:
                 return  # Nothing was fetched of it.
             records += max(0, end - position)
@@ -339,7 +356,10 @@ class Mover:
         if found.source_partitions != self._now.source_partitions:
             self._commit()
             self._begin()
-        awaited = self._order.awaited
+        self._open_transactions.look(
+            {number: (end, self._high(number)) for number, end in self._readable.items()}
+        )
+        awaited = [number for number in self._order.awaited if number not in self._readable]
         if not awaited:
             self._waiting_since = time.monotonic()
         elif time.monotonic() - self._waiting_since > _TELL_S:

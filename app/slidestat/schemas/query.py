@@ -209,9 +209,18 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     partition: Annotated[int, Meta(description="number of the source's partition")]
-    next_offset: Annotated[int, Meta(description="offset of the first record not read yet")]
+    next_offset: Annotated[
+        int, Meta(description="offset up to which all is read, markers of transactions too")
+    ]
     end_offset: Annotated[
         int | None, Meta(description="offset after its last record; null until one was fetched")
+    ]
+    waiting: Annotated[
+        int,
+        Meta(
+            description="records before it behind a transaction that its producer has not ended:"
+            " offsets, so this many at most"
+        ),
     ]
     watermark_ms: Annotated[
         int | None,

@@ -23,7 +23,19 @@ class SourceOffsets(Protocol):
         """
 
     def is_end(self, partition: int, offset: int) -> bool:
-        """Return whether there is no record from `offset` on, by a recent fetch."""
+        """Return whether there is no record from `offset` on that can be read, by a recent
+        fetch.
+        """
+
+    def read_up_to(self, partition: int, offset: int) -> int:
+        """Return the offset up to which all is read, where all records before `offset` are: behind
+        the markers of transactions, which are no records.
+        """
+
+    def waiting(self, partition: int) -> int:
+        """Return how many records before the end wait behind an open transaction, as of the last
+        fetch: offsets, so this many at most.
+        """
 
     def jumped_to(self, partition: int, offset: int) -> int | None:
         """Return the offset at which the next record will be looked for, if none has come from

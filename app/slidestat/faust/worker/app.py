@@ -210,6 +210,15 @@ class ConsumerOffsets:
         consumer = cast(BatchConsumer, self._app.consumer)
         return consumer.is_end(TP(self._topic, partition), offset)
 
+    def read_up_to(self, partition: int, offset: int) -> int:
+        consumer = cast(BatchConsumer, self._app.consumer)
+        return consumer.read_up_to(TP(self._topic, partition), offset)
+
+    def waiting(self, partition: int) -> int:
+        consumer = cast(BatchConsumer, self._app.consumer)
+        is_known = consumer.lost_since is None
+        return consumer.waiting(TP(self._topic, partition)) if is_known else 0
+
     def jumped_to(self, partition: int, offset: int) -> int | None:
         consumer = cast(BatchConsumer, self._app.consumer)
         return consumer.jumped_to(TP(self._topic, partition), offset)

@@ -26,6 +26,7 @@ from slidestat.faust.worker.app import SESSION_TIMEOUT_S, batch_app
 from slidestat.faust.worker.parts import WorkerParts
 from slidestat.faust.worker.resources import give_back_memory
 from slidestat.faust.worker.settings import WorkerSettings
+from slidestat.kafka.read.open_transactions import OpenTransactions
 from slidestat.kafka.transactional_producer import FencedError, LostError
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import log_event, log_exception
@@ -134,6 +135,7 @@ class GroupMember:
         # for a queue that is filled meanwhile.
         self._sending = asyncio.Lock()
         self._looking_ahead = asyncio.Lock()
+        self._open_transactions = OpenTransactions(settings.source)
         self._flushes = Flushes()
         # Faust starts an agent that failed again, with the next batch, until the app has stopped.
         self._has_failed = False
@@ -438,6 +440,11 @@ class GroupMember:
         collect_garbage()
 
     async def _look_for_losses(self) -> None:
+        offsets = self._pipelines[0].offsets
+        ends = {partition: offsets.end(partition) or 0 for partition in self._held_partitions()}
+        self._open_transactions.look(
+            {partition: (end - offsets.waiting(partition), end) for partition, end in ends.items()}
+        )
         async with self._sending:
             for pipeline in self._pipelines:
                 await pipeline.order.look_for_losses()

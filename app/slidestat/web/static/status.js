@@ -63,7 +63,8 @@ export class Status {
 
   showTotals(totals, rates, now) {
     say(byId("total-read"), perSecond(rates.read));
-    say(byId("total-lag"), totals.lag === null ? "–" : `${number(totals.lag)} records`);
+    const waiting = totals.waiting ? `, ${number(totals.waiting)} of them behind an open transaction` : "";
+    say(byId("total-lag"), totals.lag === null ? "–" : `${number(totals.lag)} records${waiting}`);
     say(byId("total-watermark"), watermarkText(totals.watermark, totals.isSequence));
     const delay = totals.watermark !== null && !totals.isSequence ? now - totals.watermark : null;
     say(byId("total-delay"), delay === null ? "–" : howLong(Math.max(0, delay)));
@@ -134,6 +135,7 @@ function sums(partitions) {
     leftOut: leftOut(partitions),
     state: all("state_bytes"),
     lag: some(partitions.map(lagOf)),
+    waiting: sum(partitions.map((p) => p.waiting ?? 0)),
     keys: some(partitions.map((p) => p.keys)),
     keysAreAll: partitions.every((p) => p.keys !== null),
     watermark: marks.length ? Math.min(...marks) : null,
