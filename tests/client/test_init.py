@@ -264,7 +264,7 @@ def test_numbers_that_are_texts_are_cast(tmp_path: Path) -> None:
     proposal, topology = proposed(given, tmp_path)
     assert topology.computed_texts == ["cast(price as double) as price_number"]
     assert (topology.value_field, proposal.value_decimals) == ("price_number", 6)
-    assert "distinct_zip" in topology.labels
+    assert (topology.name, "distinct_zip" in topology.labels) == ("requests", True)
     assert not any("qty" in label or "price" in label for label in topology.labels)
     assert any("'price' is a text of numbers" in warning for warning in proposal.warnings)
     driver = TopologyDriver(topology)

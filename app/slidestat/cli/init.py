@@ -57,7 +57,7 @@ def init(
     from slidestat.declare.forms.files import load_topology
     from slidestat.infer.proposal import propose
     from slidestat.infer.proposal_toml import toml_text
-    from slidestat.infer.sampling import readable, sample_topic
+    from slidestat.infer.sampling import readable, sample_topic, without_envelope
     from slidestat.infer.survey import survey
 
     name = name or re.sub(r"^[^A-Za-z0-9]+", "", topic)[:100] or "events"
@@ -67,7 +67,7 @@ def init(
         raise SlidestatError(
             "--json and --run are given.", "Leave one out: a worker's output is no JSON object."
         )
-    sample = readable(sample_topic(bootstrap, topic, records), registry)
+    sample = without_envelope(readable(sample_topic(bootstrap, topic, records), registry))
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not (yes or as_json)
     proposal = propose(sample, survey(sample.records), name, _ask if asks else None)
     if not as_json:

@@ -115,6 +115,10 @@ def check_fields(topology: ReadFields) -> None:
             f"source_message is {topology.source_message!r}, which is no text.",
             'Give the full name of a message: "shop.Order".',
         )
+    if topology.envelope not in ("", "debezium"):
+        raise SlidestatError(
+            f"envelope is {topology.envelope!r}.", 'Give "debezium", or leave it out.'
+        )
     all_paths = topology.key_path, topology.time_path, topology.value_path
     paths = [path for path in all_paths if path is not None]
     if len(set(paths)) != len(paths):

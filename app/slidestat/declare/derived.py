@@ -133,6 +133,7 @@ class ReadFields(EventTimes):
     source_format: str
     source_schema: str
     source_message: str
+    envelope: str
     statistics: Sequence[Statistic]
 
     @cached_property
@@ -171,6 +172,11 @@ class ReadFields(EventTimes):
     def passes_tombstones_over(self) -> bool:
         """Return whether a record without a value is skipped, and makes no dead letter."""
         return self.tombstones == TOMBSTONES[0]
+
+    @property
+    def reads_plain_json(self) -> bool:
+        """Return whether records are JSON objects with the fields of events."""
+        return self.source_format == "json" and not self.envelope
 
     @property
     def reads_binary(self) -> bool:

@@ -81,6 +81,9 @@ class Topology(KeptFigures):
     the text of a .proto file (or a set of descriptors in base64); in TOML and in flags the file
     that has it.
     source_message: which message of a Protobuf schema the events are, where its file has several.
+    envelope: what the events are wrapped in: "debezium", changes of rows as Debezium writes them.
+    Their fields are those of the row after the change, or before it where it was deleted, and the
+    envelope's own: op, before, after, source.ts_ms, ts_ms. Changes without a row are passed over.
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
     output_format: that of the output, "json" or "avro", or of rows "protobuf" or "connect-json":
@@ -129,6 +132,7 @@ class Topology(KeptFigures):
     source_format: str = JSON
     source_schema: str = ""
     source_message: str = ""
+    envelope: str = ""
     group: str = ""
     output_format: str = JSON
     output_shape: str = "emissions"
@@ -166,6 +170,12 @@ def require_emissions(topology: Topology, what: str) -> None:
 
 def require_json(topology: Topology, what: str) -> None:
     """Raise SlidestatError, for something that reads JSON alone, unless the source has that."""
+    if topology.envelope:
+        raise SlidestatError(
+            f"{topology.name} has envelope = {topology.envelope!r}, and {what} reads events as they"
+            " are.",
+            "Give it a topology of the rows that the connector extracts (ExtractNewRecordState).",
+        )
     if topology.source_format != "json":
         raise SlidestatError(
             f"{topology.name} has source_format = {topology.source_format!r}, and {what} reads JSON"

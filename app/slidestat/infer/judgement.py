@@ -328,7 +328,7 @@ def _events(
     """Return the records that are JSON objects, or are translated to one from another format."""
     conditions = StructConditions(topology, record_type(topology))
     translate = None
-    if topology.source_format != "json":
+    if not topology.reads_plain_json:
         translate = translation_of(topology, schemas)
     events = []
     for value in values:

@@ -262,6 +262,7 @@ class Proposal:
     sampled: int
     warnings: tuple[str, ...]
     source_format: str
+    envelope: str
 
 
 def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) -> Proposal:
@@ -283,7 +284,8 @@ def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) ->
             " they will be dead letters."
         )
     key, keys_seen = propose_key(sample, found, doubts)
-    time, time_format, time_path = propose_time(found, doubts)
+    has_envelope = bool(sample.envelope)
+    time, time_format, time_path = propose_time(found, doubts, has_envelope=has_envelope)
     order = disorder(sample, time_path, time_format)
     if order.refused:
         warnings.append(
@@ -296,9 +298,9 @@ def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) ->
     chosen = found.fields[path_of(value.value)] if value is not None else None
     computed: tuple[str, ...] = ()
     if value is not None and chosen is not None and is_number_text(chosen):
-        name, text = cast_of(chosen, found)
+        computed_name, text = cast_of(chosen, found)
         computed = (text,)
-        value = Guess(written((name,)), value.reason)
+        value = Guess(written((computed_name,)), value.reason)
         warnings.append(
             f"{field_text(chosen.path)!r} is a text of numbers, which {text!r} reads. A text"
             " that is no number makes a dead letter; with try_cast it is left out."
@@ -333,4 +335,5 @@ def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) ->
         sampled=len(sample.records),
         warnings=tuple(warnings),
         source_format=sample.source_format,
+        envelope=sample.envelope,
     )

@@ -23,6 +23,8 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     yield f"source = {_text(proposal.source)}"
     if proposal.source_format != "json":
         yield f"source_format = {_text(proposal.source_format)}"
+    if proposal.envelope:
+        yield f"envelope = {_text(proposal.envelope)}  # events have the fields of the row"
     if proposal.computed:
         yield f"computed = [{', '.join(map(_text, proposal.computed))}]"
     yield _field("key_field", proposal.key)
@@ -42,7 +44,9 @@ def _lines(proposal: Proposal) -> Iterator[str]:
         yield "repartition = true  # the records are not partitioned by the key"
     yield ""
     yield '# More, without the "# " before it: docs/declare-a-topology.md, rows.md and alerts.md.'
-    if condition := _condition(proposal):
+    if proposal.envelope:
+        yield "# where = \"op in ('c', 'r')\"  # new rows; else each change counts, deletions too"
+    elif condition := _condition(proposal):
         yield f"# where = {_text(condition)}  # such events are counted, and no others"
     takes_no_top = " (without top)" if proposal.top is not None else ""
     yield f'# output_shape = "rows"  # plain columns, as sinks and SQL take them{takes_no_top}'
@@ -60,7 +64,7 @@ def _lines(proposal: Proposal) -> Iterator[str]:
         yield from _statistic("distinct", _field("field", proposal.distinct))
     if proposal.top is not None:
         yield from _statistic("top", _field("field", proposal.top), "limit = 5")
-    if condition:
+    if condition := _condition(proposal):
         some = _statistic("count", 'name = "some"', f"where = {_text(condition)}")
         yield from _left_to_choose(some)
     when = "count >= 100" if proposal.value is None else "p99 > 100 and count >= 100"

@@ -119,11 +119,21 @@ def _fields_of_the_key(sample: Sample) -> dict[FieldPath, float]:
             if isinstance(leaf, str | int) and not isinstance(leaf, bool) and str(leaf) == key:
                 same[path] = same.get(path, 0) + 1
     ordered = sorted(same.items(), key=lambda item: (len(item[0]), item[0]))
-    return {path: count / len(sample.records) for path, count in ordered}
+    events = sum(record.value is not None for record in sample.records)
+    return {path: count / events for path, count in ordered}
 
 
-def propose_time(found: Survey, doubts: Doubts) -> tuple[Guess, str, FieldPath | None]:
+# When a change was made in the database, in Debezium's envelope.
+CHANGED_AT = ("source", "ts_ms")
+
+
+def propose_time(
+    found: Survey, doubts: Doubts, *, has_envelope: bool = False
+) -> tuple[Guess, str, FieldPath | None]:
     """Return the time, its format and its path; Kafka's timestamp where no field is a time."""
+    if has_envelope and any(seen.path == CHANGED_AT for seen in common_fields(found)):
+        reason = "when the row was changed in the database"
+        return Guess(written(CHANGED_AT), reason), "ms", CHANGED_AT
     candidates = []
     for seen in common_fields(found):
         if (name := _format(seen)) is not None:

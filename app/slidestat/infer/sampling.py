@@ -3,6 +3,7 @@
 Runs, not single records: in a run the disorder of neighbours shows, and between runs that of hours.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 import msgspec
 from confluent_kafka import KafkaException, Message, TopicPartition
 
+from slidestat.engine.decoding.formats.envelope import DEBEZIUM, payload_of, unwrapped
 from slidestat.engine.decoding.formats.source_schemas import (
     AVRO,
     HEADER,
@@ -47,8 +49,8 @@ class SampledRecord:
 @dataclass(frozen=True)
 class Sample:
     """A sample: records in the order of each partition, and how many the topic has in all, by the
-    share of the offsets looked at that have one. The topic's values are in `source_format`, those
-    here JSON.
+    share of the offsets looked at that have one. The topic's values are in `source_format` and an
+    `envelope`, those here JSON without one.
     """
 
     topic: str
@@ -56,6 +58,7 @@ class Sample:
     topic_records: int
     records: tuple[SampledRecord, ...]
     source_format: str = JSON
+    envelope: str = ""
 
     @property
     def records_per_second(self) -> float | None:
@@ -215,6 +218,58 @@ def _translated(sample: Sample, source_format: str, texts: dict[bytes, bytes]) -
         for record in sample.records
     )
     return replace(sample, records=records, source_format=source_format)
+
+
+# Samples of Debezium's envelope: the row, and what of the envelope describes it.
+
+
+def without_envelope(sample: Sample) -> Sample:
+    """Return the sample with the rows of changes, if most of its values are such in Debezium's
+    envelope; and their keys, of one column, as its text.
+    """
+    rows: dict[bytes, bytes] = {}
+    values = [record.value for record in sample.records if record.value is not None]
+    for value in values:
+        with contextlib.suppress(NotReadableError):
+            if value not in rows and _is_change(value):
+                rows[value] = _row_of(value)
+    if 2 * sum(value in rows for value in values) <= len(values):
+        return sample
+    records = tuple(
+        replace(
+            record,
+            key=_key_column(record.key),
+            value=record.value and rows.get(record.value, record.value),
+        )
+        for record in sample.records
+    )
+    return replace(sample, records=records, envelope=DEBEZIUM)
+
+
+def _is_change(value: bytes) -> bool:
+    fields = payload_of(value) or {}
+    return "op" in fields and "source" in fields and not {"before", "after"}.isdisjoint(fields)
+
+
+def _row_of(value: bytes) -> bytes:
+    text = unwrapped(value)
+    if text is None:
+        return b"null"
+    event = msgspec.json.decode(text)
+    for name in ("before", "after", "transaction", "ts_us", "ts_ns"):
+        event.pop(name, None)
+    event["source"] = {"ts_ms": (event["source"] or {}).get("ts_ms")}
+    return msgspec.json.encode(event)
+
+
+def _key_column(key: bytes | None) -> bytes | None:
+    """Return the text of a Kafka key that is an object of one column; another one as it is."""
+    try:
+        fields = payload_of(key or b"") or {}
+        (value,) = (msgspec.json.decode(column) for column in fields.values())
+    except (NotReadableError, ValueError):
+        return key
+    return str(value).encode() if isinstance(value, str | int) else key
 
 
 def _is_object(text: bytes) -> bool:

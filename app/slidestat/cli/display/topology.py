@@ -74,12 +74,13 @@ def promise_text(promise: Promise, series: Sequence[Series] = ()) -> str:
 
 def _format_text(topology: Topology) -> str:
     """Return the format of a source that is not plain JSON, "" for one that is."""
+    wrapped = f", in the envelope of {topology.envelope.title()}" if topology.envelope else ""
     if topology.source_format == "json":
-        return ""
+        return wrapped
     if not topology.reads_binary:
-        return ", with a JSON Schema"
+        return f", with a JSON Schema{wrapped}"
     by = "" if topology.takes_registry else " by the schema that is declared"
-    return f", in {topology.source_format.title()}{by}"
+    return f", in {topology.source_format.title()}{by}{wrapped}"
 
 
 def _facts(topology: Topology) -> dict[str, str]:
@@ -214,6 +215,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "topology": topology.name,
         "source": topology.source,
         "source_format": topology.source_format,
+        "envelope": topology.envelope or None,
         "repartition_topic": topology.events_topic if topology.repartition else None,
         "key_field": topology.key_name,
         "time_field": topology.time_name,

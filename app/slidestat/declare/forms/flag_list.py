@@ -80,6 +80,7 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "source_message": Flag(
         "--source-message", "NAME", "Of the schema's messages, which the events are: shop.Order."
     ),
+    "envelope": Flag("--envelope", "debezium", "What the events are wrapped in."),
     "publish": Flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
     "alerts": Flag(
         "--alert",

@@ -85,6 +85,8 @@ def _topology(topology: Topology) -> dict[str, object]:
         table["source_schema"] = topology.source_schema
     if topology.source_message:
         table["source_message"] = topology.source_message
+    if topology.envelope:
+        table["envelope"] = topology.envelope
     if topology.publish:
         table["publish"] = topology.publish
     return table

@@ -35,6 +35,7 @@ _NOT_READABLE = {
     "avro": Reason.NOT_AVRO,
     "protobuf": Reason.NOT_PROTOBUF,
     "json-schema": Reason.NOT_JSON,
+    "json": Reason.NOT_JSON,
 }
 
 
@@ -42,7 +43,7 @@ def fastest_reader(topology: Topology, schemas: SourceSchemas | None = None) -> 
     """Return the fastest reader of a topology's records; `schemas` are those of the records."""
     by_structs, plan = StructReader(topology), ScanPlan.of(topology)
     json = by_structs if plan is None else ScanReader(topology, plan, by_structs)
-    if topology.source_format == "json":
+    if topology.reads_plain_json:
         return json
     translation = translation_of(topology, schemas or SourceSchemas())
     return TranslatedReader(translation, json, _NOT_READABLE[topology.source_format])
@@ -52,7 +53,14 @@ def as_made_up(topology: Topology) -> Topology:
     """Return the topology that reads events made up for it: as JSON, with computed fields as if
     they were in the records.
     """
-    return replace(topology, source_format="json", source_schema="", source_message="", computed=())
+    return replace(
+        topology,
+        source_format="json",
+        source_schema="",
+        source_message="",
+        envelope="",
+        computed=(),
+    )
 
 
 class EventDecoder:

@@ -10,6 +10,7 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.time_format import TimeFormat
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.event_columns import FieldColumns, RecordReader, Refusal, placed_at
+from slidestat.engine.decoding.formats.envelope import NoEnvelopeError, unwrapped
 from slidestat.engine.decoding.formats.source_schemas import (
     AVRO,
     HEADER,
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
 _ROOM = "slidestat.engine.decoding.formats"
 
-Translation = Callable[[bytes], bytes]
-"""Makes JSON of a value; raises NotReadableError, and UnusableSchemaError for the error of its
-schema."""
+Translation = Callable[[bytes], bytes | None]
+"""Makes JSON of a value, None where it has no event; raises NotReadableError, and
+UnusableSchemaError for the error of its schema."""
 
 
 class ReadingSchema(Protocol):
@@ -49,6 +50,15 @@ def translation_of(topology: Topology, schemas: SourceSchemas) -> Translation:
     Raises SlidestatError without the packages that it takes, and for a schema of its own that
     nothing can be read by.
     """
+    if not topology.envelope:
+        return _value_of(topology, schemas)
+    if topology.source_format == "json":
+        return unwrapped
+    translate = _value_of(topology, schemas)
+    return lambda value: unwrapped(translate(value))
+
+
+def _value_of(topology: Topology, schemas: SourceSchemas) -> Callable[[bytes], bytes]:
     if not topology.reads_binary:
         return _content
     if topology.takes_registry:
@@ -202,6 +212,8 @@ class TranslatedReader:
         for row, record in enumerate(records):
             try:
                 texts.append(None if record is None else translate(record))
+            except NoEnvelopeError as error:
+                refusals.append(Refusal(row, Reason.MISSING_FIELD, str(error)))
             except NotReadableError as error:
                 refusals.append(Refusal(row, self._not_readable, str(error)))
             except UnusableSchemaError as error:

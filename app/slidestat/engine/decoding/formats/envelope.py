@@ -1,0 +1,59 @@
+"""Debezium's envelope: of a change to a row, JSON that has the row's fields beside the envelope's.
+
+The row is `after`, or `before` where it was deleted. `op`, `before`, `after`, `source`, `ts_ms` and
+what else the envelope has keep their names; a column that is called as one of them is `after.NAME`.
+"""
+
+import msgspec
+
+from slidestat.engine.decoding.formats.source_schemas import NotReadableError
+
+DEBEZIUM = "debezium"
+_OP, _BEFORE, _AFTER = "op", "before", "after"
+_NULL = b"null"
+# The converter of Kafka Connect puts both around a value where `schemas.enable` is true.
+_SCHEMA, _PAYLOAD = "schema", "payload"
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class NoEnvelopeError(NotReadableError):
+    """An error of a value that is JSON, and no change of Debezium's."""
+
+
+def unwrapped(value: bytes) -> bytes | None:
+    """Return the event of a change; None for a change without a row: a truncation, or a message.
+
+    Raises NotReadableError for what is no JSON object, and NoEnvelopeError for another object.
+    """
+    fields = payload_of(value)
+    if fields is None:
+        return None
+    if _OP not in fields:
+        raise NoEnvelopeError(
+            "the object has no op, so it is no change in Debezium's envelope: leave `envelope` out"
+            " where the connector extracts the rows"
+        )
+    rows = (bytes(fields.get(side, _NULL)) for side in (_AFTER, _BEFORE))
+    row = next((row for row in rows if row != _NULL), None)
+    if row is None:
+        return None
+    if row[:1] != b"{":
+        raise NoEnvelopeError("its after or before is no object: MongoDB's rows are texts of JSON")
+    # Of a field that stands twice, the last one counts.
+    own = msgspec.json.encode(fields)
+    inner = row[1:-1].strip()
+    return b"{" + inner + b"," + own[1:] if inner else own
+
+
+def payload_of(value: bytes) -> dict[str, msgspec.Raw] | None:
+    """Return the fields of an object, without the schema that Kafka Connect puts before it; None
+    for a payload of null. Raises NotReadableError for what is no object.
+    """
+    try:
+        fields = _decode(value)
+        if fields.keys() == {_SCHEMA, _PAYLOAD}:
+            payload = bytes(fields[_PAYLOAD])
+            return None if payload == _NULL else _decode(payload)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise NotReadableError(str(error)) from error
+    return fields
