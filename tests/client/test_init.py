@@ -245,6 +245,25 @@ def test_times_in_two_units_are_told(tmp_path: Path) -> None:
     assert topology.labels == ("count",)
 
 
+@pytest.mark.parametrize(
+    ("value", "headers", "advice"),
+    [
+        (b"\x03\x00" + bytes(16) + b"abc", (), "AWS Glue's serializers begin so"),
+        (b'[{"key": "a"}]', (), "it seems to be an array of JSON: a record is one event"),
+        (b"\x06abc", ("__value_schema_id",), "in the header __value_schema_id, which is not read"),
+        (bytes(8) + b"\x07\x06abc", (), "as Apicurio's serializers write it up to version 2"),
+        (b"\x06abc", (), "Events are JSON objects"),
+    ],
+)
+def test_other_framings_are_named(value: bytes, headers: tuple[str, ...], advice: str) -> None:
+    """A registry is not asked for what its clients did not write."""
+    records = tuple(SampledRecord(0, b"k", value, START_MS + i, i, headers) for i in range(20))
+    given = Sample("requests", 1, len(records), records)
+    with pytest.raises(SlidestatError) as raised:
+        propose(readable(given, "http://localhost:1"), survey(given.records), "requests")
+    assert advice in raised.value.advice
+
+
 def test_numbers_that_are_texts_are_cast(tmp_path: Path) -> None:
     """A price is the value, a quantity no item, but a code of digits; numbers as such win."""
     events: list[Record] = [

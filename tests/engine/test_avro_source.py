@@ -404,6 +404,13 @@ GOOD = framed(1, written(ORDER, orders(1)[0]))
     [
         (b"", Reason.NOT_AVRO, "the value has no bytes"),
         (b'{"key": "a"}', Reason.NOT_AVRO, "begins with 0x7b, not with the zero byte"),
+        (b'{"key": "a"}', Reason.NOT_AVRO, "it seems to be JSON"),
+        (b' [{"key": "a"}]', Reason.NOT_AVRO, "it seems to be an array of JSON"),
+        (b"\x03\x00" + bytes(16) + b"a", Reason.NOT_AVRO, "AWS Glue's serializers begin so"),
+        (b"\x03\x05" + bytes(16) + b"a", Reason.NOT_AVRO, "AWS Glue's serializers begin so"),
+        (b"\xc3\x01" + bytes(8) + b"a", Reason.NOT_AVRO, "single-object encoding begins so"),
+        (b"\x02a\x02", Reason.NOT_AVRO, "is in a header of the record (__value_schema_id)"),
+        (bytes(8) + b"\x07" + GOOD[5:], Reason.BAD_SCHEMA, "schema 0: there is none; its number"),
         (b"\0\0\0", Reason.NOT_AVRO, "ends within the number of its schema"),
         (b"\0\0\0\0\1", Reason.NOT_AVRO, "by schema 1, it ends before"),
         (GOOD[:-1], Reason.NOT_AVRO, "by schema 1, it ends before"),
@@ -423,6 +430,7 @@ def test_bad_bytes_are_refused_with_the_reason(value: bytes, reason: Reason, det
     """The records around them are read."""
     schemas = known(ORDER, "string")
     schemas.lack(3, "there is none")
+    schemas.lack(0, "there is none")
     schemas.add(4, SchemaText('{"type": "recor'))
     decoder = EventDecoder(topology(source_format="avro"), schemas=schemas)
     columns = decoder.decode([GOOD, value, None, GOOD], [None] * 4, [START] * 4)

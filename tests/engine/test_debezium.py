@@ -78,13 +78,20 @@ def test_changes_are_events(has_schema: bool) -> None:
         label: driver.figure("ada", label, "1h", at=at).estimate
         for label in ("count", "sum_paid", "deleted", "raised")
     }
-    assert figures == {"count": 4, "sum_paid": pytest.approx(10.5, rel=0.01), "deleted": 1, "raised": 1}
+    assert figures == {
+        "count": 4,
+        "sum_paid": pytest.approx(10.5, rel=0.01),
+        "deleted": 1,
+        "raised": 1,
+    }
 
 
 def test_the_names_of_the_envelope_are_its_own() -> None:
     """A column that is called as one of them is reached by the row."""
     topology = orders(
-        key_field="op", computed=(), statistics=(Sum(field="after.ts_ms"), Count(name="seven", where="id = 7"))
+        key_field="op",
+        computed=(),
+        statistics=(Sum(field="after.ts_ms"), Count(name="seven", where="id = 7")),
     )
     value = json.dumps(change("c", None, row("1", op="web", ts_ms=5))).encode()
     columns = EventDecoder(topology).decode([value, b" " + value])

@@ -356,6 +356,12 @@ def test_what_is_no_time_is_refused_in_every_format(time_format: str, time: str)
     assert len(columns.times) == 0
 
 
+def test_an_array_of_events_is_named() -> None:
+    (refusal,) = decoder().decode([b" [" + event() + b"]"]).refusals
+    assert refusal.reason is Reason.WRONG_TYPE
+    assert refusal.detail.endswith("a record is one event, so have each of the array sent alone")
+
+
 def test_key_and_time_of_the_record_itself() -> None:
     """As UTF-8 text and in milliseconds; a record that has none is refused, and so is its JSON when
     it is none.

@@ -3,6 +3,7 @@
 Guesses are marked as such, in a file that a person reads before it runs.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from slidestat.declare.fields import RECORD_KEY, FieldPath, field_text
 from slidestat.declare.lengths import duration_ms
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.formats.source_schemas import HEADER_OF_ID, other_framing
 from slidestat.engine.decoding.times import NOT_A_TIME, event_times
 from slidestat.errors import SlidestatError
 from slidestat.infer.proposed_fields import (
@@ -265,17 +267,32 @@ class Proposal:
     envelope: str
 
 
+def _no_objects(sample: Sample) -> SlidestatError:
+    advice = "Events are JSON objects: `slidestat schema event` shows one."
+    values = [record.value for record in sample.records if record.value]
+    seen = Counter(filter(None, map(other_framing, values)))
+    if any(HEADER_OF_ID in record.headers for record in sample.records):
+        advice = (
+            f"The numbers of their schemas are in the header {HEADER_OF_ID}, which is not read:"
+            " have the producers write them before the value (PrefixSchemaIdSerializer)."
+        )
+    elif seen:
+        ((framing, count),) = seen.most_common(1)
+        advice = f"Of {count:,} of them: {framing}."
+    return SlidestatError(
+        f"None of {len(sample.records):,} records of {sample.topic!r} that were looked at is a JSON"
+        " object.",
+        advice,
+    )
+
+
 def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) -> Proposal:
     """Return the topology that fits the sample best; `ask` is asked where several fields would do.
 
     Raises SlidestatError if no record is a JSON object.
     """
     if not found.objects:
-        raise SlidestatError(
-            f"None of {len(sample.records):,} records of {sample.topic!r} that were looked at is a"
-            " JSON object.",
-            "Events are JSON objects: `slidestat schema event` shows one.",
-        )
+        raise _no_objects(sample)
     warnings: list[str] = []
     doubts = Doubts(ask, warnings)
     if found.others:

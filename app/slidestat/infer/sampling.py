@@ -19,6 +19,8 @@ from slidestat.engine.decoding.formats.source_schemas import (
     NotReadableError,
     Registry,
     UnusableSchemaError,
+    has_long_number,
+    other_framing,
     schema_of,
     schemas_of,
 )
@@ -37,13 +39,14 @@ _PATIENCE_S = 1.0
 
 @dataclass(frozen=True)
 class SampledRecord:
-    """A record of the sample; `timestamp_ms` is Kafka's."""
+    """A record of the sample; `timestamp_ms` is Kafka's, and `headers` are names."""
 
     partition: int
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
     offset: int = 0
+    headers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,7 @@ def _sampled(message: Message) -> SampledRecord:
         _bytes(message.value()),
         message.timestamp()[1],
         message.offset() or 0,
+        tuple(str(header[0]) for header in message.headers() or ()),
     )
 
 
@@ -168,6 +172,12 @@ def readable(sample: Sample, registry: str) -> Sample:
         return sample
     if sum(_is_object(value[HEADER:]) for value in framed) > len(framed) / 2:
         return _translated(sample, "json-schema", {value: value[HEADER:] for value in framed})
+    if 2 * sum(map(has_long_number, framed)) > len(framed):
+        raise SlidestatError(
+            f"Records of {sample.topic!r} begin with a zero byte, but not with the number of a"
+            " schema in four.",
+            f"Of most of them: {other_framing(max(framed, key=has_long_number))}.",
+        )
     if not registry:
         raise SlidestatError(
             f"Records of {sample.topic!r} begin as the clients of a schema registry write them.",

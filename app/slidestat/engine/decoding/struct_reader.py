@@ -210,6 +210,8 @@ class StructReader:
             detail = too_long(_LONGEST[reason])
         if field:
             detail = f"{field}: {detail}"
+        elif record.lstrip()[:1] == b"[":
+            detail += ": a record is one event, so have each of the array sent alone"
         if reason is Reason.WRONG_TYPE and field in self._number_paths:
             detail += _cast_advice(record, self._number_paths[field])
         return Refusal(row, reason, detail)

@@ -7,6 +7,10 @@ from typing import NamedTuple, Protocol
 # the schema as four bytes, big-endian, then what that schema describes (Confluent, "Wire format").
 
 HEADER = 5
+# Confluent's clients from version 8 on, where they are told to; it has an identifier of 16 bytes.
+HEADER_OF_ID = "__value_schema_id"
+# The bytes before the content in the framings of others.
+_GLUE_HEADER, _SINGLE_OBJECT_HEADER = 18, 10
 _MAGIC = b"\0"
 
 
@@ -29,11 +33,57 @@ def schema_of(value: bytes) -> int:
     if value[:1] != _MAGIC:
         raise NotReadableError(
             f"the value begins with 0x{value[0]:02x}, not with the zero byte that a schema"
-            " registry's clients write"
+            f" registry's clients write: {other_framing(value) or _NO_FRAMING}"
         )
     if len(value) < HEADER:
         raise NotReadableError("the value ends within the number of its schema")
     return int.from_bytes(value[1:HEADER], "big")
+
+
+# Framings that are not read, and what to do.
+
+_NO_FRAMING = (
+    "it may be the content alone, which source_schema reads, or the schema's number is in a header"
+    f" of the record ({HEADER_OF_ID}): have the producers write it before the value"
+    " (PrefixSchemaIdSerializer)"
+)
+_GLUE = (
+    "AWS Glue's serializers begin so, and its registry is not read: have the producers write by a"
+    " registry with Confluent's interface, or the content alone, for source_schema"
+)
+_SINGLE_OBJECT = (
+    "Avro's single-object encoding begins so, and is not read: have the producers write the content"
+    " alone, for source_schema, or by a schema registry"
+)
+_EIGHT_BYTES = (
+    "its number seems to have 8 bytes, as Apicurio's serializers write it up to version 2: give"
+    " them the id handler Legacy4ByteIdHandler"
+)
+
+
+def other_framing(value: bytes) -> str:
+    """Return what a value seems to be that is neither framed by Confluent's rules nor an object of
+    JSON, and what to do; "" where nothing is known.
+    """
+    if value[:2] in (b"\x03\x00", b"\x03\x05") and len(value) >= _GLUE_HEADER:
+        return _GLUE
+    if value[:2] == b"\xc3\x01" and len(value) >= _SINGLE_OBJECT_HEADER:
+        return _SINGLE_OBJECT
+    if has_long_number(value):
+        return _EIGHT_BYTES
+    match value.lstrip()[:1]:
+        case b"{":
+            return 'it seems to be JSON: leave source_format out, or write "json"'
+        case b"[":
+            return "it seems to be an array of JSON: a record is one event, so have each sent alone"
+    return ""
+
+
+def has_long_number(value: bytes) -> bool:
+    """Return whether the number of a value's schema seems to have eight bytes: numbers begin with
+    1, and four zeros behind the first are those of a small one.
+    """
+    return value[:HEADER] == bytes(HEADER) and 0 < int.from_bytes(value[HEADER:9], "big") < 2**24
 
 
 def framed(schema: int, content: bytes) -> bytes:

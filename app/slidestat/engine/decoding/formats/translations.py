@@ -18,6 +18,8 @@ from slidestat.engine.decoding.formats.source_schemas import (
     SchemaText,
     SourceSchemas,
     UnusableSchemaError,
+    has_long_number,
+    other_framing,
     schema_of,
 )
 from slidestat.errors import SlidestatError
@@ -110,7 +112,8 @@ class FramedValues:
         try:
             text = self._schemas.of(number)
         except UnusableSchemaError as error:
-            raise UnusableSchemaError(f"schema {number}: {error}") from error
+            why = f"; {other_framing(value)}" if has_long_number(value) else ""
+            raise UnusableSchemaError(f"schema {number}: {error}{why}") from error
         found: ReadingSchema | UnusableSchemaError
         try:
             found = parsed_schema(text, self._format, self._topology)
