@@ -250,7 +250,8 @@ def test_times_in_two_units_are_told(tmp_path: Path) -> None:
     [
         (b"\x03\x00" + bytes(16) + b"abc", (), "AWS Glue's serializers begin so"),
         (b'[{"key": "a"}]', (), "it seems to be an array of JSON: a record is one event"),
-        (b"\x06abc", ("__value_schema_id",), "in the header __value_schema_id, which is not read"),
+        (b"\x06abc", ("__value_schema_id",), "in headers (__value_schema_id), which"),
+        (b"\x00\x02", ("apicurio.value.globalId",), "headers.enabled=false"),
         (bytes(8) + b"\x07\x06abc", (), "as Apicurio's serializers write it up to version 2"),
         (b"\x06abc", (), "Events are JSON objects"),
     ],

@@ -1,6 +1,7 @@
 """Changes in Debezium's envelope are events with the fields of their rows."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from slidestat.infer.survey import survey
 from slidestat.schemas.dead_letter import Reason
 
 START = 1_764_072_000_000
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
 Row = dict[str, Any] | None
 
 
@@ -84,6 +86,44 @@ def test_changes_are_events(has_schema: bool) -> None:
         "deleted": 1,
         "raised": 1,
     }
+
+
+def test_changes_in_avro_are_events() -> None:
+    """A decimal of the row is a number, and its time one in the unit that is declared."""
+    columns = [
+        {"name": "id", "type": "long"},
+        {"name": "amount", "type": DECIMAL},
+        {"name": "at", "type": "long"},
+    ]
+    envelope = [
+        {
+            "name": "before",
+            "type": ["null", {"type": "record", "name": "Value", "fields": columns}],
+        },
+        {"name": "after", "type": ["null", "Value"]},
+        {"name": "op", "type": "string"},
+    ]
+    schema = json.dumps({"type": "record", "name": "Envelope", "fields": envelope})
+    topology = orders(
+        source_format="avro",
+        key_field="id",
+        time_field="at",
+        time_format="us",
+        computed=(),
+        statistics=(Count(), Sum(field="amount", decimals=2), Count(name="d", where="op = 'd'")),
+    )
+    driver = TopologyDriver(topology, schemas={1: schema})
+    one = {"id": 7, "amount": Decimal("12.34"), "at": START * 1_000}
+    driver.send({"before": None, "after": one, "op": "c"})
+    driver.send({"before": one, "after": None, "op": "d"})
+    driver.send({"before": None, "after": None, "op": "t"})
+    driver.close_windows()
+    assert not driver.dead_letters
+    figures = {
+        label: driver.figure("7", label, "1h", at=START + 60_000).estimate
+        for label in ("count", "sum_amount", "d")
+    }
+    assert figures == {"count": 2, "sum_amount": pytest.approx(24.68, rel=0.01), "d": 1}
 
 
 def test_the_names_of_the_envelope_are_its_own() -> None:

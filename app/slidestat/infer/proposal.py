@@ -14,7 +14,11 @@ from slidestat.declare.fields import RECORD_KEY, FieldPath, field_text
 from slidestat.declare.lengths import duration_ms
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.formats.source_schemas import HEADER_OF_ID, other_framing
+from slidestat.engine.decoding.formats.source_schemas import (
+    APICURIO_HEADERS,
+    HEADER_OF_ID,
+    other_framing,
+)
 from slidestat.engine.decoding.times import NOT_A_TIME, event_times
 from slidestat.errors import SlidestatError
 from slidestat.infer.proposed_fields import (
@@ -267,14 +271,19 @@ class Proposal:
     envelope: str
 
 
+_HEADERS_OF_IDS = (HEADER_OF_ID, APICURIO_HEADERS)
+
+
 def _no_objects(sample: Sample) -> SlidestatError:
     advice = "Events are JSON objects: `slidestat schema event` shows one."
     values = [record.value for record in sample.records if record.value]
     seen = Counter(filter(None, map(other_framing, values)))
-    if any(HEADER_OF_ID in record.headers for record in sample.records):
+    headers = {name for record in sample.records for name in record.headers}
+    if of_ids := sorted(name for name in headers if name.startswith(_HEADERS_OF_IDS)):
         advice = (
-            f"The numbers of their schemas are in the header {HEADER_OF_ID}, which is not read:"
-            " have the producers write them before the value (PrefixSchemaIdSerializer)."
+            f"The numbers of their schemas are in headers ({', '.join(of_ids)}), which are not"
+            " read: have the producers write them before the value (PrefixSchemaIdSerializer,"
+            " apicurio.registry.headers.enabled=false)."
         )
     elif seen:
         ((framing, count),) = seen.most_common(1)

@@ -9,6 +9,8 @@ from typing import NamedTuple, Protocol
 HEADER = 5
 # Confluent's clients from version 8 on, where they are told to; it has an identifier of 16 bytes.
 HEADER_OF_ID = "__value_schema_id"
+# Apicurio's clients, where they are told to; the rest of the name is of which number it is.
+APICURIO_HEADERS = "apicurio.value."
 # The bytes before the content in the framings of others.
 _GLUE_HEADER, _SINGLE_OBJECT_HEADER = 18, 10
 _MAGIC = b"\0"
@@ -44,8 +46,8 @@ def schema_of(value: bytes) -> int:
 
 _NO_FRAMING = (
     "it may be the content alone, which source_schema reads, or the schema's number is in a header"
-    f" of the record ({HEADER_OF_ID}): have the producers write it before the value"
-    " (PrefixSchemaIdSerializer)"
+    f" of the record ({HEADER_OF_ID}, {APICURIO_HEADERS}...): have the producers write it before"
+    " the value (PrefixSchemaIdSerializer, apicurio.registry.headers.enabled=false)"
 )
 _GLUE = (
     "AWS Glue's serializers begin so, and its registry is not read: have the producers write by a"
