@@ -19,6 +19,7 @@ EMPTY = {"None", "False", "''", "()", "0"}
 APART = {
     ("form", "cli/main.py"),
     ("emit", "spark/audit/declaration.py"),
+    ("tolerance", "spark/audit/declaration.py"),
     ("tombstones", "spark/audit/declaration.py"),
     ("group", "synopses/core/envelope.py"),
     ("limit", "declare/statistics/top.py"),

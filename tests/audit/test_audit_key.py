@@ -19,6 +19,7 @@ from slidestat.declare.statistics import (
     Count,
     Distinct,
     LandmarkCount,
+    Maximum,
     Mean,
     Minimum,
     Norm,
@@ -270,11 +271,42 @@ def test_when_a_silent_key_is_due(emit: str) -> None:
         del whole.emissions["silent"][begin + at]
 
 
+@pytest.mark.parametrize("tolerance", ["0%", "20%"])
+def test_a_record_that_is_left_out_is_missed_where_the_newest_is_not_true(tolerance: str) -> None:
+    """Each record of emit = "change" is needed where figures are exact: without it, the one before
+    is not true at its tick. An emission at a tick at which none may be has no reason.
+    """
+    extremes = (Minimum(epsilon=0), Maximum(epsilon=0))
+    asked = topology(
+        windows=("200ms", "500ms"), emit="change", tolerance=tolerance, statistics=extremes
+    )
+    events = [("a key", at) for at in (110, 510, 590, *range(1_710, 2_900, 7))]
+    events = sorted(events + [("busy", at) for at in range(600, 4_900, 50)], key=lambda it: it[1])
+    begin = START_MS // 1_000 * 1_000
+    records = [
+        Record(offset, b"", encode(key, begin + at, offset * offset), begin + at)
+        for offset, (key, at) in enumerate(events)
+    ]
+    whole = Partition(asked, records)
+    assert whole.violations("a key") == []
+    ticks = sorted(whole.emissions["a key"])
+    assert len(ticks) > 10
+    for tick in ticks:
+        emission = whole.emissions["a key"].pop(tick)
+        found = whole.violations("a key")
+        is_first = tick == ticks[0] or begin + 1_800 == tick
+        assert found[:1] == ["not emitted" if is_first else "the newest record is not true"]
+        whole.emissions["a key"][tick] = emission
+    late = structs.replace(emission, window_end_ms=begin + 4_800)
+    whole.emissions["a key"][begin + 4_800] = late
+    assert "emitted without a reason" in whole.violations("a key")
+
+
 def test_a_value_of_emit_that_an_audit_does_not_know_is_refused() -> None:
     """An audit of this version does not take it for one that it knows."""
     plain = msgspec.json.decode(msgspec.json.encode(resolved(topology(emit="windows"))))
     with pytest.raises(msgspec.ValidationError, match="emit"):
-        declaration_of(plain | {"emit": "change"})
+        declaration_of(plain | {"emit": "sometimes"})
 
 
 def test_charges_go_from_turn_to_turn() -> None:

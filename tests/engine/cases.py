@@ -65,6 +65,8 @@ def topology(
     alerts: tuple[Alert, ...] = (),
     forget_after: str = "",
     emit: str = "events",
+    tolerance: str = "0%",
+    having: str = "",
 ) -> Topology:
     """Windows of milliseconds, so that a few records cross many ticks; counts and sums, if nothing
     else is asked for.
@@ -82,6 +84,8 @@ def topology(
         alerts=alerts,
         forget_after=forget_after,
         emit=emit,
+        tolerance=tolerance,
+        having=having,
     )
 
 
@@ -320,6 +324,50 @@ EMITTED = {
     "always, published keys": topology(emit="always", lateness="90ms", publish=("a", "k1", "k")),
 }
 
+# Those of which figures decide what is written: the laws of test_emit_by_figures.py.
+BY_FIGURES = {
+    "change": topology(emit="change", epsilon=0.5),
+    "change, within 30 %": topology(
+        emit="change", tolerance="30%", statistics=ALERTED, alerts=ALERTS, lateness="150ms"
+    ),
+    "change of every statistic": topology(
+        emit="change", tolerance="5%", windows=("330ms", "1s"), statistics=EVERY_STATISTIC
+    ),
+    "change, forgotten": topology(
+        emit="change",
+        tolerance="50%",
+        span="350ms",
+        windows=("20ms",),
+        statistics=(Count(epsilon=0.5), LandmarkSum(), AgeOfLast()),
+        forget_after="730ms",
+    ),
+    "change of last events": topology(
+        emit="change", tolerance="10%", span="9 events", windows=("3 events",), forget_after="300ms"
+    ),
+    "having, change": topology(
+        emit="change", tolerance="10%", epsilon=0.5, having="count_330ms >= 3"
+    ),
+    "having, events": topology(epsilon=0.5, having="count_330ms >= 3", lateness="90ms"),
+    "having, windows": topology(emit="windows", having="count_100ms < 2 or sum_1s > 50"),
+    "having, always": topology(
+        emit="always",
+        statistics=ALERTED,
+        alerts=ALERTS,
+        having="mean_330ms > 20 and count_100ms > 1",
+        lateness="150ms",
+    ),
+    "having, forgotten": topology(
+        span="350ms",
+        windows=("20ms",),
+        statistics=(Count(epsilon=0.5), LandmarkSum()),
+        forget_after="730ms",
+        having="landmark_sum > 9 or count < 1",
+    ),
+    "having of last events": topology(
+        span="9 events", windows=("3 events",), forget_after="300ms", having="sum_3_events > 9"
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Case:
@@ -340,7 +388,7 @@ class Case:
 def cases(draw: st.DrawFn, max_size: int = 250, topologies: Collection[str] = TOPOLOGIES) -> Case:
     """Any topology, or any of some, with any kinds of keys, values, times and disorder."""
     name = draw(st.sampled_from(sorted(topologies)))
-    chosen = EMITTED.get(name) or TOPOLOGIES[name]
+    chosen = (EMITTED | BY_FIGURES).get(name) or TOPOLOGIES[name]
     values = LARGE_VALUES if name.startswith("of any size") else VALUES
     stream = {
         "keys": draw(st.sampled_from(sorted(KEYS))),

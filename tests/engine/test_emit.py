@@ -40,7 +40,7 @@ from tests.engine.test_kept_ticks import run as run_in_batches
 from tests.engine.test_partition_crash import same_end, undisturbed
 
 SILENT = [name for name, declared in EMITTED.items() if declared.emits_silence]
-ALWAYS = [name for name, declared in EMITTED.items() if declared.emits_always]
+ALWAYS = [name for name, declared in EMITTED.items() if declared.asks_always]
 some = settings(laws, max_examples=60)
 
 
@@ -219,7 +219,7 @@ def test_it_is_part_of_what_figures_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("span", "emit", "advice"), [("1s", "change", '"always"'), ("9 events", "always", "1h")]
+    ("span", "emit", "advice"), [("1s", "changes", '"change"'), ("9 events", "always", "1h")]
 )
 def test_what_cannot_be(span: str, emit: str, advice: str) -> None:
     with pytest.raises(SlidestatError, match="emit is") as refused:
@@ -285,10 +285,10 @@ def test_the_picture_of_the_document_is_true() -> None:
     rows = re.findall(r"^(minute|[a-z]+|[0-9]+m) +([0-9xf. ]+)$", PICTURE.read_text(), re.M)
     drawn = {name: cells.split() for name, cells in rows}
     minutes = [int(minute) for minute in drawn.pop("minute")]
-    assert drawn.keys() == {"2m", "5m", "10m", "events", "windows", "always", "alert"}
+    assert drawn.keys() == {"2m", "5m", "10m", "events", "windows", "always", "change", "alert"}
     minute = 60_000
     begin = BEGIN // minute * minute
-    for emit in ("events", "windows", "always"):
+    for emit in ("events", "windows", "always", "change"):
         declared = topology(
             span="10m",
             every="1m",

@@ -80,12 +80,14 @@ def test_a_key_state_of_another_length_is_damaged(state: KeyState, more: bytes) 
 
 def test_a_key_state_of_a_newer_version_is_not_read() -> None:
     """Neither whole nor in a scan: its numbers may stand elsewhere."""
-    stored = bytearray(encode_key_state(1, 2, 3, 4, [b"synopsis"], b"q" * 24, b"alerts"))
+    stored = bytearray(
+        encode_key_state(1, 2, 3, 4, [b"synopsis"], b"q" * 24, b"alerts", b"written")
+    )
     stored[2] += 1
-    with pytest.raises(SlidestatError, match="version 4") as caught:
+    with pytest.raises(SlidestatError, match="version 5") as caught:
         decode_key_state(bytes(stored))
     assert "the version that wrote it" in caught.value.advice
-    with pytest.raises(SlidestatError, match="version 4"):
+    with pytest.raises(SlidestatError, match="version 5"):
         read_clock(bytes(stored))
     with pytest.raises(SlidestatError, match="version"):
         read_clocks([bytes(stored)])

@@ -86,12 +86,12 @@ class Alert:
     @property
     def condition(self) -> Expression:
         """Return the condition for it to fire."""
-        return _condition(self.when, "when")
+        return figure_condition(self.when, "when")
 
     @property
     def resolution(self) -> Expression | None:
         """Return the condition to resolve it; None if it is resolved once `when` is not true."""
-        return _condition(self.resolve, "resolve") if self.resolve else None
+        return figure_condition(self.resolve, "resolve") if self.resolve else None
 
     def ticks(self, every: int, duration: Callable[[str, str], int]) -> int:
         """Return at how many ticks in a row the condition must hold, one each `every`; `duration`
@@ -286,7 +286,10 @@ def window_of(alert: Alert, windows: Sequence[int], length: int | None) -> int:
     return length
 
 
-def _condition(text: str, what: str) -> Expression:
+def figure_condition(text: str, what: str) -> Expression:
+    """Return the condition on figures in a text; raises SlidestatError, naming `what`, for one that
+    cannot be evaluated over bounds.
+    """
     found = condition(text, what, Sort.NUMBER)
     _check_computable(found.node, text, what)
     return found

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from slidestat.declare.alerts import MOST_TICKS, check_alerts, check_possible
+from slidestat.declare.alerts import MOST_TICKS, check_alerts, check_possible, figure_name
 from slidestat.declare.derived import (
     EMIT_ALWAYS,
+    EMIT_CHANGE,
     EMITS,
     PARTITION,
     SOURCE_FORMATS,
@@ -22,7 +23,7 @@ from slidestat.declare.naming import NAME, NAME_RULE
 from slidestat.declare.rows import check_rows
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.time_format import TIME_FORMATS
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, unknown
 
 # Checks of conditions and computed fields, against the other fields that a topology reads.
 
@@ -170,12 +171,54 @@ def check_emit(topology: KeptFigures) -> None:
     if topology.emit not in EMITS:
         modes = ", ".join(f'"{mode}"' for mode in EMITS)
         raise SlidestatError(f"emit is {topology.emit!r}.", f"Give one of {modes}.")
+    if topology.tolerated and topology.emit != EMIT_CHANGE:
+        raise SlidestatError(
+            f"tolerance is {topology.tolerance!r}, and emit is {topology.emit!r}.",
+            'Give emit = "change" too, or leave the tolerance out.',
+        )
+    check_having(topology)
+    given = "having is given" if topology.having else f"emit is {topology.emit!r}"
+    if topology.chooses and topology.idle_ms:
+        raise SlidestatError(
+            f"{given}, and idle is {topology.idle!r}: a provisional emission would be the newest"
+            " record of its key, and no final one need follow it.",
+            'Leave idle out, or give emit = "always" without having.',
+        )
+    if topology.chooses and topology.publish:
+        raise SlidestatError(
+            f"{given}, and publish is {topology.publish!r}: a referee answers at every tick with"
+            " events.",
+            "Leave it out in a topology that publishes.",
+        )
     if topology.emit == EMIT_ALWAYS and topology.span_length.of_events:
         raise SlidestatError(
             f"emit is {topology.emit!r}, and the span is {topology.span!r}: the last events of a"
             " key never leave their windows, so it would be emitted at every tick for ever.",
             'Leave emit out, or give the topology a span of time such as "1h".',
         )
+
+
+def check_having(topology: KeptFigures) -> None:
+    """Check the condition for a key to be emitted."""
+    if not isinstance(topology.having, str):
+        raise SlidestatError(
+            f"having is {topology.having!r}, which is no condition.",
+            'Write one, such as "count_5m >= 100".',
+        )
+    if topology.condition_to_emit is None:
+        return
+    names = topology.names_over_windows
+    for name in map(figure_name, topology.condition_to_emit.paths):
+        what = f"having is {topology.having!r}, and reads {name!r}"
+        if name not in names:
+            if not names:
+                raise SlidestatError(f"{what}.", "Lists of items have no figure to be read.")
+            raise unknown(f"{what}, which is no figure with its window.", name, names)
+        if len(names[name]) > 1:
+            raise SlidestatError(
+                f"{what}, and several statistics have a figure of that name.",
+                "Give one of these statistics another name.",
+            )
 
 
 # Published synopses, records moved by key, alerts and rows.

@@ -2,13 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from typing import Self, TypeVar
 
 import numpy as np
 
-from slidestat.declare.alerts import ALERTS_LABEL, Alert, label_of, read_figures, window_of
+from slidestat.declare.alerts import (
+    ALERTS_LABEL,
+    Alert,
+    figure_condition,
+    label_of,
+    read_figures,
+    window_of,
+)
 from slidestat.declare.columns import Column, Columns
 from slidestat.declare.expressions.expression import (
     ComputedField,
@@ -26,8 +34,19 @@ from slidestat.declare.fields import (
     field_text,
     path_unless,
 )
-from slidestat.declare.figure_names import NamedFigure, named_figures, read_statistics
-from slidestat.declare.lengths import WindowLength, duration_ms, sequence_length, window_length
+from slidestat.declare.figure_names import (
+    NamedFigure,
+    named_figures,
+    names_over_windows,
+    read_statistics,
+)
+from slidestat.declare.lengths import (
+    WindowLength,
+    duration_ms,
+    sequence_length,
+    share_of,
+    window_length,
+)
 from slidestat.declare.naming import Named
 from slidestat.declare.rows import RowColumn, row_columns
 from slidestat.declare.statistics import Statistic
@@ -51,6 +70,8 @@ class EventTimes:
     idle: str
     forget_after: str
     emit: str
+    tolerance: str
+    having: str
     time_format: str
 
     @property
@@ -116,7 +137,15 @@ class EventTimes:
 _What = TypeVar("_What")
 
 TOMBSTONES = ("pass-over", "dead-letter")
-EMIT_EVENTS, EMIT_WINDOWS, EMIT_ALWAYS = EMITS = ("events", "windows", "always")
+EMIT_LABEL = "emit"
+"""The name under which is stored with states what decides when keys are emitted, if figures do."""
+
+EMIT_EVENTS, EMIT_WINDOWS, EMIT_ALWAYS, EMIT_CHANGE = EMITS = (
+    "events",
+    "windows",
+    "always",
+    "change",
+)
 SOURCE_FORMATS = ("json", "avro", "protobuf", "json-schema")
 _BINARY = ("avro", "protobuf")
 
@@ -525,13 +554,37 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @property
     def emits_silence(self) -> bool:
-        """Return whether a key is emitted without events before its span has none of them."""
-        return self.emit != EMIT_EVENTS and not self.span_length.of_events
+        """Return whether a key may be emitted without events before its span has none of them."""
+        is_asked = self.emit != EMIT_EVENTS or self.chooses
+        return is_asked and not self.span_length.of_events
 
     @property
-    def emits_always(self) -> bool:
-        """Return whether a key is emitted at every tick as long as the span has an event of it."""
-        return self.emit == EMIT_ALWAYS
+    def chooses(self) -> bool:
+        """Return whether figures decide at which ticks a key is emitted."""
+        return self.emit == EMIT_CHANGE or bool(self.having)
+
+    @property
+    def asks_always(self) -> bool:
+        """Return whether the figures of a key are computed at every tick as long as the span has an
+        event of it.
+        """
+        return (self.emit == EMIT_ALWAYS or self.chooses) and not self.span_length.of_events
+
+    @cached_property
+    def tolerated(self) -> Fraction:
+        """The tolerance, as a share of a bound."""
+        return share_of(self.tolerance, "tolerance")
+
+    @cached_property
+    def condition_to_emit(self) -> Expression | None:
+        """The condition `having`, None without one."""
+        return figure_condition(self.having, "having") if self.having else None
+
+    @cached_property
+    def names_over_windows(self) -> dict[str, list[int]]:
+        """The places of the figures that conditions over several windows read, by their names."""
+        texts = {self.window(text, "windows").length: text for text in self.windows or (self.span,)}
+        return names_over_windows(self.named_figures, texts)
 
     @cached_property
     def state_meaning(self) -> dict[str, str]:
@@ -555,8 +608,9 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @cached_property
     def state_label(self) -> dict[str, str]:
-        """Return what is stored with states: their meaning, where their output goes, and the alerts
-        that apply to them.
+        """Return what is stored with states: their meaning, where their output goes, the alerts
+        that apply to them, and what decides when they are emitted, if figures do.
         """
         alerts = {ALERTS_LABEL: label_of(self.alerts, self.alert_windows)} if self.alerts else {}
-        return {**self.state_meaning, "output": self.output_topic, **alerts}
+        chosen = {EMIT_LABEL: f"{self.emit} {self.having}".rstrip()} if self.chooses else {}
+        return {**self.state_meaning, "output": self.output_topic, **alerts, **chosen}

@@ -7,7 +7,7 @@ LABEL_below_10 or LABEL_from_100; an item that is named beforehand is LABEL_ITEM
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from slidestat.declare.statistics.base import ListStatistic, Series
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]")
 
 
+_BEFORE_UNIT = re.compile(r"\s+(?=(?:ms|s|m|h|d)$)")
 _QUANTILE = re.compile(r"p(\d{1,3}(?:_\d{1,9})?)$")
 
 
@@ -68,6 +69,23 @@ def read_statistics(statistics: Sequence[Statistic], labels: Sequence[str]) -> d
         if not isinstance(statistic, ListStatistic)
         for series in statistic.series()
     }
+
+
+def names_over_windows(
+    figures: Sequence[NamedFigure], texts: Mapping[int, str]
+) -> dict[str, list[int]]:
+    """Return the places of figures by their names over several windows, whose lengths were written
+    as `texts`: count_5m, p99_1h; without a window where there is one alone, or none. A name of
+    several figures has several places.
+    """
+    found: dict[str, list[int]] = {}
+    for place, (name, window) in enumerate(figures):
+        if window is not None:
+            text = plain_name(_BEFORE_UNIT.sub("", texts[window].strip()))
+            found.setdefault(f"{name}_{text}", []).append(place)
+        if window is None or len(texts) == 1:
+            found.setdefault(name, []).append(place)
+    return found
 
 
 def ambiguous_names(figures: Sequence[NamedFigure]) -> set[str]:

@@ -2,11 +2,13 @@
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
 from slidestat.errors import SlidestatError
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d)")
+_PERCENT = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*%")
 _EVENTS = re.compile(r"([0-9][0-9_]*)\s*events?")
 # A century, as in the times that an event may have; far from the limits of what is computed.
 _LONGEST_DAYS = 36_525
@@ -49,6 +51,17 @@ def sequence_length(text: str, field: str) -> int:
         f"{field} is {_shown(text)}, but event times are numbers of a sequence.",
         'Give a number of events, such as "1000 events".',
     )
+
+
+def share_of(text: str, field: str) -> Fraction:
+    """Return the share that a text such as "5%" is, from 0 to below 1."""
+    match = _matched(_PERCENT, text)
+    share = Fraction(match[1]) / 100 if match is not None else Fraction(1)
+    if share >= 1:
+        raise SlidestatError(
+            f"{field} is {_shown(text)}.", 'Give a share from "0%" to below "100%", such as "5%".'
+        )
+    return share
 
 
 def _matched(form: re.Pattern[str], text: object) -> re.Match[str] | None:

@@ -56,8 +56,15 @@ class Topology(KeptFigures):
     alone are forgotten after the span.
     emit: when a key is emitted: "windows", at the ticks after its events, and at the first tick at
     which any of the windows, or the span, has none of them any more; "events", not for windows, but
-    for the span alone; "always", at every tick as long as the span has one. Windows of last events
-    lose none in a silence: for them "windows" is the same as "events", and there is no "always".
+    for the span alone; "always", at every tick as long as the span has one; "change", at those at
+    which its newest record is no longer true: a figure's bounds are not within those that were
+    written. Windows of last events lose none in a silence: for them "windows" is the same as
+    "events", and there is no "always".
+    tolerance: of emit = "change", how far the bounds of a figure may pass those that were written
+    last, as a share of them: "5%".
+    having: the condition for a key to be emitted, as SQL over its figures, each with its window:
+    "count_5m >= 100 and p99_1h > 500". A key is written unless the condition certainly does not
+    hold, and once when it ceases to hold.
     key_field: the path of the key in the JSON records, a text or a whole number; "kafka:key" is the
     key that Kafka keeps of the record, UTF-8 text.
     time_field: the path of the event time; "kafka:timestamp" is the one that Kafka keeps of the
@@ -122,6 +129,8 @@ class Topology(KeptFigures):
     idle: str = "0s"
     forget_after: str = ""
     emit: str = EMIT_WINDOWS
+    tolerance: str = "0%"
+    having: str = ""
     key_field: Field = KEY_FIELD
     time_field: Field = TIME_FIELD
     time_format: str = TIME_UNIT.value

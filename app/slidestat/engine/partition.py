@@ -38,6 +38,7 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.emission import EmissionEncoder
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
+from slidestat.engine.emissions.last_written import LastWritten
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.intake.earlier_records import EarlierRecords, Part
 from slidestat.engine.intake.intake import Intake, Taken
@@ -50,6 +51,7 @@ from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.publishing import Clock, Publication, Publisher, TickPublisher
 from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.engine.ticks.absorber import Absorber
+from slidestat.engine.ticks.chosen_records import ChosenRecords
 from slidestat.engine.ticks.early import EarlyAbsorption
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls
@@ -135,7 +137,7 @@ class PartitionProcessor:
             self._standstill,
             start.next_offset,
         )
-        self._emits_always = topology.emits_always
+        self._asks_always, self._chooses = topology.asks_always, topology.chooses
         self._kept = KeptTicks(topology)
         # Whether a batch is half done: its ticks are not all emitted yet.
         self._is_amid = False
@@ -151,8 +153,11 @@ class PartitionProcessor:
         )
         tell_again = not self._durability.has_same_alerts
         alerts = FollowedAlerts(topology, self._keys, self._alerting, tell_again=tell_again)
-        absorber = Absorber(topology, self._keys, kernels, emissions, alerts)
-        silent = SilentKeys(topology, self._keys, kernels, emissions, alerts)
+        last_written = LastWritten(topology, self._starts) if topology.chooses else None
+        is_new = not self._durability.has_same_emit
+        chosen = ChosenRecords(self._keys, last_written, is_new=is_new)
+        absorber = Absorber(topology, self._keys, kernels, emissions, alerts, chosen)
+        silent = SilentKeys(topology, self._keys, kernels, emissions, alerts, chosen)
         ticker = Ticker(topology, self._keys, absorber, silent, emissions, self.LIMITS.slices)
         return absorber, ticker
 
@@ -331,7 +336,7 @@ class PartitionProcessor:
         if self._publisher is None:
             emissions = (
                 self._ticker.piecewise(self._waiting, advance, self.LIMITS.kept_emissions)
-                if self._emits_always
+                if self._asks_always
                 else self._ticker.emissions(self._waiting, advance)
             )
             return map(_effects_of, emissions)
@@ -378,9 +383,10 @@ class PartitionProcessor:
         if nothing else came before the time `now`: for an idle partition.
 
         Each is yielded once. They leave no trace, and the final ones follow in any case; where a
-        change of an alert has none, what is so is told at its tick. None while ticks are kept back.
+        change of an alert has none, what is so is told at its tick. None while ticks are kept back,
+        and none where figures decide what is written: a final one might not follow.
         """
-        if self._kept:
+        if self._kept or self._chooses:
             return
         for outputs in self._ahead.outputs(self._advance_to(now - self._lateness)):
             if self._alerting is not None:

@@ -38,12 +38,16 @@ STANDING = bytes.fromhex(
     "1742a1bb85295f8c00ffffffffa07de4cf8b010000"
     "e4a6a0577479b2b40201000000ffffffffffffffff"
 )
+# Of a record with one figure, in which the condition held: a count in [2, 3].
+WRITTEN = bytes.fromhex("0101001122334455667700000000000000400000000000000840")
 KEY_STATES = {
     "key-state-1/empty": KeyState(-(2**62), -1, -(2**62), 0, ()),
     "key-state-1/three-synopses": KeyState(NOON, 2**40, NOON + 5, 12, (b"one", b"", b"three")),
     "key-state-2/quota": KeyState(NOON, 7, NOON + 5, 12, (b"one",), bytes(range(48))),
     "key-state-3/alerts": KeyState(NOON, 7, NOON + 5, 12, (b"one", b""), b"", STANDING),
     "key-state-3/alerts-and-quota": KeyState(NOON, 7, NOON, 1, (), bytes(range(24)), STANDING),
+    "key-state-4/written": KeyState(NOON, 7, NOON, 1, (b"one",), b"", b"", WRITTEN),
+    "key-state-4/all": KeyState(NOON, 7, NOON, 1, (), bytes(range(24)), STANDING, WRITTEN),
 }
 SLOTS = (Slot("a count"), Slot(""), Slot("a sum", NOON + 1, 2**40))
 MEANING = {"name": "frozen", "span": "600000 ms"}
@@ -84,6 +88,7 @@ def _key_state(data: bytes) -> dict[str, object]:
         "synopses": [synopsis.hex() for synopsis in state.synopses],
         "quota": state.used.hex(),
         "alerts": state.alerts.hex(),
+        **({"written": state.written.hex()} if state.written else {}),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from slidestat.declare.derived import EMIT_ALWAYS, EMIT_EVENTS
+from slidestat.declare.derived import EMIT_ALWAYS, EMIT_CHANGE, EMIT_EVENTS, EMIT_WINDOWS
 from slidestat.declare.fields import field_text
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import Promise, Series
@@ -24,7 +24,9 @@ _LEAST_NUMBER = 1e-300
 _LEAST_BESIDE_SHARE = 1e-6
 _EMITS = {
     EMIT_EVENTS: "keys with events, and those whose span has emptied",
+    EMIT_WINDOWS: "keys with events, and those of which a window has emptied",
     EMIT_ALWAYS: "each key at every tick, as long as the span has an event of it",
+    EMIT_CHANGE: "keys whose newest record is no longer true",
 }
 
 
@@ -115,10 +117,17 @@ def _facts(topology: Topology) -> dict[str, str]:
         "group": topology.application_id,
         "windows": f"{windows}; the span is {topology.span}",
         "every": topology.every if topology.is_sequence else f"{topology.every} of event time",
-        **({"emits": _EMITS[topology.emit]} if topology.emit in _EMITS else {}),
+        **({"emits": _emits(topology)} if topology.emit != EMIT_WINDOWS or topology.having else {}),
         "lateness": topology.lateness,
         "keeps keys": keeping_text(topology),
     }
+
+
+def _emits(topology: Topology) -> str:
+    """Return which keys are emitted."""
+    tolerated = f", within {topology.tolerance}" if topology.tolerated else ""
+    having = f", if {topology.having}" if topology.having else ""
+    return _EMITS[topology.emit] + tolerated + having
 
 
 def _output_text(topology: Topology) -> str:

@@ -44,9 +44,11 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     ),
     "emit": Flag(
         "--emit",
-        "events|windows|always",
+        "events|windows|always|change",
         "When keys without new events are emitted; default: windows.",
     ),
+    "tolerance": Flag("--tolerance", "5%", "With --emit change: how far bounds may move."),
+    "having": Flag("--having", "CONDITION", 'Emit these keys alone: "count_5m >= 100".'),
     "key_field": Flag(
         "--key",
         "FIELD",

@@ -70,6 +70,10 @@ def _topology(topology: Topology) -> dict[str, object]:
     # Left out for "events", as by workers that knew nothing else.
     if topology.emits_silence:
         table["emit"] = topology.emit
+    if topology.tolerated:
+        table["tolerance"] = str(topology.tolerated)
+    if topology.having:
+        table["having"] = topology.having
     if topology.condition is not None:
         table["where"] = topology.condition.text
     if topology.computed:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from slidestat.declare.alerts import ALERTS_LABEL
+from slidestat.declare.derived import EMIT_LABEL
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
@@ -222,13 +223,13 @@ class Durability:
         # judged those.
         before = {} if stored is None else stored_meaning(stored)
         self.has_same_alerts = before.get(ALERTS_LABEL) == self._label.get(ALERTS_LABEL)
-        # The alerts that have judged all that was emitted: the stored ones, until the new ones
-        # have.
-        self._judged_by = self._label
-        if not self.has_same_alerts:
-            others = {name: text for name, text in self._label.items() if name != ALERTS_LABEL}
-            known = {ALERTS_LABEL: before[ALERTS_LABEL]} if ALERTS_LABEL in before else {}
-            self._judged_by = {**others, **known}
+        # Whether figures chose what was emitted by the same rule.
+        self.has_same_emit = before.get(EMIT_LABEL) == self._label.get(EMIT_LABEL)
+        # The alerts that have judged all that was emitted, and the rule that chose it: the stored
+        # ones, until the new ones have.
+        judges = (ALERTS_LABEL, EMIT_LABEL)
+        others = {name: text for name, text in self._label.items() if name not in judges}
+        self._judged_by = others | {name: before[name] for name in judges if name in before}
         # Stored at once: until then, the topic could be deleted and created again unnoticed.
         self._claims_source = self.is_stored and claims(self.checkpoint, topic_id)
         self.checkpoint = of_topic(self.checkpoint, topic_id)

@@ -99,6 +99,11 @@ class FigureTable:
         ]
         return [list(chain.from_iterable(row)) for row in zip(*parts, strict=True)]
 
+    def listed(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
+        """Return the figures of listed items of each query."""
+        lists = [part.rows(answered) for part in self._parts if isinstance(part, _Lists)]
+        return [list(chain.from_iterable(row)) for row in zip(*lists, strict=True)]
+
 
 class _Numbers:
     """The figures that are in every answer: those of all statistics but lists of items."""

@@ -1,8 +1,9 @@
 """The keys of a partition: their states, what they have used of their quotas, and what is due."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,17 @@ _AT_ONCE = 20_000
 # Numbers are looked through for such as can be given back once they are twice as many as the last
 # time, and so many more.
 _MORE_NUMBERS = 10_000
+
+
+class Beside(NamedTuple):
+    """A key of which something is kept anew beside its synopses, after its emissions up to `tick`;
+    the first one that changed it was caused by the record at `first_offset`.
+    """
+
+    key: str
+    kept: bytes
+    tick: int
+    first_offset: int
 
 
 class DueBeside(NamedTuple):
@@ -174,6 +186,31 @@ class HeldKeys:
             state._replace(used=self.used.get(key, state.used))
             for key, state in zip(keys, states, strict=True)
         ]
+
+    def keep_beside(
+        self, what: Literal["alerts", "written"], changes: Sequence["Beside"], last_offset: int
+    ) -> None:
+        """Put what follows from the emissions of keys into their states, as they are now."""
+        numbers = self.numbered([change.key for change in changes])
+        states = self.states.load(numbers)
+        # No event before the tick waits: the state may have a watermark that has passed it.
+        ticks = np.array([change.tick for change in changes], np.int64)
+        # Events that wait are charged up to that offset: what they have used goes along.
+        used = {
+            place: self.used.get(change.key, states.used.get(place, b""))
+            for place, change in enumerate(changes)
+        }
+        kept = {place: change.kept for place, change in enumerate(changes) if change.kept}
+        now = replace(
+            states,
+            watermarks=np.maximum(states.watermarks, ticks),
+            offsets=np.full(len(changes), last_offset),
+            used={place: own for place, own in used.items() if own},
+            alerts=kept if what == "alerts" else states.alerts,
+            written=kept if what == "written" else states.written,
+        )
+        first_offsets = np.array([change.first_offset for change in changes], np.int64)
+        self.states.put(numbers, now, first_offsets)
 
     def take_due(self, numbers: Integers, watermark: int) -> DueBeside:
         """Take the timers of keys that are due up to the watermark."""

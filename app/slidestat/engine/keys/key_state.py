@@ -10,7 +10,8 @@
 Version 2 has one more length and behind the synopses what the key has used of its quota (quota.py).
 It is written where there is such; version 1, for most keys, where there is none. Version 3 has two
 more, of the quota and after it of the state of the key's alerts (alerts/alerting.py); it is written
-where an alert waits or fires. All are read.
+where an alert waits or fires. Version 4 has three more, of both and of what was last written of the
+key (emissions/last_written.py); it is written where `emit` or `having` asks for that. All are read.
 
 A redelivered record is one at or before `offset` whose time is not above `watermark`: it is in the
 synopses already and is skipped. That makes the state effectively-once over at-least-once delivery.
@@ -30,7 +31,7 @@ from slidestat.engine.checkpoints.checkpoint import Slots
 from slidestat.errors import SlidestatError
 
 _MAGIC = b"sk"
-_WITHOUT_QUOTA, _WITH_QUOTA, _WITH_ALERTS = 1, 2, 3
+_WITHOUT_QUOTA, _WITH_QUOTA, _WITH_ALERTS, _WITH_WRITTEN = 1, 2, 3, 4
 _HEAD = struct.Struct("<2sBBqqqq")
 _HEAD_FIELDS = 7
 FIXED_BYTES, LENGTH_BYTES = _HEAD.size, 4
@@ -49,6 +50,7 @@ class KeyState(NamedTuple):
     synopses: tuple[bytes, ...]
     used: bytes = b""
     alerts: bytes = b""
+    written: bytes = b""
 
 
 @cache
@@ -67,12 +69,15 @@ def encode_key_state(
     synopses: Sequence[bytes],
     used: bytes = b"",
     alerts: bytes = b"",
+    written: bytes = b"",
 ) -> bytes:
     """Return the bytes that the table, the changelog and recovery share."""
     count = len(synopses)
     version, blocks = (_WITH_QUOTA, (*synopses, used)) if used else (_WITHOUT_QUOTA, synopses)
     if alerts:
         version, blocks = _WITH_ALERTS, (*synopses, used, alerts)
+    if written:
+        version, blocks = _WITH_WRITTEN, (*synopses, used, alerts, written)
     head = _whole_head(len(blocks)).pack(
         _MAGIC, version, count, watermark, offset, last_time, number, *map(len, blocks)
     )
@@ -95,13 +100,14 @@ def decode_key_state(state: bytes) -> KeyState:
     for length in lengths:
         parts.append(state[start : start + length])
         start += length
-    alerts = parts.pop() if version == _WITH_ALERTS else b""
+    written = parts.pop() if version == _WITH_WRITTEN else b""
+    alerts = parts.pop() if version >= _WITH_ALERTS else b""
     used = parts.pop() if version >= _WITH_QUOTA else b""
     if len(used) % _ENTRY_BYTES or (version == _WITH_QUOTA and not used):
         raise _damaged()
-    if version == _WITH_ALERTS and not alerts:
+    if (version == _WITH_ALERTS and not alerts) or (version == _WITH_WRITTEN and not written):
         raise _damaged()
-    return KeyState(watermark, offset, last_time, number, tuple(parts), used, alerts)
+    return KeyState(watermark, offset, last_time, number, tuple(parts), used, alerts, written)
 
 
 class KeyClock(NamedTuple):
@@ -115,7 +121,7 @@ class KeyClock(NamedTuple):
 def may_have_alerts(state: bytes) -> bool:
     """Return whether an alert of the key may wait or fire. Costs nothing, for scans."""
     version: int = _HEAD.unpack_from(state)[1]
-    return version == _WITH_ALERTS
+    return version >= _WITH_ALERTS
 
 
 def number_of_synopses(state: bytes) -> int:
@@ -139,7 +145,7 @@ def read_clocks(states: Sequence[bytes]) -> npt.NDArray[np.int64]:
     if len(heads) != len(states) * _HEAD.size:
         raise _damaged()
     rows = heads.reshape(-1, _HEAD.size)
-    is_state = (rows[:, :2] == list(_MAGIC)).all(axis=1) & (rows[:, 2] <= _WITH_ALERTS)
+    is_state = (rows[:, :2] == list(_MAGIC)).all(axis=1) & (rows[:, 2] <= _WITH_WRITTEN)
     for row in np.flatnonzero(~is_state).tolist():
         _read_head(states[row])  # It raises the error.
     first, end = _HEAD.size - 4 * 8, _HEAD.size - 8
@@ -151,7 +157,7 @@ def _read_head(state: bytes) -> tuple[int, int, int, int, int, int]:
     if len(state) < _HEAD.size or state[:2] != _MAGIC:
         raise _damaged()
     _, version, count, watermark, offset, last_time, number = _HEAD.unpack_from(state)
-    if version > _WITH_ALERTS:
+    if version > _WITH_WRITTEN:
         raise SlidestatError(f"A stored key state has version {version}.", _NEWER)
     return version, count, watermark, offset, last_time, number
 

@@ -84,6 +84,7 @@ class KeyStates:
         self._synopses = [np.empty(0, object) for _ in range(synopses)]
         self._used: dict[int, bytes] = {}
         self._alerts: dict[int, bytes] = {}
+        self._written: dict[int, bytes] = {}
         self._sizes = np.empty(0, np.int64)
         # By the order of looks.
         self._touched, self._looks = np.empty(0, np.int64), 0
@@ -255,8 +256,8 @@ class KeyStates:
         return where
 
     def _states(self, numbers: Integers) -> States:
-        used, alerts = self._used, self._alerts
-        places = list(enumerate(numbers.tolist())) if used or alerts else []
+        used, alerts, written = self._used, self._alerts, self._written
+        places = list(enumerate(numbers.tolist())) if used or alerts or written else []
         return States(
             self._watermarks[numbers],
             self._offsets[numbers],
@@ -265,6 +266,7 @@ class KeyStates:
             [column[numbers] for column in self._synopses],
             {place: used[number] for place, number in places if number in used},
             {place: alerts[number] for place, number in places if number in alerts},
+            {place: written[number] for place, number in places if number in written},
         )
 
     def _set(self, numbers: Integers, states: States) -> None:
@@ -276,7 +278,11 @@ class KeyStates:
         for column, synopses in zip(self._synopses, states.synopses, strict=True):
             column[numbers] = synopses
         self._sizes[numbers] = states.sizes()
-        for kept, given in ((self._used, states.used), (self._alerts, states.alerts)):
+        for kept, given in (
+            (self._used, states.used),
+            (self._alerts, states.alerts),
+            (self._written, states.written),
+        ):
             if kept or given:
                 for place, number in enumerate(numbers.tolist()):
                     kept.pop(number, None)
@@ -291,7 +297,7 @@ class KeyStates:
         for column in self._synopses:
             column[numbers] = None
         self._sizes[numbers] = 0
-        for kept in (self._used, self._alerts):
+        for kept in (self._used, self._alerts, self._written):
             if kept:
                 for number in numbers.tolist():
                     kept.pop(number, None)

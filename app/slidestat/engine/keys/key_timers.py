@@ -134,7 +134,7 @@ class SilentTicks:
     @classmethod
     def of_emissions(cls, topology: Topology) -> "SilentTicks":
         """Return the ticks at which keys are emitted without new events."""
-        always = topology.span_length.length if topology.emits_always else None
+        always = topology.span_length.length if topology.asks_always else None
         return cls(topology.every_ms, topology.silences, topology.forget_ms, always)
 
     def __bool__(self) -> bool:
@@ -162,6 +162,16 @@ class SilentTicks:
         if self._always is not None:
             first, last = self._all(last_times, self._always, after)
             found.append(ticks_through(first, np.minimum(last, until), self._every))
+        rows, ticks = zip(*found, strict=True) if found else ((_NONE,), (_NONE,))
+        return np.concatenate(rows), np.concatenate(ticks)
+
+    def silences(
+        self, last_times: Integers, after: Integers, until: Integers
+    ) -> tuple[Integers, Integers]:
+        """Return those of `between` at which a silence has lasted for so long that a key is
+        emitted, whatever its figures are.
+        """
+        found = [self._closing(silence, last_times, after, until) for silence in self._silences]
         rows, ticks = zip(*found, strict=True) if found else ((_NONE,), (_NONE,))
         return np.concatenate(rows), np.concatenate(ticks)
 

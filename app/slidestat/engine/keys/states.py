@@ -17,8 +17,8 @@ Objects = npt.NDArray[Any]
 @dataclass(frozen=True, slots=True)
 class States:
     """The states of G keys, the fields of `KeyState` one by one: int64[G] each; of each synopsis G
-    bytes, None where there is none; and, by the places of keys that have such, their used quotas
-    and the state of their alerts.
+    bytes, None where there is none; and, by the places of keys that have such, their used quotas,
+    the state of their alerts, and what was last written of them.
     """
 
     watermarks: Integers
@@ -28,6 +28,7 @@ class States:
     synopses: Sequence[Objects]
     used: dict[int, bytes]
     alerts: dict[int, bytes]
+    written: dict[int, bytes]
 
     @classmethod
     def of(cls, states: Sequence[KeyState], synopses: int) -> "States":
@@ -42,7 +43,8 @@ class States:
         ]
         used = {place: state.used for place, state in enumerate(states) if state.used}
         alerts = {place: state.alerts for place, state in enumerate(states) if state.alerts}
-        return cls(watermarks, offsets, last_times, counts, columns, used, alerts)
+        written = {place: state.written for place, state in enumerate(states) if state.written}
+        return cls(watermarks, offsets, last_times, counts, columns, used, alerts, written)
 
     def __len__(self) -> int:
         return len(self.watermarks)
@@ -53,7 +55,7 @@ class States:
         synopses: Iterable[tuple[Any, ...]] = zip(
             *(column.tolist() for column in self.synopses), strict=True
         )
-        used, alerts = self.used, self.alerts
+        used, alerts, written = self.used, self.alerts, self.written
         rows = zip(*(column.tolist() for column in columns), synopses or repeat(()), strict=False)
         for place, (watermark, offset, last_time, count, own) in enumerate(rows):
             yield KeyState(
@@ -64,11 +66,13 @@ class States:
                 () if None in own else own,
                 used.get(place, b""),
                 alerts.get(place, b""),
+                written.get(place, b""),
             )
 
     def at(self, places: Integers) -> "States":
         """Return the states at these places, in their order."""
-        moved = list(enumerate(places.tolist())) if self.used or self.alerts else []
+        has_more = self.used or self.alerts or self.written
+        moved = list(enumerate(places.tolist())) if has_more else []
         return States(
             self.watermarks[places],
             self.offsets[places],
@@ -77,6 +81,7 @@ class States:
             [column[places] for column in self.synopses],
             {place: self.used[it] for place, it in moved if it in self.used},
             {place: self.alerts[it] for place, it in moved if it in self.alerts},
+            {place: self.written[it] for place, it in moved if it in self.written},
         )
 
     def replace(self, place: int, state: KeyState) -> None:
@@ -86,7 +91,11 @@ class States:
             column[place] = value
         for number, synopses in enumerate(self.synopses):
             synopses[place] = state.synopses[number] if state.synopses else None
-        for kept, given in ((self.used, state.used), (self.alerts, state.alerts)):
+        for kept, given in (
+            (self.used, state.used),
+            (self.alerts, state.alerts),
+            (self.written, state.written),
+        ):
             kept.pop(place, None)
             if given:
                 kept[place] = given
@@ -96,7 +105,7 @@ class States:
         sizes = np.full(len(self), FIXED_BYTES + LENGTH_BYTES * len(self.synopses))
         for column in self.synopses:
             sizes += np.fromiter(map(len, column.tolist()), np.int64, len(self))
-        for given in (self.used, self.alerts):
+        for given in (self.used, self.alerts, self.written):
             for place, stored in given.items():
                 sizes[place] += LENGTH_BYTES + len(stored)
         return sizes

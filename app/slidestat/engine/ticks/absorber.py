@@ -7,6 +7,7 @@ import numpy as np
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine import clock
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
@@ -15,6 +16,7 @@ from slidestat.engine.keys.held_keys import DueBeside, HeldKeys
 from slidestat.engine.keys.key_timers import NO_SILENCES, NOT_DUE, Silences
 from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.keys.states import States, objects
+from slidestat.engine.ticks.chosen_records import ChosenRecords
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls, KeyRuns, cut, gaps_of, previous_times
 from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
@@ -39,6 +41,7 @@ class Absorber:
         kernels: KernelCalls,
         emissions: PlacedEmissions,
         alerts: FollowedAlerts,
+        chosen: ChosenRecords,
         *,
         is_trial: bool = False,
     ) -> None:
@@ -53,14 +56,17 @@ class Absorber:
         self._kernels = kernels
         self._emissions = emissions
         self._alerts = alerts
+        self._chosen = chosen
         self._shows_silence = not is_trial or topology.emits_silence
         self._finds_silence = self._closing.is_ever and (self._shows_silence or alerts.are_any)
 
     def trial(self, keys: HeldKeys) -> "Absorber":
         """Return an absorber for a trial on `keys`."""
         emissions = self._emissions.provisional()
-        alerts = self._alerts.trial(keys)
-        return Absorber(self._topology, keys, self._kernels, emissions, alerts, is_trial=True)
+        alerts, chosen = self._alerts.trial(keys), self._chosen.on(keys)
+        return Absorber(
+            self._topology, keys, self._kernels, emissions, alerts, chosen, is_trial=True
+        )
 
     def absorb(
         self, keyed: KeyedEvents, advance: Advance, taken: DueBeside | None = None
@@ -82,23 +88,25 @@ class Absorber:
             rows = np.flatnonzero(is_new)
             groups, times = groups[rows], times[rows]
         gaps = np.zeros(len(times), dtype=bool)
-        silent, ends = NO_QUERIES, NO_QUERIES
+        silent, ends, due_now = NO_QUERIES, NO_QUERIES, queries
         previous = previous_times(groups, times, states.last_times)
         if self._closing.is_ever:
             if self._topology.forget_ms is not None:
                 gaps = gaps_of(previous, times, self._topology.forget_ms)
             if self._finds_silence:
-                silent, ends = self._closing.find(
+                silent, ends, of_silences = self._closing.find(
                     numbers, states.last_times, groups, times, previous, due.is_closing, advance
                 )
                 if self._shows_silence:
-                    queries = queries.and_(silent)
+                    queries, due_now = queries.and_(silent), queries.and_(of_silences)
         silences = NO_SILENCES
         if self._alerts.are_any:
             last_times = states.last_times.copy()
             last_times[groups] = times  # Of each key the last one is assigned last.
             silences = Silences.around(groups, times, previous, last_times, advance)
-        asked = self._alerts.asked(numbers, states, queries, silent, silences, advance)
+        asked = self._alerts.asked(
+            numbers, states, queries, silent, silences, advance, follows=bool(self._chosen)
+        )
         events = keyed.events if rows is None else keyed.events.take(rows)
         hand = Hand(keyed.names, numbers, states)
         ran = self._run(hand, asked.queries, gaps, events, groups)
@@ -107,7 +115,12 @@ class Absorber:
         self._keep(hand, ran, events, groups, advance)
         queries = asked.queries
         offsets = advance.source_offsets(queries.times)
-        is_shown = asked.is_shown & (queries.times > advance.emitted)
+        runs = ran.runs
+        lives = runs.last - runs.first, runs.run_of - runs.first[queries.groups]
+        is_shown = self._chosen.choose(
+            hand, ran.answered, queries, asked.is_shown, due_now, lives, advance
+        )
+        is_shown = is_shown & (queries.times > advance.emitted)
         placed = self._emissions.place(keyed.names, *queries, offsets, ran.answered, is_shown)
         if not self._alerts.are_any:
             return placed
@@ -167,7 +180,7 @@ class Absorber:
         # A run that started from nothing has none of the events before.
         count = np.where(runs.first[touched] == last_runs, counts[touched], 0)
         count += runs.starts[last_runs + 1] - runs.starts[last_runs]
-        used, alerts = self._kept_beside(hand, touched)
+        used, alerts, written = self._kept_beside(hand, touched, runs.first != runs.last)
         states = States(
             np.full(len(touched), advance.watermark),
             np.full(len(touched), advance.last_offset),
@@ -176,19 +189,25 @@ class Absorber:
             [objects(result.states)[last_runs] for result in answered.values()],
             used,
             alerts,
+            written,
         )
         first_offsets = np.minimum.reduceat(events.offsets, starts[touched])
         self._keys.states.put(numbers[touched], states, first_offsets)
 
     def _kept_beside(
-        self, hand: Hand, touched: Integers
-    ) -> tuple[dict[int, bytes], dict[int, bytes]]:
-        """Return the used quotas of these keys, and the state of their alerts."""
-        used, alerts = hand.states.used, hand.states.alerts
+        self, hand: Hand, touched: Integers, is_reborn: Bools
+    ) -> tuple[dict[int, bytes], dict[int, bytes], dict[int, bytes]]:
+        """Return the used quotas of these keys, the state of their alerts, and what was written of
+        them last; that of a key of G that `is_reborn` was written in another life.
+        """
+        used, alerts, written = hand.states.used, hand.states.alerts, hand.states.written
         charged = self._keys.used
-        if not (used or alerts or charged):
-            return {}, {}
-        kept_used, kept_alerts = {}, {}
+        kept_used: dict[int, bytes] = {}
+        kept_alerts: dict[int, bytes] = {}
+        kept_written: dict[int, bytes] = {}
+        if not (used or alerts or written or charged or self._chosen):
+            return kept_used, kept_alerts, kept_written
+        is_new = is_reborn | (hand.states.last_times == NO_TIME)
         for place, group in enumerate(touched.tolist()):
             own = charged.pop(hand.names[group], used.get(group, b""))
             if own:
@@ -196,4 +215,7 @@ class Absorber:
             standings = self._alerts.kept(alerts.get(group, b""))
             if standings:
                 kept_alerts[place] = standings
-        return kept_used, kept_alerts
+            last = self._chosen.kept(written.get(group, b""), is_new=bool(is_new[group]))
+            if last:
+                kept_written[place] = last
+        return kept_used, kept_alerts, kept_written

@@ -1,17 +1,16 @@
 """Alerts at the ticks of keys, with or without emissions; their state is in the keys' states."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
-from slidestat.engine.alerts.alerting import Alerting, Changed, Evaluated
+from slidestat.engine.alerts.alerting import Alerting, Evaluated
 from slidestat.engine.clock import Advance, tick_after
 from slidestat.engine.emissions.placed_answers import PlacedAlert
-from slidestat.engine.keys.held_keys import HeldKeys
+from slidestat.engine.keys.held_keys import Beside, HeldKeys
 from slidestat.engine.keys.key_timers import AlertTicks, Silences
 from slidestat.engine.keys.states import States
 from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
@@ -93,15 +92,20 @@ class FollowedAlerts:
         silent: Queries,
         silences: Silences,
         advance: Advance,
+        *,
+        follows: bool,
     ) -> Asked:
         """Return the queries of keys: for the emissions that are `shown`, for the ticks of their
         silence, shown or not, and for what else their alerts need; but for ticks that the states
         have absorbed, or, where there are no alerts, that were emitted.
 
-        With alerts, what was emitted does not count, as an alert must follow it in each state.
+        With alerts, or if something else `follows` the emissions, what was emitted does not count,
+        as it must be followed in each state.
         """
         if self._alerting is None or self._ticks is None:
-            passed = np.maximum(states.watermarks, advance.emitted)
+            passed = states.watermarks
+            if not follows:
+                passed = np.maximum(passed, advance.emitted)
             queries = shown.where(shown.times > passed[shown.groups]).distinct()
             every = np.ones(len(queries.times), dtype=bool)
             return Asked(queries, every, every, frozenset(), silences, passed)
@@ -189,7 +193,7 @@ class FollowedAlerts:
             advance.loss,
         )
         if changed:
-            self._keep(changed, advance.last_offset)
+            self._keys.keep_beside("alerts", [Beside(*it) for it in changed], advance.last_offset)
         self.arm(hand.numbers, standing, asked.silences)
         return [
             (place, it)
@@ -235,25 +239,3 @@ class FollowedAlerts:
         ]
         groups, times = np.array(found, np.int64).reshape(-1, 2).T
         return Queries(groups, times)
-
-    def _keep(self, changed: Sequence[Changed], last_offset: int) -> None:
-        """Put the state of alerts into the states of their keys, as they are now."""
-        numbers = self._keys.numbered([change.key for change in changed])
-        states = self._keys.states.load(numbers)
-        # No event before the tick waits: the state may have a watermark that has passed it.
-        ticks = np.array([change.tick for change in changed], np.int64)
-        # Events that wait are charged up to that offset: what they have used goes along.
-        charged = self._keys.used
-        used = {
-            place: charged.get(change.key, states.used.get(place, b""))
-            for place, change in enumerate(changed)
-        }
-        now = replace(
-            states,
-            watermarks=np.maximum(states.watermarks, ticks),
-            offsets=np.full(len(changed), last_offset),
-            used={place: own for place, own in used.items() if own},
-            alerts={place: it.standings for place, it in enumerate(changed) if it.standings},
-        )
-        first_offsets = np.array([change.first_offset for change in changed], np.int64)
-        self._keys.states.put(numbers, now, first_offsets)

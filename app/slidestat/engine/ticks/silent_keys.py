@@ -12,6 +12,7 @@ from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_timers import NOT_DUE, DueSlice, Silences, SilentTicks
 from slidestat.engine.keys.states import States
+from slidestat.engine.ticks.chosen_records import ChosenRecords
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.queries import Hand, Queries
@@ -22,10 +23,13 @@ from slidestat.synopses.core.arrays import Bools, Integers
 
 
 class Closings(NamedTuple):
-    """The queries of silent keys; and those of them at which keys end."""
+    """The queries of silent keys; those of them at which keys end; and those that a silence asks
+    for, whatever the figures are.
+    """
 
     queries: Queries
     ends: Queries
+    silences: Queries
 
 
 class Closing:
@@ -70,6 +74,7 @@ class Closing:
         found = Closings(
             _queries(whose, self._ticks.between(silent, before, until)),
             _queries(whose, self._ticks.ends(silent, before, until)),
+            _queries(whose, self._ticks.silences(silent, before, until)),
         )
         passed = np.full(len(now), advance.watermark)
         self._note(
@@ -95,7 +100,11 @@ class Closing:
         coming = self._ticks.next_after(last_times, until)
         is_more = coming != NOT_DUE
         self._keys.closing.arm(numbers[is_more], coming[is_more])
-        return Closings(_queries(keys, self._ticks.between(last_times, before, until)), ends)
+        return Closings(
+            _queries(keys, self._ticks.between(last_times, before, until)),
+            ends,
+            _queries(keys, self._ticks.silences(last_times, before, until)),
+        )
 
     def _note(self, numbers: Integers, ticks: Integers, last_offset: int) -> None:
         """Note at which tick keys are due next, or that they are forgotten."""
@@ -126,6 +135,7 @@ class SilentKeys:
         kernels: KernelCalls,
         emissions: PlacedEmissions,
         alerts: FollowedAlerts,
+        chosen: ChosenRecords,
         *,
         is_trial: bool = False,
     ) -> None:
@@ -138,11 +148,15 @@ class SilentKeys:
         self._kernels = kernels
         self._emissions = emissions
         self._alerts = alerts
+        self._chosen = chosen
 
     def trial(self, keys: HeldKeys) -> "SilentKeys":
         """Return the same source for `keys`, provisionally."""
         emissions, alerts = self._emissions.provisional(), self._alerts.trial(keys)
-        return SilentKeys(self._topology, keys, self._kernels, emissions, alerts, is_trial=True)
+        chosen = self._chosen.on(keys)
+        return SilentKeys(
+            self._topology, keys, self._kernels, emissions, alerts, chosen, is_trial=True
+        )
 
     def answer(self, due: DueSlice, advance: Advance) -> PlacedAnswers:
         """Return the emissions that are due, in order."""
@@ -150,7 +164,7 @@ class SilentKeys:
         states = self._keys.states.read(numbers)
         until = self._until(numbers, due)
         opened = np.searchsorted(numbers, due.opened.numbers)
-        shown = Queries(opened, due.opened.ticks)
+        shown = due_now = Queries(opened, due.opened.ticks)
         closing = np.searchsorted(numbers, due.closing.numbers)
         closings = self._closings(closing, states, due, until[closing], advance)
         first = np.full(len(numbers), NOT_DUE)
@@ -159,12 +173,21 @@ class SilentKeys:
         silences = Silences(np.arange(len(numbers)), states.last_times, first - 1, until)
         self._alerts.arm(numbers, states.alerts, silences)
         if self._shows_silence:
-            shown = shown.and_(closings.queries)
-        asked = self._alerts.asked(numbers, states, shown, closings.queries, silences, advance)
+            shown, due_now = shown.and_(closings.queries), shown.and_(closings.silences)
+        asked = self._alerts.asked(
+            numbers,
+            states,
+            shown,
+            closings.queries,
+            silences,
+            advance,
+            follows=bool(self._chosen),
+        )
         if not len(asked.queries.times):
             return NOTHING
         some, _ = np.unique(asked.queries.groups, return_inverse=True)
         asked, ends = asked.within(some), closings.ends.within(some)
+        due_now = due_now.within(some)
         numbers, states = numbers[some], states.at(some)
         hand = Hand(self._keys.numbers.names(numbers), numbers, states)
 
@@ -178,6 +201,10 @@ class SilentKeys:
             asked, answered = more, ask(more.queries)
         queries, is_shown = asked.queries, asked.is_shown
         offsets = advance.source_offsets(queries.times)
+        one_life = np.zeros(len(states), np.int64), np.zeros_like(queries.groups)
+        is_shown = self._chosen.choose(
+            hand, answered, queries, is_shown, due_now, one_life, advance
+        )
         placed = self._emissions.place(
             hand.names, *queries, offsets, answered, is_shown & (queries.times > advance.emitted)
         )

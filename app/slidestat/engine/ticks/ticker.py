@@ -220,7 +220,7 @@ class Ticker:
             keys.closing,
             advance.watermark,
             lambda: pace.size,
-            self._every if self._topology.emits_always or self._topology.alerts else None,
+            self._every if self._topology.asks_always or self._topology.alerts else None,
         )
         for part in due:
             with pace.doing(len(part.opened.numbers) + len(part.closing.numbers)):
@@ -242,7 +242,7 @@ class KeptTicks:
 
     def __init__(self, topology: Topology) -> None:
         self._every = topology.every_ms
-        self._always = topology.emits_always
+        self._always = topology.asks_always
         self._before = 0
         self._moves: list[tuple[Integers, Integers]] = []
         # Of keys with events: each of a batch's keys at each of its ticks.

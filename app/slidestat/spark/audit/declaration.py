@@ -93,7 +93,9 @@ class Declaration(msgspec.Struct, frozen=True):
     computed: tuple[tuple[str, str], ...] = ()
     tombstones: str = "pass-over"
     forget_after_ms: int | None = None
-    emit: Literal["events", "windows", "always"] = "events"
+    emit: Literal["events", "windows", "always", "change"] = "events"
+    tolerance: str = "0"
+    having: str = ""
     publish: tuple[str, ...] = ()
     parties: str = ""
     answers_for: tuple[str, ...] = ()
@@ -133,9 +135,21 @@ class Declaration(msgspec.Struct, frozen=True):
         return *windows, self.span, *forgotten
 
     @property
-    def emits_always(self) -> bool:
-        """Return whether a key is emitted at every tick as long as the span has an event of it."""
-        return self.emit == "always"
+    def chooses(self) -> bool:
+        """Return whether figures decide at which ticks a key is emitted."""
+        return self.emit == "change" or bool(self.having)
+
+    @property
+    def asks_always(self) -> bool:
+        """Return whether a key may be emitted at every tick as long as the span has an event of
+        it.
+        """
+        return (self.emit == "always" or self.chooses) and not self.of_events
+
+    @property
+    def is_kept_true(self) -> bool:
+        """Return whether the newest record of a key is to be true at every tick."""
+        return self.emit == "change" and not self.having
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:
@@ -177,6 +191,8 @@ def declaration_of(table: Mapping[str, object]) -> Declaration:
         "forgets_keys": True,
         "forget_after_ms": None,
         "emit": "events",
+        "tolerance": "0",
+        "having": "",
     }
     return msgspec.convert(parties | answered, Declaration)
 

@@ -1,5 +1,6 @@
 """The audit of one key: all that was emitted for it compared with all that should have been."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +23,11 @@ from slidestat.spark.audit.declaration import (
     promises_less,
 )
 from slidestat.spark.audit.exact_key import ExactKey
-from slidestat.spark.audit.verdict import Verdict, judge, violation_of_sample
+from slidestat.spark.audit.verdict import Verdict, is_known, judge, violation_of_sample
 from slidestat.synopses.core.arrays import Integers
+
+# Before any event that there may be.
+BEFORE_ALL = -(2**61)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +108,93 @@ class KeyJudge:
             else:
                 silent = ((times + silence) // every + 1) * every
             wanted.update(silent[silent <= np.minimum(following, until)].tolist())
-        if self.declaration.emits_always:
+        if self.declaration.asks_always:
             last = np.minimum(times + self.declaration.span, np.minimum(following, until))
             for begin, end in zip(ticks.tolist(), last.tolist(), strict=True):
                 wanted.update(range(begin, end + 1, every))
         return wanted
+
+    def must_be_emitted(self, wanted: set[int], times: Integers) -> set[int]:
+        """Return those of the `wanted` ticks at which a record must be there, whatever the figures
+        are; `times` are those of events, with the one before the first, if there is one.
+
+        Where figures decide, that is the first tick of a key that begins, or begins anew.
+        """
+        declaration = self.declaration
+        if not declaration.chooses:
+            return wanted
+        if not declaration.is_kept_true or declaration.forget_ms is None:
+            return set()
+        anew = times[1:][np.diff(times) >= declaration.forget_ms]
+        ticks = (anew // declaration.every_ms + 1) * declaration.every_ms
+        return wanted & set(ticks.tolist())
+
+    def not_true(
+        self,
+        key: ExactKey,
+        records: Sequence[tuple[int, Emission | None]],
+        since_ms: int,
+        until_ms: int,
+    ) -> Iterator[Finding]:
+        """Yield a violation for each tick from `since_ms` to before `until_ms` at which the newest
+        record of the key is not true. `records` are by tick, None for one of another declaration.
+        """
+        declaration = self.declaration
+        if not (declaration.is_kept_true and self._is_marked):
+            return
+        tolerance = Fraction(declaration.tolerance)
+        ticks = [tick for tick, _ in records]
+        for tick in self._ticks_of_span(key.times, since_ms, min(until_ms, self.watermark_ms + 1)):
+            place = bisect_right(ticks, tick) - 1
+            newest = records[place][1] if place >= 0 else None
+            if newest is None or newest.window_end_ms == tick or not _is_sure(newest):
+                continue
+            is_its = any(charge.has(tick) for charge in self._charges)
+            if is_its and not self._is_true(key, newest, tick, tolerance):
+                yield Finding(self.name, tick, violation="the newest record is not true")
+
+    def _ticks_of_span(self, times: Integers, since_ms: int, until_ms: int) -> list[int]:
+        """Return the ticks at which the figures of a key with these events change, one after the
+        last of the span included.
+        """
+        declaration = self.declaration
+        every = declaration.every_ms
+        ticks = (times // every + 1) * every
+        first = np.unique(ticks)
+        if not len(first):
+            return []
+        if declaration.of_events:
+            return [tick for tick in first.tolist() if since_ms <= tick < until_ms]
+        newest = times[np.searchsorted(ticks, first, "right") - 1]
+        last = ((newest + declaration.span) // every + 1) * every
+        is_apart = first[1:] > last[:-1] + every
+        begins, ends = first[np.append(True, is_apart)], last[np.append(is_apart, True)]
+        start = -(-since_ms // every) * every
+        return [
+            tick
+            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+            for tick in range(max(begin, start), min(end + 1, until_ms), every)
+        ]
+
+    def _is_true(self, key: ExactKey, newest: Emission, tick: int, tolerance: Fraction) -> bool:
+        for told in newest.figures:
+            figure = told
+            if self.declaration.is_sequence:
+                figure = _with_length(told, told.window_events, None)
+            statistic = self._statistics.get(figure.statistic)
+            window_ms = _window_ms(self.declaration, statistic, figure)
+            if (
+                statistic is None
+                or statistic.series is None
+                or figure.confidence < 1
+                or not self._has_events(tick, window_ms)
+            ):
+                continue
+            window = key.window(tick, window_ms, figure.window_events, self.declaration.forget_ms)
+            window = key.since(figure.counted_from_ms, window)
+            if not is_known(key, statistic, figure, window, tick, tolerance):
+                return False
+        return True
 
     def not_emitted(self, ticks: Iterable[int]) -> Iterator[Finding]:
         """Yield a violation for each tick that this declaration should have emitted at."""
@@ -235,11 +321,14 @@ def audit_key(
         declaration, name, watermark_ms, complete_from_ms, charges, is_marked=is_marked
     )
     wanted = judge_of_key.due(key.times, np.append(key.times[1:], watermark_ms))
-    yield from judge_of_key.not_emitted(wanted - emissions.keys() - set(by_others))
+    must = judge_of_key.must_be_emitted(wanted, np.insert(key.times, 0, BEFORE_ALL))
+    yield from judge_of_key.not_emitted(must - emissions.keys() - set(by_others))
     final = {tick for tick, emission in emissions.items() if _is_sure(emission)}
     yield from judge_of_key.not_due(final - wanted)
     for _, emission in sorted(emissions.items()):
         yield from judge_of_key.emission(key, emission)
+    records = sorted({**dict.fromkeys(by_others), **emissions}.items())
+    yield from judge_of_key.not_true(key, records, BEFORE_ALL, watermark_ms + 1)
 
 
 def _is_sure(emission: Emission) -> bool:
@@ -390,11 +479,18 @@ class RunningAudit:
         self._key = ExactKey(nothing, nothing, {name: [] for name in names})
         # Ticks at which the key is to be emitted, and was, as far as they are not settled.
         self._wanted: set[int] = set()
+        # Those of them at which a record must be there; and the last event before they were noted.
+        self._must: set[int] = set()
+        self._before = BEFORE_ALL
         self._emitted: set[int] = set()
         # Those of its own declaration that are sure.
         self._sure: set[int] = set()
         # Of a tick that may have further ones.
         self._waiting: list[Emitted] = []
+        # The records of ticks that are not looked at yet, and the newest before; and up to where
+        # ticks were looked at.
+        self._records: dict[int, Emission | None] = {}
+        self._looked_at = BEFORE_ALL
 
     def go_on(
         self, events: KeyEvents, emitted: Iterable[Emitted], reached_ms: int
@@ -408,7 +504,10 @@ class RunningAudit:
             self._emitted.add(one.tick)
             if one.mark == self._mark:
                 self._waiting.append(one)
+            else:
+                self._records[one.tick] = None
         yield from self._settle(reached_ms)
+        yield from self._look_at(reached_ms)
         self._drop(reached_ms)
 
     def end(self, events: KeyEvents) -> Iterator[Finding]:
@@ -416,21 +515,29 @@ class RunningAudit:
         self._want(events.times)
         self._key.extend(*events)
         last, until = self._key.times[-1:], self._judge.watermark_ms
-        self._wanted |= self._judge.due(last, np.full(len(last), until))
+        self._add(self._judge.due(last, np.full(len(last), until)), last)
         latest = max((until, *self._emitted, *(one.tick for one in self._waiting)))
         yield from self._settle(latest + 1, is_end=True)
+        yield from self._look_at(latest + 1)
 
     def _want(self, times: Integers) -> None:
         known = np.append(self._key.times[-1:], times)
         if len(known):
-            self._wanted |= self._judge.due(known[:-1], known[1:])
+            self._add(self._judge.due(known[:-1], known[1:]), known[:-1])
+
+    def _add(self, due: set[int], times: Integers) -> None:
+        """Note what is due of events at `times`, which come after those before."""
+        self._wanted |= due
+        self._must |= self._judge.must_be_emitted(due, np.insert(times, 0, self._before))
+        self._before = int(times[-1]) if len(times) else self._before
 
     def _settle_due(self, until_ms: int) -> Iterator[Finding]:
         """Find what was not emitted at the ticks before `until_ms`, or without a reason."""
         settled = {tick for tick in self._wanted if tick < until_ms}
-        yield from self._judge.not_emitted(settled - self._emitted)
+        yield from self._judge.not_emitted((settled & self._must) - self._emitted)
         yield from self._judge.not_due({tick for tick in self._sure if tick < until_ms} - settled)
         self._wanted -= settled
+        self._must -= settled
         self._sure = {tick for tick in self._sure if tick >= until_ms}
         self._emitted = {tick for tick in self._emitted if tick >= until_ms}
 
@@ -446,9 +553,17 @@ class RunningAudit:
             yield from violations
             if emission is not None:
                 yield from self._judge.emission(self._key, emission)
+                self._records[tick] = emission
                 if _is_sure(emission):
                     self._sure.add(tick)
         yield from self._settle_due(until_ms if is_end else sure_ms)
+
+    def _look_at(self, until_ms: int) -> Iterator[Finding]:
+        """Judge whether the newest record was true at the ticks before `until_ms`."""
+        records = sorted(self._records.items())
+        yield from self._judge.not_true(self._key, records, self._looked_at, until_ms)
+        self._looked_at = until_ms
+        self._records = dict(records[-1:])
 
     def _drop(self, reached_ms: int) -> None:
         """Forget the events that no window which ends at `reached_ms` or later has."""

@@ -136,6 +136,31 @@ def judge(
     return Verdict(exact, events, unit, promised, observed, violation)
 
 
+def is_known(
+    key: ExactKey,
+    statistic: DeclaredStatistic,
+    figure: Figure,
+    window: slice,
+    end_ms: int,
+    tolerance: Fraction,
+) -> bool:
+    """Return whether a figure that was written earlier holds of the window that ends at `end_ms`:
+    its bounds, widened by the tolerance, have the exact figure, and it is null with it.
+    """
+    if statistic.kind == "age_of_last":
+        exact: Exact = key.age(statistic, window, end_ms, beyond=figure.estimate is not None)
+    else:
+        exact = key.exact(statistic, figure, window)
+    if exact is None or figure.estimate is None or figure.lower is None or figure.upper is None:
+        return (exact is None) == (figure.estimate is None)
+    right = ratio(exact)
+    slack = times(_ROUNDING.get(statistic.kind, 0), absolute(right))
+    low, high = ratio(figure.lower), ratio(figure.upper)
+    return is_at_most(minus(low, times(tolerance, absolute(low))), plus(right, slack)) and (
+        is_at_most(right, plus(plus(high, times(tolerance, absolute(high))), slack))
+    )
+
+
 def _off(
     key: ExactKey,
     statistic: DeclaredStatistic,
