@@ -25,7 +25,7 @@ BAD: dict[str, tuple[bytes | None, Reason]] = {
     "a number": (b"7", Reason.WRONG_TYPE),
     "null": (b"null", Reason.WRONG_TYPE),
     "key a fraction": (event(key=7.5), Reason.WRONG_TYPE),
-    "time a text": (event(time="2023-11-14"), Reason.WRONG_TYPE),
+    "time a text": (event(time="2023-11-14"), Reason.BAD_TIME),
     "value a text": (event(value="1.5"), Reason.WRONG_TYPE),
     "value a truth": (event(value=True), Reason.WRONG_TYPE),
     "no key": (b'{"time":1700000000000,"value":1}', Reason.MISSING_FIELD),

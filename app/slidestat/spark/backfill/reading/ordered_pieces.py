@@ -86,7 +86,7 @@ Place = tuple[int, int]
 
 PIECE_DDL = "partition int, first_time bigint, place bigint, piece int, rows binary"
 """A piece: `first_time` is null where its rows have no times, `place` is the place of its rows
-among all files (`file_places.py`), and `piece` which of those it is. In order of the first four,
+among all files (`file_tasks.py`), and `piece` which of those it is. In order of the first four,
 ties are as in the files.
 """
 
