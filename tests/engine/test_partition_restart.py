@@ -69,21 +69,3 @@ def test_an_event_read_again_does_not_close_a_later_tick(first: int) -> None:
     assert store.newest_checkpoint(DECLARED).next_offset == 1
     again = [records[1 : 1 + first], records[1 + first :]]
     assert emitted(store, again) == [("k", 200), ("x", 200)]
-
-
-@pytest.mark.parametrize("after", range(1, 20))
-def test_no_counter_goes_back_over_a_restart(after: int) -> None:
-    """Whether the jump counts is not known when states are written: it is in no counter until it
-    is refused, by the worker that comes after.
-    """
-    steady = [("k", 10 * place) for place in range(20)]
-    records = records_of([*steady, ("x", 200_000), *(("k", 200 + it) for it in range(20))])
-    store = MemoryStore()
-    emitted(store, [records[:21]])
-    processor = PartitionProcessor(DECLARED, SOURCE, PARTITION, store)
-    before = processor.reached.counters
-    assert (before.read, before.counted) == (20, 20)
-    processor.process(batch_of(records[: 21 + after]))
-    taken = processor.reached.counters.since(before)
-    is_decided = processor.undecided == 0
-    assert (taken.read, taken.counted, taken.dead) == (after + is_decided, after, is_decided)

@@ -434,7 +434,6 @@ class PartitionProcessor:
             intake.clock,
             intake.next_offset,
             self._waiting.first_offset(),
-            intake.suspects.offsets,
         )
 
     def written(self) -> None:

@@ -271,13 +271,11 @@ class Durability:
         clock: EventClock,
         next_offset: int,
         waiting_offset: int | None,
-        undecided: Iterable[int],
     ) -> Snapshot | None:
         """Return the states of these slots that changed since they were last taken, and the
         checkpoint with them; None if nothing has changed.
 
-        `waiting_offset` is the least offset of an event that waits; the records at the offsets
-        `undecided` are in no counter of what was emitted, or these would go back after a restart.
+        `waiting_offset` is the least offset of an event that waits.
         """
         states = keys.take_changes(slots)
         needed = needed_offset(keys, next_offset, waiting_offset)
@@ -296,7 +294,6 @@ class Durability:
         self.is_stored, self._claims_source, self.is_changed = True, False, False
         self.checkpoint = replace(ledger.settle(needed), recent=clock.settle(needed))
         if end.next_offset > self.emitted.next_offset or self._has_lost:
-            end = ledger.reached_without(undecided)
             self.emitted = replace(end, recent=Recent(), topic_id="", loss=None)
             self.emitted_watermark = end.max_time - self._lateness
         if end.next_offset >= self.emitted.next_offset:
