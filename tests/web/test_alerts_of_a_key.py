@@ -16,7 +16,7 @@ ALERTING = replace(
     alerts=(
         Alert(name="many", when="count >= 10", window="1m"),
         Alert(name="often", when="count >= 10", window="1m", for_=100),
-        Alert(name="never", when="count < 0", window="1m"),
+        Alert(name="never", when="count > 1000000000", window="1m"),
     ),
 )
 

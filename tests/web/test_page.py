@@ -238,13 +238,14 @@ def drawn(browser: Browser) -> str:
 
 
 def test_silence_has_no_line(browser: Browser, worker: Shop) -> None:
-    """No line leads over ticks at which a key had no new events: what is on either side is drawn,
-    also a point that is alone, and nothing is said to be missing.
+    """No line leads over ticks at which a key was not written: what is on either side is drawn,
+    also a point that is alone, as one whose window has emptied is, and nothing is said to be
+    missing.
     """
     worker.sell(["a"] * 100 + ["c"] * 200 + ["a"] + ["c"] * 199 + ["a"] * 100)
     browser.media(prefers_color_scheme="light")
     browser.open(page(worker, "a"))
-    browser.until(lambda: "2 stretches without new events;" in drawn(browser), "its silence")
+    browser.until(lambda: "4 stretches without new events;" in drawn(browser), "its silence")
     assert "not read" not in drawn(browser)
     assert ink(browser, 50 / 600) == (True, False)
     assert ink(browser, 200 / 600) == (False, False)
@@ -265,7 +266,7 @@ def test_what_was_cut_off_is_told(browser: Browser, worker: Shop) -> None:
     browser.open(page(worker, "a"))
     told = "live since this key was opened. older records were not read"
     browser.until(lambda: told in browser.text("#over-time-hint"), "the answer's words")
-    assert "1 stretch without new events, 1 not read;" in drawn(browser)
+    assert "2 stretches without new events, 1 not read;" in drawn(browser)
     assert ink(browser, -0.03, strip=True) == (False, True)
     assert ink(browser, 0.02, strip=True) == (True, False)
 
