@@ -22,12 +22,12 @@ from tests.broker.workers import (
 def children(parent: int) -> list[int]:
     """The ids of the processes that it has started, the oldest first."""
     found = subprocess.run(
-        ["/usr/bin/env", "ps", "-o", "pid=", "--ppid", str(parent)],
+        ["/usr/bin/env", "ps", "-o", "pid=", "--sort=start_time", "--ppid", str(parent)],
         capture_output=True,
         text=True,
         check=True,
     )
-    return sorted(map(int, found.stdout.split()))
+    return list(map(int, found.stdout.split()))
 
 
 def test_one_that_dies_is_started_again_and_one_signal_ends_all(make_stage: MakeStage) -> None:
