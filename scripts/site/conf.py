@@ -54,7 +54,8 @@ _TREES = {
     "Guides": [
         *("quick-start", "../examples/README", "choose-a-statistic", "declare-a-topology"),
         *("source-formats", "test-a-topology", "deploy", "secured-brokers", "../deploy/README"),
-        *("read-the-output", "rows", "alerts", "ask-a-worker", "many-parties", "dead-letters"),
+        *("read-the-output", "when-a-key-is-written", "rows", "alerts", "ask-a-worker"),
+        *("many-parties", "dead-letters"),
         *("replay", "spark", "your-own-synopsis"),
     ],
     "Reference": [
