@@ -98,22 +98,24 @@ class ExactFlights:
 
     def expected(self, topology: Topology, partition_of: dict[str, int]) -> set[tuple[str, int]]:
         """Return the (key, window end) that must be emitted: for each key the ticks after its
-        events, and those by which all its events have left the span, up to its partition's
-        watermark.
+        events, and the first ones by which all its events have left a window or the span, up to its
+        partition's watermark.
         """
         watermarks: dict[int, int] = {}
         for key, partition in partition_of.items():
             newest = int(self._keys[key].times[-1])
             watermarks[partition] = max(newest, watermarks.get(partition, newest))
-        every, span = topology.every_ms, topology.span_length.length
+        every = topology.every_ms
+        lengths = {*topology.window_lengths, topology.span_length.length}
         wanted: set[tuple[str, int]] = set()
         for key, partition in partition_of.items():
             times, watermark = self._keys[key].times, watermarks[partition]
             ticks = (times // every + 1) * every
             wanted.update((key, tick) for tick in ticks[ticks <= watermark].tolist())
-            empty = ((times + span) // every + 1) * every
             following = np.append(times[1:], watermark)
-            wanted.update((key, tick) for tick in empty[empty <= following].tolist())
+            for length in lengths:
+                empty = ((times + length) // every + 1) * every
+                wanted.update((key, tick) for tick in empty[empty <= following].tolist())
         return wanted
 
     @property

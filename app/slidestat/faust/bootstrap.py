@@ -16,6 +16,9 @@ from aiokafka.errors import KafkaError
 
 # A request may take 90 s, and so may a connection to an address where nothing answers.
 _PATIENCE_S = 30.0
+# The client asks for metadata again only when it needs them; until then nobody would know that
+# brokers answer.
+_AGAIN_S = 5.0
 
 
 class BootstrapContact:
@@ -29,11 +32,15 @@ class BootstrapContact:
         self._client._metadata_update = self._update
         # Of time.monotonic; None while brokers answer.
         self.lost_since: float | None = None
+        self._again: asyncio.TimerHandle | None = None
 
     async def _update(self, cluster: ClusterMetadata, topics: Set[str]) -> bool:
         asked = time.monotonic()
         is_answered = await self._known(cluster, topics) or await self._bootstrapped(cluster)
         self.lost_since = None if is_answered else self.lost_since or asked
+        loop = asyncio.get_running_loop()
+        if not is_answered and (self._again is None or self._again.when() <= loop.time()):
+            self._again = loop.call_later(_AGAIN_S, self._client.force_metadata_update)
         return is_answered
 
     async def _known(self, cluster: ClusterMetadata, topics: Set[str]) -> bool:
