@@ -64,6 +64,9 @@ class Client:
         if not self.bootstraps:
             raise KafkaConnectionError
 
+    def force_metadata_update(self) -> None:
+        """Called some seconds later, when no test of this waits any more."""
+
 
 @pytest.mark.parametrize("bootstraps", [True, False])
 def test_a_consumer_is_lost_while_no_address_answers(*, bootstraps: bool) -> None:
