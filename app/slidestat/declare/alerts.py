@@ -221,21 +221,17 @@ def _cells(
     is_of_window = statistic.has_windows and not statistic.is_landmark
     if not has_events and is_of_window:
         return [(0.0,) * 3, null]
-    least = statistic.least_figure
     # Each event counts.
     counts = statistic.kind == "count" and not statistic.where
+    least = 1.0 if counts else statistic.least_figure
     cuts = [-math.inf, *limits, math.inf]
-    cells = [(limit, limit, limit) for limit in limits]
+    cells = [(limit, limit) for limit in limits]
     cells += [
-        (low, low, high)
-        for low, high in (
-            (math.nextafter(low, math.inf), math.nextafter(high, -math.inf))
-            for low, high in pairwise(cuts)
-        )
-        if low <= high
+        (math.nextafter(low, math.inf), math.nextafter(high, -math.inf))
+        for low, high in pairwise(cuts)
     ]
-    least = 1.0 if counts else least
-    inside = [(max(low, least), max(low, least), high) for _, low, high in cells if high >= least]
+    cells = [(max(low, least), high) for low, high in cells]
+    inside = [(low, low, high) for low, high in cells if low <= high]
     return inside if counts else [*inside, null]
 
 

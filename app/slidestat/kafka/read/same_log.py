@@ -10,7 +10,7 @@ from bisect import bisect_right
 
 from confluent_kafka import Consumer
 
-from slidestat.engine.records import LogMark, record_checksum
+from slidestat.engine.records import UNKNOWN_EPOCH, LogMark, record_checksum
 from slidestat.kafka.read.scan import offset_bounds, open_scanner, scan_ranges
 
 # One record is wanted, and a fetch brings its batch at least.
@@ -59,7 +59,7 @@ class _Log:
         """Return the first offset from `low` on whose record has a larger epoch than the mark, and
         `end` if none before it is known to.
         """
-        if mark.leader_epoch < 0:
+        if mark.leader_epoch == UNKNOWN_EPOCH:
             return end
 
         def epoch(offset: int) -> int:
@@ -74,13 +74,13 @@ class _Log:
         for message in scan_ranges(self._consumer, self._topic, offsets, silence_s=_ANSWER_S):
             epoch, offset = message.leader_epoch(), message.offset() or 0
             checksum = record_checksum(message.timestamp()[1], message.key(), message.value())
-            return LogMark(offset, -1 if epoch is None else epoch, checksum)
+            return LogMark(offset, UNKNOWN_EPOCH if epoch is None else epoch, checksum)
         return None
 
 
 def _are_alike(found: LogMark, mark: LogMark) -> bool:
     """Return whether two marks may be of one record: an epoch that is not known may be any."""
-    has_epochs = min(found.leader_epoch, mark.leader_epoch) >= 0
+    has_epochs = UNKNOWN_EPOCH not in (found.leader_epoch, mark.leader_epoch)
     return found.checksum == mark.checksum and not (
         has_epochs and found.leader_epoch != mark.leader_epoch
     )
