@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.oauth import TokenProvider
-from slidestat.kafka.settings import BrokerSecurity, broker_security, client_config, java_settings
+from slidestat.kafka.settings import CarriedSecurity, broker_security, client_config, java_settings
 from slidestat.local.broker import LocalBroker
 from slidestat.local.java import find_java
 from tests.broker.workers import wait_until
@@ -138,8 +138,8 @@ def token_of(provider: TokenProvider) -> str:
     return asyncio.run(provider.token())
 
 
-def security_of(tokens: TokenServer, **others: str) -> BrokerSecurity:
-    return broker_security(variables_of(tokens, **others))
+def security_of(tokens: TokenServer, **others: str) -> CarriedSecurity:
+    return CarriedSecurity.of(broker_security(variables_of(tokens, **others)))
 
 
 def test_a_token_is_fetched_once_and_again_before_it_ends() -> None:
@@ -196,7 +196,7 @@ def test_an_authority_of_its_own(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(file)
     with serving(TokenServer(), authority.issue_cert("127.0.0.1")) as tokens:
-        assert token_of(TokenProvider(security_of(tokens), file.read_bytes()))
+        assert token_of(TokenProvider(security_of(tokens, KAFKA_OAUTH_CA_FILE=str(file))))
         with pytest.raises(KafkaConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
             token_of(TokenProvider(security_of(tokens)))
 

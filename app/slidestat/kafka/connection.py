@@ -98,24 +98,28 @@ def _raise_refusal(bootstrap: str, kafka_errors: list[KafkaError]) -> None:
     """Raise for a broker that is there and does not let us in: waiting would not help."""
     for kafka_error in kafka_errors:
         reason = _REPORTED_BY.sub("", kafka_error.str()).rstrip(".")
-        security = broker_security()
-        if kafka_error.code() == KafkaError._AUTHENTICATION and security.has_oauth:
-            raise SlidestatError(
-                f"The client {security.client_id!r} of {security.token_endpoint} is not let in by"
-                f" {bootstrap}: {reason}.",
-                f"Check {TOKEN_ENDPOINT}, {CLIENT_ID}, {CLIENT_SECRET}, {SCOPE} and {OAUTH_CA_FILE}"
-                " against the server of tokens, and whether the brokers trust its tokens.",
-            )
         if kafka_error.code() == KafkaError._AUTHENTICATION:
-            raise SlidestatError(
-                f"The broker at {bootstrap} refuses the user {security.username!r}: {reason}.",
-                f"Check {USERNAME}, {PASSWORD} and {MECHANISM} against the broker's users.",
-            )
+            raise _not_let_in(bootstrap, reason)
         if kafka_error.code() == KafkaError._SSL:
             raise SlidestatError(
                 f"There is no TLS connection with the broker at {bootstrap}: {reason}.",
                 f"Check {CA_FILE} and {CERTIFICATE_FILE}, and the port: each has one protocol.",
             )
+
+
+def _not_let_in(bootstrap: str, reason: str) -> SlidestatError:
+    security = broker_security()
+    if security.has_oauth:
+        return SlidestatError(
+            f"The client {security.client_id!r} of {security.token_endpoint} is not let in by"
+            f" {bootstrap}: {reason}.",
+            f"Check {TOKEN_ENDPOINT}, {CLIENT_ID}, {CLIENT_SECRET}, {SCOPE} and {OAUTH_CA_FILE}"
+            " against the server of tokens, and whether the brokers trust its tokens.",
+        )
+    return SlidestatError(
+        f"The broker at {bootstrap} refuses the user {security.username!r}: {reason}.",
+        f"Check {USERNAME}, {PASSWORD} and {MECHANISM} against the broker's users.",
+    )
 
 
 def _hint(kafka_errors: list[KafkaError]) -> str:

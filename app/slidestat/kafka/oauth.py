@@ -19,7 +19,7 @@ from urllib.request import Request, urlopen
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaConnectionError
 
-from slidestat.kafka.settings import BrokerSecurity
+from slidestat.kafka.settings import CarriedSecurity
 from slidestat.redaction import keep_secret
 
 _TIMEOUT_S = 10.0
@@ -30,10 +30,10 @@ _RENEWED_AFTER = 0.8
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
     """A token for each connection, fetched again before it expires; used from any event loop."""
 
-    def __init__(self, security: BrokerSecurity, authority: bytes | None = None) -> None:
-        """Take the settings, and the certificates that sign the server's (None: the machine's)."""
-        self._security = security
-        self._authority = authority
+    def __init__(self, security: CarriedSecurity) -> None:
+        self._security = security.settings
+        authority = security.contents.get("oauth_ca_file")
+        self._authority = None if authority is None else authority.decode("ascii")
         self._lock = threading.Lock()
         self._token = ""
         self._renewed_at = self._ends_at = 0.0
@@ -75,11 +75,8 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
                 "Accept": "application/json",
             },
         )
-        context = None
-        if request.type == "https":
-            context = ssl.create_default_context()
-            if self._authority is not None:
-                context = ssl.create_default_context(cadata=self._authority.decode("ascii"))
+        is_secure = request.type == "https"
+        context = ssl.create_default_context(cadata=self._authority) if is_secure else None
         with urlopen(request, timeout=_TIMEOUT_S, context=context) as answer:  # noqa: S310
             found: Any = json.loads(answer.read())
         token = found.get("access_token") if isinstance(found, dict) else None

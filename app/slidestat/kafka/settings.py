@@ -7,7 +7,7 @@ a file, as orchestrators mount secrets, is read when a process starts.
 import os
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from ssl import SSLContext
@@ -110,9 +110,7 @@ def tls_context(security: BrokerSecurity) -> ssl.SSLContext:
     """Return Python's TLS context with these files; raises SlidestatError where they cannot be
     used.
     """
-    if security.ca_file is not None:
-        _require_authority(CA_FILE, security.ca_file, "brokers'")
-    context = ssl.create_default_context(cafile=security.ca_file)
+    context = _trusting(CA_FILE, security.ca_file, "brokers'")
     if security.certificate_file is not None:
         try:
             context.load_cert_chain(
@@ -136,13 +134,19 @@ def _refuse_what_has_no_effect(environment: Mapping[str, str], security: BrokerS
         (security.has_sasl, _OF_SASL, "SASL_SSL or SASL_PLAINTEXT"),
         (security.has_tls, _OF_TLS, "SSL or SASL_SSL"),
     ):
-        given = [
-            name for plain in names for name in (plain, f"{plain}_FILE") if environment.get(name)
-        ]
-        if given and not needed:
+        if not needed:
+            _refuse_unused(environment, names, PROTOCOL, security.protocol, protocols)
+
+
+def _refuse_unused(
+    environment: Mapping[str, str], names: Sequence[str], setting: str, value: str, using: str
+) -> None:
+    """Refuse each of these variables, which this value of a setting does not use, as `using` do."""
+    for name in (name for plain in names for name in (plain, f"{plain}_FILE")):
+        if environment.get(name):
             raise SlidestatError(
-                f"{given[0]} is set, and {PROTOCOL} is {security.protocol}, which does not use it.",
-                f"Set {PROTOCOL} to {protocols}, or unset {given[0]}.",
+                f"{name} is set, and {setting} is {value}, which does not use it.",
+                f"Set {setting} to {using}, or unset {name}.",
             )
 
 
@@ -154,13 +158,8 @@ def _with_sasl(environment: Mapping[str, str], security: BrokerSecurity) -> Brok
             f"It is one of {', '.join(MECHANISMS)}.",
         )
     users = " or ".join(MECHANISMS[:-1])
-    other, wanted = (_OF_USERS, users) if mechanism == OAUTH else (_OF_OAUTH, OAUTH)
-    for name in (name for plain in other for name in (plain, f"{plain}_FILE")):
-        if environment.get(name):
-            raise SlidestatError(
-                f"{name} is set, and {MECHANISM} is {mechanism}, which does not use it.",
-                f"Set {MECHANISM} to {wanted}, or unset {name}.",
-            )
+    others, using = (_OF_USERS, users) if mechanism == OAUTH else (_OF_OAUTH, OAUTH)
+    _refuse_unused(environment, others, MECHANISM, mechanism, using)
     if mechanism == OAUTH:
         return _with_oauth(environment, security)
     username, password = environment.get(USERNAME), _secret(environment, PASSWORD)
@@ -190,8 +189,7 @@ def _with_oauth(environment: Mapping[str, str], security: BrokerSecurity) -> Bro
             f" own, {CLIENT_ID} and {CLIENT_SECRET}.",
         )
     authority = _file(environment, OAUTH_CA_FILE)
-    if authority is not None:
-        _require_authority(OAUTH_CA_FILE, authority, "server's")
+    _trusting(OAUTH_CA_FILE, authority, "server's")
     return replace(
         security,
         mechanism=OAUTH,
@@ -216,9 +214,10 @@ def _extensions(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, _, value in pairs)
 
 
-def _require_authority(variable: str, path: Path, signer: str) -> None:
+def _trusting(variable: str, path: Path | None, signer: str) -> ssl.SSLContext:
+    """Return a context that trusts the authority in a file, or those that the machine trusts."""
     try:
-        ssl.create_default_context(cafile=path)
+        return ssl.create_default_context(cafile=path)
     except (OSError, ssl.SSLError) as error:
         raise SlidestatError(
             f"{variable} names {path}, which has no certificates: {_reason(error)}.",

@@ -26,7 +26,12 @@ from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.oauth import TokenProvider
 from slidestat.kafka.read.same_log import first_difference
-from slidestat.kafka.settings import BrokerSecurity, broker_security, tls_context
+from slidestat.kafka.settings import (
+    BrokerSecurity,
+    CarriedSecurity,
+    broker_security,
+    tls_context,
+)
 
 # The brokers' security settings in the words of Faust.
 
@@ -38,8 +43,7 @@ def faust_credentials(security: BrokerSecurity) -> CredentialsT | None:
     """
     context = tls_context(security) if security.has_tls else None
     if security.has_oauth:
-        file = security.oauth_ca_file
-        provider = TokenProvider(security, file.read_bytes() if file is not None else None)
+        provider = TokenProvider(CarriedSecurity.of(security))
         return OAuthCredentials(oauth_cb=provider, ssl_context=context)
     if security.has_sasl:
         return faust.SASLCredentials(

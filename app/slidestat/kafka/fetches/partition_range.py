@@ -71,9 +71,7 @@ class _RangeReader:
 
     async def open(self) -> None:
         settings, wanted = self._security.settings, self._wanted
-        provider = None
-        if settings.has_oauth:
-            provider = TokenProvider(settings, self._security.contents.get("oauth_ca_file"))
+        provider = TokenProvider(self._security) if settings.has_oauth else None
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=self._bootstrap,
             client_id="slidestat",
