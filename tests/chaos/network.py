@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 _CHUNK = 64 * 1024
+_ASK_AGAIN_S = 0.05
 # Closed with this, a socket sends RST, not FIN.
 _ABORT_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -21,6 +22,8 @@ class Network:
         self._broker_port = broker_port
         self._loop = asyncio.new_event_loop()
         self._links: set[asyncio.StreamWriter] = set()
+        # The loop itself holds tasks weakly: one would be collected while it closes its links.
+        self._passing: set[asyncio.Task[None] | None] = set()
         self._thread = Thread(target=self._run, daemon=True)
 
     def lead_to(self, broker_port: int) -> None:
@@ -62,12 +65,17 @@ class Network:
             link.transport.abort()
 
     async def _close(self) -> None:
+        # First no more are accepted: a server that is closed leaks what it is just accepting.
+        for listener in self._server.sockets:
+            self._loop.remove_reader(listener)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            self._reset()
+            await asyncio.wait(others, timeout=_ASK_AGAIN_S)
         self._server.close()
-        self._reset()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.gather(*others, return_exceptions=True)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        passing = asyncio.current_task()
+        self._passing.add(passing)
         links = {writer}
         self._links.add(writer)
         # A broker that is down, and connections that are reset: the clients see it, and try again.
@@ -81,6 +89,7 @@ class Network:
         self._links -= links
         for link in links:
             link.transport.abort()
+        self._passing.remove(passing)
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
