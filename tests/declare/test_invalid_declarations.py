@@ -205,8 +205,42 @@ TOML: list[tuple[str, str, str]] = [
     (WHOLE + ALERT + "when = 'count > 1'\ncertain = 1", "alerts[0].certain is 1", "true or"),
     (
         WHOLE + "windows = ['1m', '5m']\n" + ALERT + "when = 'count > 1'",
+        "the window of the alert a is missing, and there are 2.",
+        "Say which of the topology's windows the figures are of, or name each with its window:"
+        " count_1m.",
+    ),
+    (
+        WHOLE + "windows = ['1m', '5m']\n" + ALERT + "when = 'count_1m > 1 and count > 5'",
         "the window of the alert a is missing",
         "Say which",
+    ),
+    (
+        WHOLE + "windows = ['1m', '5m']\n" + ALERT + "when = 'count_2m > 1'",
+        "the alert a reads 'count_2m', which is no figure",
+        "Did you mean count_",
+    ),
+    (
+        WHOLE + "windows = ['1m', '5m']\n" + ALERT + "when = 'count_1m > 1'\nwindow = '5m'",
+        "the window of the alert a is '5m', and each figure that it reads is of another one",
+        "Leave the window out",
+    ),
+    (
+        WHOLE + "windows = ['1m', '5m']\n" + ALERT + "when = 'count_5m > 5 and count_5m < 3'",
+        "which no figures make true",
+        "another condition",
+    ),
+    (
+        WHOLE + "windows = ['1m', '1h']\n" + ALERT + "when = 'count_1m = 0 and count_1h = 0'",
+        "it would never fire",
+        "a longer span",
+    ),
+    (
+        WHOLE
+        + "windows = ['1m', '5m']\n"
+        + ALERT
+        + "when = 'count_1m = 0 and count_5m > 0'\nfor = 5",
+        "a key has that at up to 4 ticks",
+        "Shorten",
     ),
     (WHOLE + (ALERT + "when = 'count > 1'\n") * 2, "alerts has ['a', 'a']", "its own name"),
     (

@@ -18,7 +18,7 @@ def test_the_guide_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Its test passes, and the first change is the record that it shows, byte for byte but for the
     spaces.
     """
-    (topology, _), (test,), (record,) = (blocks(GUIDE, it) for it in ("toml", "python", "json"))
+    (topology, *_), (test,), (record,) = (blocks(GUIDE, it) for it in ("toml", "python", "json"))
     (tmp_path / "latency.toml").write_text(topology.text)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -34,11 +34,43 @@ def test_the_guide_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
 
 
+def test_a_budget_that_burns_is_told_of_while_it_does(tmp_path: Path) -> None:
+    """By the guide's topology: one error in ten for half an hour fires once both windows burn, and
+    is resolved when the short one no longer does; all four figures are in each record.
+    """
+    _, topology, _ = blocks(GUIDE, "toml")
+    (tmp_path / "budget.toml").write_text(topology.text)
+    driver = TopologyDriver(load_topology(str(tmp_path / "budget.toml")))
+    noon = 1_700_049_600_000
+    for minute in range(60):
+        fails = 20 <= minute < 50
+        driver.send(
+            *(
+                {
+                    "key": "/buy",
+                    "time": noon + 60_000 * minute + 2_000 * i,
+                    "value": 1,
+                    "status": 500 if fails and i % 10 == 0 else 200,
+                }
+                for i in range(30)
+            )
+        )
+    driver.close_windows()
+    changes = [(it.state, (it.window_end_ms - noon) // 60_000) for it in driver.alerts]
+    assert changes == [("firing", 24), ("resolved", 55)]
+    for change in driver.alerts:
+        named = [(it.statistic, it.window_ms) for it in change.figures]
+        long, short = 3_600_000, 300_000
+        assert named == [
+            ("errors", long), ("count", long), ("errors", short), ("count", short)
+        ]  # fmt: skip
+
+
 def test_a_service_that_stops_alone_in_its_partition_is_told_of(tmp_path: Path) -> None:
     """By the guide's topology: within the window, `idle` and two ticks, provisionally. The record
     is confirmed when it comes back, and taken back for an event that was on its way.
     """
-    _, topology = blocks(GUIDE, "toml")
+    *_, topology = blocks(GUIDE, "toml")
     (tmp_path / "heartbeats.toml").write_text(topology.text)
     declared = load_topology(str(tmp_path / "heartbeats.toml"))
     noon, minute, tick = 1_700_049_600_000, 60_000, 10_000

@@ -266,6 +266,15 @@ TOPOLOGIES = {
     "alerts, late": topology(
         epsilon=0.5, statistics=(*ALERTED, TopItems()), alerts=ALERTS, lateness="150ms"
     ),
+    "alerts over windows": topology(
+        epsilon=0.5,
+        alerts=(
+            Alert(name="burns", when="count_100ms > 2 and sum_1s > 9"),
+            Alert(name="quiet", when="count_50ms = 0 and count_330ms > 1", for_=2),
+            Alert(name="dense", when="sum_330ms > 10 * count_1s", resolve="count_50ms < 2"),
+            Alert(name="mixed", when="count > 1 and sum_1s > 9", window="50ms", certain=True),
+        ),
+    ),
     "alerts of landmarks": topology(
         windows=("1s",),
         statistics=(Count(epsilon=0.5), LandmarkSum()),

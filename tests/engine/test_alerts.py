@@ -1,6 +1,7 @@
 """Alerts follow from the emissions: recounted from them in plain Python, whatever crashes."""
 
 import json
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -99,10 +100,33 @@ MEANT: dict[str, Callable[[Figures], Said]] = {
     "mean < 45": lambda f: below(f["mean"], 45),
     "mean > 40": lambda f: above(f["mean"], 40),
     "not sum >= 0.01": lambda f: below(f["sum"], 0.01),
+    "count_100ms > 2 and sum_1s > 9": lambda f: both(
+        above(f["count_100ms"], 2), above(f["sum_1s"], 9)
+    ),
+    "count_50ms = 0 and count_330ms > 1": lambda f: both(
+        below(f["count_50ms"], 0.0001), above(f["count_330ms"], 1)
+    ),
+    "sum_330ms > 10 * count_1s": lambda f: above(f["sum_330ms"], 10, f["count_1s"]),
+    "count_50ms < 2": lambda f: below(f["count_50ms"], 2),
+    "count > 1 and sum_1s > 9": lambda f: both(above(f["count"], 1), above(f["sum_1s"], 9)),
     "landmark_sum > 100 and count > 2": lambda f: both(
         above(f["landmark_sum"], 100), above(f["count"], 2)
     ),
 }
+
+
+def windows_of(alert: Alert, topology: Topology) -> list[int]:
+    """The windows that an alert reads: of names that end with one, and its own."""
+    texts = re.findall(r"_(\d+m?s)\b", f"{alert.when} {alert.resolve}")
+    if alert.window or not texts:
+        texts.append(alert.window or (topology.windows or (topology.span,))[0])
+    return sorted({topology.window(text, "windows").length for text in texts})
+
+
+def own_window(alert: Alert, topology: Topology) -> int:
+    """The window of names without one."""
+    text = alert.window or (topology.windows or (topology.span,))[0]
+    return topology.window(text, "windows").length
 
 
 class Ticks:
@@ -120,13 +144,16 @@ class Ticks:
         self.until = max([*self._model.watermarks, -1])
 
     def figures(self, key: str, tick: int, window: int) -> Figures:
-        """The figures of one window, and those that have none."""
+        """The figures of one window, those that have none, and all by their names with a window."""
         known = self._emissions[key]
         newest = bisect_right(known, tick, key=attrgetter("window_end_ms")) - 1
-        return {
+        figures = [f for f in known[newest].figures if f.item is None]
+        texts = {self._topology.window(it, "windows").length: it for it in self._topology.windows}
+        named = {f"{f.statistic}_{texts[f.window_ms]}": f for f in figures if f.window_ms in texts}
+        return named | {
             f.statistic: f
-            for f in known[newest].figures
-            if f.item is None and window in (f.window_ms or f.window_events or window, None)
+            for f in figures
+            if window in (f.window_ms or f.window_events or window, None)
         }
 
     def source_offset(self, tick: int) -> int:
@@ -142,8 +169,9 @@ class Ticks:
             times = [event.time for event in events]
             due = ticks_of(topology, times)
             if not topology.span_length.of_events:
-                for window in topology.alert_windows:
-                    due |= silent_ticks(window, topology.every_ms, times)
+                for alert in topology.alerts:
+                    for window in windows_of(alert, topology):
+                        due |= silent_ticks(window, topology.every_ms, times)
             if topology.alerts_read_ages:
                 due |= ticks_of_span(topology.span_length.length, topology.every_ms, times)
             ends: set[int] = set()
@@ -172,8 +200,9 @@ def _of_key(
     end = due[0] if due else ticks.until + 1
     while end <= ticks.until:
         last = times[bisect_left(times, end) - 1]
-        for alert, window in zip(topology.alerts, topology.alert_windows, strict=True):
-            figures = ticks.figures(key, end, window)
+        for alert in topology.alerts:
+            own, window = own_window(alert, topology), windows_of(alert, topology)[-1]
+            figures = ticks.figures(key, end, own)
             said = MEANT[alert.when](figures)
             if alert.name in firing:
                 ended = _resolved(alert, figures)
@@ -247,12 +276,11 @@ def test_alerts_are_those_of_a_recount(case: Case) -> None:
         for change in found
     ]
     ticks = Ticks(case)
-    windows = dict(
-        zip((it.name for it in case.topology.alerts), case.topology.alert_windows, strict=True)
-    )
+    windows = {it.name: own_window(it, case.topology) for it in case.topology.alerts}
     for change in found:
         assert change.source_offset == ticks.source_offset(change.window_end_ms)
         figures = ticks.figures(change.key, change.window_end_ms, windows[change.alert])
+        assert len(change.figures) == len({(it.statistic, it.window_ms) for it in change.figures})
         assert all(figure in figures.values() for figure in change.figures)
 
 

@@ -95,3 +95,22 @@ def test_a_name_for_two_figures_is_refused() -> None:
         visits(*both, alerts=(Alert(name="a", when="total_a > 1", window="1m"),))
     with pytest.raises(SlidestatError, match="several columns would be 'total_a'"):
         visits(*both, output_shape="rows")
+
+
+def test_a_figure_has_a_name_in_each_window_as_it_was_written() -> None:
+    """Each text of a length is one, and an alert that uses several says a figure once."""
+    alerts = (
+        Alert(name="all", when="count_60s >= 20 and count_1m = count and sum_5m > 1", window="1m"),
+        Alert(name="none", when="count_5m > 20"),
+    )
+    declared = visits(Count(), Sum(), windows=("60s", "5m", "1m"), alerts=alerts)
+    driver = driven(declared)
+    (change,) = driver.alerts
+    assert [(it.statistic, it.window_ms) for it in change.figures] == [
+        ("count", MINUTE),
+        ("sum", 5 * MINUTE),
+    ]
+    assert [(it.windows, it.window) for it in declared.alert_figures] == [
+        ((MINUTE, 5 * MINUTE), MINUTE),
+        ((5 * MINUTE,), None),
+    ]

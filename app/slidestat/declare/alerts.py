@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from slidestat.declare.figure_names import (
     ambiguous_names,
     asked_quantile,
     plain_name,
+    short_names,
 )
 from slidestat.declare.naming import NAME, NAME_RULE, check_digits
 from slidestat.declare.statistics.base import Statistic
@@ -37,12 +39,14 @@ class Alert:
     """A condition on the figures of a key, evaluated at each tick at which it may change.
 
     It fires when `when` has been true at `for` ticks in a row. It is resolved when `resolve` is
-    true, when `when` is not true and its window has none of the key's events, and once the key is
+    true, when `when` is not true and its windows have none of the key's events, and once the key is
     forgotten.
 
     name: what it is called, 1 to 100 letters, digits, '.', '_' and '-'.
-    when: the condition, as SQL over the figures' names: "p99 > 500 and count >= 100".
-    window: which of the topology's windows the figures are of; without one, the only one.
+    when: the condition, as SQL over the figures' names: "p99 > 500 and count >= 100"; over several
+    windows, each name with its window: "errors_1h / count_1h > 0.01 and errors_5m > 10".
+    window: which of the topology's windows names without one are of; if it is left out, the only
+    one.
     for_: at so many ticks in a row, multiples of `every` with or without events, or for so long, of
     event time: "2m"; in TOML `for`.
     resolve: the condition for it to be resolved; without one, that `when` is not true.
@@ -122,10 +126,8 @@ def read_figures(alert: Alert) -> list[str]:
     return list(dict.fromkeys(map(figure_name, paths)))
 
 
-def check_alerts(alerts: object, figures: Iterable[NamedFigure]) -> None:
-    """Raise SlidestatError unless these are alerts on figures of this topology, with different
-    names.
-    """
+def check_alerts(alerts: object) -> None:
+    """Raise SlidestatError unless these are alerts with different names."""
     if not isinstance(alerts, Sequence) or not all(isinstance(a, Alert) for a in alerts):
         raise SlidestatError(
             f"alerts is {alerts!r}, which is not a list of alerts.",
@@ -136,21 +138,82 @@ def check_alerts(alerts: object, figures: Iterable[NamedFigure]) -> None:
         raise SlidestatError(
             f"alerts has {names}.", f"Give each alert its own name, and {_MOST_ALERTS} at the most."
         )
-    figures = list(figures)
-    known = dict.fromkeys(figure.name for figure in figures)
+
+
+class AlertFigures(NamedTuple):
+    """The figures that an alert reads: their places among the topology's, by the names that it has
+    for them, and their windows, shortest first.
+
+    `window` is the one of names without a window; None if none of them needs one.
+    """
+
+    places: dict[str, int]
+    windows: tuple[int, ...]
+    window: int | None
+
+
+def alert_figures(
+    alert: Alert,
+    figures: Sequence[NamedFigure],
+    over_windows: Mapping[str, Sequence[int]],
+    windows: Sequence[int],
+    length: int | None,
+) -> AlertFigures:
+    """Return the figures that an alert reads. `over_windows` are the places of all `figures` by
+    their names with a window, `windows` those of the topology, and `length` that of the alert's
+    `window`, None without one.
+
+    Raises SlidestatError for names that no figure has, or several have, and for a window that is
+    missing or wrong.
+    """
+    if length is not None and length not in windows:
+        raise SlidestatError(
+            f"the window of the alert {alert.name} is {alert.window!r}, which is none of the"
+            " topology's windows.",
+            "Give one of them, or add this one to them.",
+        )
+    own = windows[0] if length is None and len(windows) == 1 else length
+    short = short_names(figures, own)
+    of_windows = {figure.name for figure in figures if figure.window is not None}
     ambiguous = ambiguous_names(figures)
-    for alert in alerts:
-        for name in read_figures(alert):
-            what = f"the alert {alert.name} reads {name!r}"
-            if name not in known:
-                raise _unknown_figure(
-                    f"{what}, which is no figure that it could read.", name, known
-                )
-            if name in ambiguous:
-                raise SlidestatError(
-                    f"{what}, and several statistics have a figure of that name.",
-                    "Give one of these statistics another name.",
-                )
+    # A name with a window that a statistic has as well is that statistic's.
+    known: Mapping[str, Sequence[int]] = {**over_windows, **short}
+    places: dict[str, int] = {}
+    for name in read_figures(alert):
+        what = f"the alert {alert.name} reads {name!r}"
+        if name not in known and name in of_windows:
+            of_name = [place for place, figure in enumerate(figures) if figure.name == name]
+            raise SlidestatError(
+                f"the window of the alert {alert.name} is missing, and there are {len(windows)}.",
+                "Say which of the topology's windows the figures are of, or name each with its"
+                f" window: {next(it for it in over_windows if over_windows[it][0] in of_name)}.",
+            )
+        if name not in known:
+            raise _unknown_figure(
+                f"{what}, which is no figure that it could read.",
+                name,
+                dict.fromkeys(
+                    (*(it.name for it in figures), *(over_windows if len(windows) > 1 else ()))
+                ),
+            )
+        if name in ambiguous or len(known[name]) > 1:
+            raise SlidestatError(
+                f"{what}, and several statistics have a figure of that name.",
+                "Give one of these statistics another name.",
+            )
+        (places[name],) = known[name]
+    read = {figures[place].window for place in places.values()} - {None}
+    is_short = not read or any(name in short and name in of_windows for name in places)
+    if length is not None and not is_short and length not in read:
+        raise SlidestatError(
+            f"the window of the alert {alert.name} is {alert.window!r}, and each figure that it"
+            " reads is of another one, by its name.",
+            "Leave the window out, or the windows of the names that are to be of it.",
+        )
+    if not is_short:
+        own = None
+    found = read | ({own} - {None})
+    return AlertFigures(places, tuple(sorted(it for it in found if it is not None)), own)
 
 
 # Whether a condition can be true at all.
@@ -159,47 +222,71 @@ def check_alerts(alerts: object, figures: Iterable[NamedFigure]) -> None:
 _MOST_CELLS = 4_096
 
 
+class OfWindow(NamedTuple):
+    """A figure of a condition: its statistic, and the length of its window, None without one."""
+
+    statistic: Statistic
+    window: int | None
+
+
 def check_possible(
-    alert: Alert, statistics: Mapping[str, Statistic], ticks: int, emptied_ticks: int
+    alert: Alert,
+    figures: Mapping[str, OfWindow],
+    windows: Sequence[int],
+    ticks: int,
+    emptied_ticks: Callable[[int, int | None], int],
 ) -> None:
     """Raise SlidestatError for an alert whose condition no evaluation can make true at `ticks`
-    ticks in a row: of a window with events, or of one that has emptied, which a key has at up to
-    `emptied_ticks` ticks before it is forgotten.
+    ticks in a row: of `windows`, shortest first, with events, or of some that have emptied.
+    `emptied_ticks` returns at up to how many ticks a key has none in the first of two windows and
+    some in the second, or, if that is None, is not forgotten.
     """
     for name, asked in (("when", alert.condition), ("resolve", alert.resolution)):
-        if asked is None or _may_be_true(asked, statistics, has_events=True):
+        if asked is None or _may_be_true(asked, figures, emptied=0):
             continue
         what = f"the alert {alert.name} has {name} = {getattr(alert, name)!r}"
-        if not _may_be_true(asked, statistics, has_events=False):
+        # The longer window empties after the shorter one.
+        possible = [_may_be_true(asked, figures, emptied=window) for window in windows]
+        if not any(possible):
             raise SlidestatError(f"{what}, which no figures make true.", "Give another condition.")
-        if name == "when" and not emptied_ticks:
+        most, first = 0, None
+        for window, longer, is_possible in zip(
+            windows, (*windows[1:], None), possible, strict=True
+        ):
+            first = (first or window) if is_possible else None
+            if first is not None:
+                most = max(most, emptied_ticks(first, longer))
+        if name == "when" and not most:
             raise SlidestatError(
                 f"{what}, which is true of a window without events alone, and no key has such a"
                 " window before it is forgotten: it would never fire.",
                 "Give the alert a window that is shorter than the span, or the topology a longer"
                 " span.",
             )
-        if name == "when" and ticks > emptied_ticks:
+        if name == "when" and ticks > most:
             raise SlidestatError(
                 f"{what}, which is true of a window without events alone: a key has that at up to"
-                f" {emptied_ticks:,} ticks before it is forgotten, and for = {alert.for_!r} takes"
+                f" {most:,} ticks before it is forgotten, and for = {alert.for_!r} takes"
                 f" {ticks:,}.",
                 "Shorten `for`, or lengthen the span.",
             )
 
 
-def _may_be_true(
-    asked: Expression, statistics: Mapping[str, Statistic], *, has_events: bool
-) -> bool:
-    """Return whether a condition may be true of a window that has events, or has none."""
-    read = [statistics[figure_name(path)] for path in asked.paths]
+def _may_be_true(asked: Expression, figures: Mapping[str, OfWindow], *, emptied: int) -> bool:
+    """Return whether a condition may be true where windows up to the length `emptied` have no
+    events, and all others have some.
+    """
+    read = [
+        (it.statistic, it.window is None or it.window > emptied)
+        for it in (figures[figure_name(path)] for path in asked.paths)
+    ]
     limits = sorted({float(it) for it in _numbers_in(asked.node)})
-    own = [_cells(it, limits, has_events=has_events) for it in read]
+    own = [_cells(it, limits, has_events=has_events) for it, has_events in read]
     if math.prod(map(len, own)) > _MOST_CELLS:
-        own = [_cells(it, [], has_events=has_events) for it in read]
+        own = [_cells(it, [], has_events=has_events) for it, has_events in read]
     rows = np.array(list(product(*own)), float).reshape(-1, len(own), 3)
-    figures = {path: Numbers.of(rows[:, i]) for i, path in enumerate(asked.paths)}
-    truths = Intervals(len(rows), figures).truths(asked.node)
+    numbers = {path: Numbers.of(rows[:, i]) for i, path in enumerate(asked.paths)}
+    truths = Intervals(len(rows), numbers).truths(asked.node)
     return bool(truths.may_be_true.any())
 
 
@@ -250,36 +337,15 @@ def _unknown_figure(error: str, name: str, known: Iterable[str]) -> SlidestatErr
     )
 
 
-def label_of(alerts: Sequence[Alert], windows: Sequence[int]) -> str:
+def label_of(alerts: Sequence[Alert], windows: Sequence[int | None]) -> str:
     """Return a short text that is different for different alerts: 16 hexadecimal digits. `windows`
-    are the lengths of the alerts' windows.
+    are the lengths of the windows of their names without one.
     """
     declared = sorted(
         (a.name, a.when, window, a.for_, a.resolve, a.certain)
         for a, window in zip(alerts, windows, strict=True)
     )
     return hashlib.blake2b(repr(declared).encode(), digest_size=8).hexdigest()
-
-
-def window_of(alert: Alert, windows: Sequence[int], length: int | None) -> int:
-    """Return the window of an alert, `length` being that of its `window`, None without one.
-
-    Raises SlidestatError for one that is not among the topology's windows.
-    """
-    if length is None and len(windows) == 1:
-        return windows[0]
-    if length is None:
-        raise SlidestatError(
-            f"the window of the alert {alert.name} is missing, and there are {len(windows)}.",
-            "Say which of the topology's windows the figures are of.",
-        )
-    if length not in windows:
-        raise SlidestatError(
-            f"the window of the alert {alert.name} is {alert.window!r}, which is none of the"
-            " topology's windows.",
-            "Give one of them, or add this one to them.",
-        )
-    return length
 
 
 def figure_condition(text: str, what: str) -> Expression:

@@ -3,7 +3,13 @@
 import re
 from collections.abc import Sequence
 
-from slidestat.declare.alerts import MOST_TICKS, check_alerts, check_possible, figure_name
+from slidestat.declare.alerts import (
+    MOST_TICKS,
+    OfWindow,
+    check_alerts,
+    check_possible,
+    figure_name,
+)
 from slidestat.declare.derived import (
     EMIT_ALWAYS,
     EMIT_CHANGE,
@@ -299,8 +305,9 @@ def check_exactly_once(topology: KeptFigures) -> None:
 
 
 def check_alerts_of(topology: KeptFigures) -> None:
-    """Check the alerts, and the windows that they are of."""
-    check_alerts(topology.alerts, topology.named_figures)
+    """Check the alerts, the figures that they read, and whether they can fire."""
+    check_alerts(topology.alerts)
+    read = topology.alert_figures
     if topology.alerts and topology.publish:
         raise SlidestatError(
             f"alerts are given, and publish is {topology.publish!r}: each partition has only a part"
@@ -308,14 +315,21 @@ def check_alerts_of(topology: KeptFigures) -> None:
             "Declare them in a topology of the same events that does not publish.",
         )
     statistics = read_statistics(topology.statistics, topology.labels)
-    for alert, window, ticks in zip(
-        topology.alerts, topology.alert_windows, topology.alert_ticks, strict=True
+
+    def emptied_ticks(window: int, longer: int | None) -> int:
+        until = topology.forget_ms if longer is None else longer
+        if topology.span_length.of_events:
+            return 0
+        return MOST_TICKS if until is None else max(0, -((window - until) // topology.every_ms))
+
+    for alert, (places, windows, _), ticks in zip(
+        topology.alerts, read, topology.alert_ticks, strict=True
     ):
-        emptied = 0
-        if not topology.span_length.of_events:
-            forget, every = topology.forget_ms, topology.every_ms
-            emptied = MOST_TICKS if forget is None else -((window - forget) // every)
-        check_possible(alert, statistics, ticks, max(0, emptied))
+        named = {name: topology.named_figures[place] for name, place in places.items()}
+        figures = {
+            name: OfWindow(statistics[figure.name], figure.window) for name, figure in named.items()
+        }
+        check_possible(alert, figures, windows, ticks, emptied_ticks)
 
 
 def check_rows_of(topology: KeptFigures) -> None:

@@ -12,10 +12,10 @@ import numpy as np
 from slidestat.declare.alerts import (
     ALERTS_LABEL,
     Alert,
+    AlertFigures,
+    alert_figures,
     figure_condition,
     label_of,
-    read_figures,
-    window_of,
 )
 from slidestat.declare.columns import Column, Columns
 from slidestat.declare.expressions.expression import (
@@ -428,11 +428,15 @@ class KeptFigures(WrittenTopics, ReadFields):
         return row_columns(self.named_figures, window, is_sequence=self.is_sequence)
 
     @cached_property
-    def alert_windows(self) -> tuple[int, ...]:
-        """The length of each alert's window, in what the span is measured in."""
+    def alert_figures(self) -> tuple[AlertFigures, ...]:
+        """The figures that each alert reads, with the lengths of their windows in what the span is
+        measured in.
+        """
         return tuple(
-            window_of(
+            alert_figures(
                 alert,
+                self.named_figures,
+                self.names_over_windows,
                 self.window_lengths,
                 self.window(alert.window, f"the window of the alert {alert.name}").length
                 if alert.window
@@ -450,8 +454,9 @@ class KeptFigures(WrittenTopics, ReadFields):
     def alerts_read_ages(self) -> bool:
         """Return whether an alert reads a figure that grows while nothing comes."""
         statistics = read_statistics(self.statistics, self.labels)
-        read = (statistics[name] for alert in self.alerts for name in read_figures(alert))
-        return any(not (it.has_windows or it.is_landmark) for it in read)
+        read = {place for alert in self.alert_figures for place in alert.places.values()}
+        found = (statistics[self.named_figures[place].name] for place in read)
+        return any(not (it.has_windows or it.is_landmark) for it in found)
 
     @cached_property
     def runners(self) -> tuple[Runner, ...]:
@@ -550,7 +555,9 @@ class KeptFigures(WrittenTopics, ReadFields):
         """The event times after its last event at which the alerts of a key are evaluated: when a
         window that they read has none of its events any more.
         """
-        return () if self.span_length.of_events else tuple(sorted(set(self.alert_windows)))
+        if self.span_length.of_events:
+            return ()
+        return tuple(sorted({window for alert in self.alert_figures for window in alert.windows}))
 
     @property
     def emits_silence(self) -> bool:
@@ -583,7 +590,9 @@ class KeptFigures(WrittenTopics, ReadFields):
     @cached_property
     def names_over_windows(self) -> dict[str, list[int]]:
         """The places of the figures that conditions over several windows read, by their names."""
-        texts = {self.window(text, "windows").length: text for text in self.windows or (self.span,)}
+        texts: dict[int, list[str]] = {}
+        for text in self.windows or (self.span,):
+            texts.setdefault(self.window(text, "windows").length, []).append(text)
         return names_over_windows(self.named_figures, texts)
 
     @cached_property
@@ -611,6 +620,7 @@ class KeptFigures(WrittenTopics, ReadFields):
         """Return what is stored with states: their meaning, where their output goes, the alerts
         that apply to them, and what decides when they are emitted, if figures do.
         """
-        alerts = {ALERTS_LABEL: label_of(self.alerts, self.alert_windows)} if self.alerts else {}
+        windows = [alert.window for alert in self.alert_figures]
+        alerts = {ALERTS_LABEL: label_of(self.alerts, windows)} if self.alerts else {}
         chosen = {EMIT_LABEL: f"{self.emit} {self.having}".rstrip()} if self.chooses else {}
         return {**self.state_meaning, "output": self.output_topic, **alerts, **chosen}

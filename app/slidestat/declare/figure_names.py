@@ -72,7 +72,7 @@ def read_statistics(statistics: Sequence[Statistic], labels: Sequence[str]) -> d
 
 
 def names_over_windows(
-    figures: Sequence[NamedFigure], texts: Mapping[int, str]
+    figures: Sequence[NamedFigure], texts: Mapping[int, Sequence[str]]
 ) -> dict[str, list[int]]:
     """Return the places of figures by their names over several windows, whose lengths were written
     as `texts`: count_5m, p99_1h; without a window where there is one alone, or none. A name of
@@ -81,10 +81,20 @@ def names_over_windows(
     found: dict[str, list[int]] = {}
     for place, (name, window) in enumerate(figures):
         if window is not None:
-            text = plain_name(_BEFORE_UNIT.sub("", texts[window].strip()))
-            found.setdefault(f"{name}_{text}", []).append(place)
+            written = {plain_name(_BEFORE_UNIT.sub("", text.strip())) for text in texts[window]}
+            for text in sorted(written):
+                found.setdefault(f"{name}_{text}", []).append(place)
         if window is None or len(texts) == 1:
             found.setdefault(name, []).append(place)
+    return found
+
+
+def short_names(figures: Sequence[NamedFigure], window: int | None) -> dict[str, list[int]]:
+    """Return the places of the figures of one window, and of those without one, by their names."""
+    found: dict[str, list[int]] = {}
+    for place, figure in enumerate(figures):
+        if figure.window in (None, window):
+            found.setdefault(figure.name, []).append(place)
     return found
 
 

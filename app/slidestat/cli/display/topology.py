@@ -158,12 +158,13 @@ def _alerts(topology: Topology) -> dict[str, str]:
         return {}
     of_events = topology.windows_of_events
     lines = {"alerts": topology.alert_topic}
-    for alert, n, ticks in zip(
-        topology.alerts, topology.alert_windows, topology.alert_ticks, strict=True
+    for alert, read, ticks in zip(
+        topology.alerts, topology.alert_figures, topology.alert_ticks, strict=True
     ):
+        windows = [f"{n:,} events" if of_events else human_duration(n) for n in read.windows]
         parts = [
             alert.condition.text,
-            f"over {f'{n:,} events' if of_events else human_duration(n)}",
+            *([f"over {' and '.join(windows)}"] if windows else []),
             *([f"{ticks:,} ticks in a row"] if ticks > 1 else []),
             *([] if alert.resolution is None else [f"resolved when {alert.resolution.text}"]),
             *(["only what is certain"] if alert.certain else []),
@@ -245,12 +246,13 @@ def topology_object(topology: Topology) -> dict[str, Any]:
             {
                 "name": alert.name,
                 "when": alert.condition.text,
-                "window": window,
+                "window": read.window,
+                "windows": read.windows,
                 "for": alert.for_,
                 "resolve": None if alert.resolution is None else alert.resolution.text,
                 "certain": alert.certain,
             }
-            for alert, window in zip(topology.alerts, topology.alert_windows, strict=True)
+            for alert, read in zip(topology.alerts, topology.alert_figures, strict=True)
         ],
         "changelog_topic": topology.changelog_topic,
         "group": topology.application_id,

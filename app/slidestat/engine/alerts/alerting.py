@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import fields, replace
 
-from slidestat.declare.alerts import Alert, figure_name, read_figures
+from slidestat.declare.alerts import Alert, figure_name
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.intervals import Intervals, Numbers, Truths
 from slidestat.declare.statistics.runner import Answered, Runner
@@ -123,20 +123,20 @@ class Judged:
 
 
 class Rule:
-    """An alert over the figures of an emission, which are in `columns` of a table; it fires after
-    so many `ticks`.
+    """An alert over the figures of an emission, which are in `columns` of a table by the names that
+    it has for them; it fires after so many `ticks`.
 
-    Where its condition is not true, it is resolved also by a resolution that is NULL, and by a
-    window without events: no figure of that could fall any more.
+    Where its condition is not true, it is resolved also by a resolution that is NULL, and by
+    windows without events: no figure of those could fall any more.
     """
 
     def __init__(
-        self, alert: Alert, ticks: int, columns: dict[str, int], models: Sequence[Figure]
+        self, alert: Alert, ticks: int, columns: Mapping[str, int], models: Sequence[Figure]
     ) -> None:
         self.name = alert.name
         self.id = alert_id(alert.name)
         self.ticks = ticks
-        self.columns = [columns[name] for name in read_figures(alert)]
+        self.columns = list(dict.fromkeys(columns.values()))
         self.models = [models[column] for column in self.columns]
         misses = (1 - Fraction(repr(model.confidence)) for model in self.models)
         self.confidence = float(max(Fraction(0), 1 - sum(misses, Fraction(0))))
@@ -184,17 +184,12 @@ def rules_of(topology: Topology, models: Sequence[Figure]) -> list[Rule]:
     """Return the rules of a topology's alerts; `models` are the figures of an emission except those
     of lists, in the order of a table's columns.
     """
-    rules = []
-    for alert, window, ticks in zip(
-        topology.alerts, topology.alert_windows, topology.alert_ticks, strict=True
-    ):
-        columns = {
-            figure.name: column
-            for column, figure in enumerate(topology.named_figures)
-            if figure.window in (None, window)
-        }
-        rules.append(Rule(alert, ticks, columns, models))
-    return rules
+    return [
+        Rule(alert, ticks, figures.places, models)
+        for alert, figures, ticks in zip(
+            topology.alerts, topology.alert_figures, topology.alert_ticks, strict=True
+        )
+    ]
 
 
 _SURE: float = next(field.default for field in fields(AlertChange) if field.name == "confidence")
@@ -253,9 +248,11 @@ class Alerting:
         self._source = (topic, partition)
         self._kinds = kinds(is_sequence=topology.is_sequence)
         self._longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
-        # Of last events, no window is without one.
+        # Of last events, no window is without one. Others are when the longest is.
         of_events = topology.span_length.of_events
-        self._windows = [None if of_events else window for window in topology.alert_windows]
+        self._windows = [
+            None if of_events else max(it.windows, default=None) for it in topology.alert_figures
+        ]
         self._is_provisional = False
         # What was told provisionally, and is not final yet: by key and tick, the alerts' ids.
         self.unconfirmed: dict[str, dict[int, set[bytes]]] = {}

@@ -9,7 +9,7 @@ same after a crash; where it begins follows from what is stored alone.
 from collections.abc import Collection
 from typing import NamedTuple
 
-from slidestat.declare.alerts import ALERTS_LABEL, read_figures
+from slidestat.declare.alerts import ALERTS_LABEL
 from slidestat.declare.figure_names import named_figures
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology
@@ -112,8 +112,9 @@ def _require_other_alerts(topology: Topology, stored: Collection[str], had_alert
     statistics, labels = [it[0] for it in added], [it[1] for it in added]
     figures = named_figures(statistics, labels, topology.window_lengths)
     names = {figure.name for figure in figures}
-    for alert in topology.alerts if had_alerts else ():
-        if not names.isdisjoint(read_figures(alert)):
+    for alert, read in zip(topology.alerts, topology.alert_figures, strict=True):
+        of_alert = (topology.named_figures[place].name for place in read.places.values())
+        if had_alerts and not names.isdisjoint(of_alert):
             raise SlidestatError(
                 f"{topology.name}: the alert {alert.name} reads a statistic that is added or"
                 " replaced, and may be firing.",
