@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from benchmarks.workload import KeyDistribution, Workload, draw, flights
-from slidestat.declare.statistics import DEFAULT, Count, Mean, Quantiles, Statistic, Sum
+from slidestat.declare.kinds import DEFAULT
+from slidestat.declare.statistics import Count, Mean, Quantiles, Statistic, Sum
 from slidestat.declare.topology import Topology
 
 

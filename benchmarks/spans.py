@@ -20,7 +20,8 @@ import numpy as np
 from benchmarks.inside import batches
 from benchmarks.results import machine
 from benchmarks.workload import KeyDistribution, Workload, draw
-from slidestat.declare.statistics import DEFAULT, Count, Mean, Statistic, Sum
+from slidestat.declare.kinds import DEFAULT
+from slidestat.declare.statistics import Count, Mean, Statistic, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch

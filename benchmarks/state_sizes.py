@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.examples import example
-from slidestat.declare.statistics import KINDS, Statistic
+from slidestat.declare.kinds import KINDS
+from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import ValueStatistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import measure

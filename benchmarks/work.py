@@ -26,7 +26,8 @@ import slidestat
 from benchmarks.inside import batches
 from benchmarks.kernel_subjects import OF_ITEMS, WHOLE_SET, Insert, States
 from benchmarks.workload import KeyDistribution, draw
-from slidestat.declare.statistics import DEFAULT, Count, Mean, Statistic, Sum
+from slidestat.declare.kinds import DEFAULT
+from slidestat.declare.statistics import Count, Mean, Statistic, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.testing.records import MemoryStore

@@ -17,8 +17,9 @@ from typing import Union, get_args, get_origin, get_type_hints
 from benchmarks.examples import example
 from slidestat.declare.alerts import Alert
 from slidestat.declare.forms.flag_list import flag_of
+from slidestat.declare.kinds import KINDS
 from slidestat.declare.referee import Referee
-from slidestat.declare.statistics import KINDS, Statistic
+from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import Promise, ValueStatistic
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Figure

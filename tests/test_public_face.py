@@ -19,6 +19,25 @@ if find_spec("pyspark"):  # There is no PySpark 4.0 for Python 3.14.
     FACES.append(slidestat.spark)
 
 
+def imported(file: Path) -> dict[str, object]:
+    """All that a file imports under its own name, and nothing else but a docstring; of "import *"
+    what the package imports.
+    """
+    seen: dict[str, object] = {}
+    for statement in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Expr):
+            continue
+        assert isinstance(statement, ast.ImportFrom)
+        module = import_module(str(statement.module))
+        for alias in statement.names:
+            if alias.name == "*":
+                seen |= imported(Path(str(module.__file__)))
+                continue
+            assert alias.asname == alias.name not in seen
+            seen[alias.name] = getattr(module, alias.name)
+    return seen
+
+
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
 def test_every_public_name_is_there(face: ModuleType) -> None:
     """Each name of `__all__` is the one of its own module, documented, and `dir` shows it."""
@@ -33,13 +52,7 @@ def test_every_public_name_is_there(face: ModuleType) -> None:
 def test_type_checkers_see_the_same_names(face: ModuleType) -> None:
     """The stub of a face imports what is loaded, from where it is loaded."""
     (folder,) = face.__path__
-    stub = ast.parse(Path(folder, "__init__.pyi").read_text(encoding="utf-8"))
-    seen = {}
-    for statement in stub.body:
-        assert isinstance(statement, ast.ImportFrom)
-        for alias in statement.names:
-            assert alias.asname == alias.name not in seen
-            seen[alias.name] = getattr(import_module(str(statement.module)), alias.name)
+    seen = imported(Path(folder, "__init__.pyi"))
     assert sorted(seen) == face.__all__
     assert seen == {name: getattr(face, name) for name in face.__all__}
 

@@ -2,7 +2,8 @@
 
 numba alone takes most of a second to import, and a user of the synopses has no Kafka client: so a
 face imports nothing until one of its names is asked for. Its names are in its stub, `__init__.pyi`,
-alone, as imports that type checkers and editors follow.
+alone, as imports that type checkers and editors follow; "from MODULE import *" has those that the
+package MODULE itself imports.
 """
 
 import importlib
@@ -17,9 +18,7 @@ def attach(face: str) -> tuple[list[str], Callable[[str], object], Callable[[], 
     what to install, for one that needs a package which is not there.
     """
     package = vars(sys.modules[face])
-    # The loader reads packages in archives, too, such as those that Spark sends to its executors.
-    stub = package["__spec__"].loader.get_data(f"{package['__path__'][0]}/__init__.pyi")
-    module_of = _module_of(stub.decode())
+    module_of = _module_of(face, face, "__init__.pyi")
     public = sorted(module_of)
 
     def load(name: str) -> object:
@@ -43,12 +42,20 @@ def attach(face: str) -> tuple[list[str], Callable[[str], object], Callable[[], 
     return public, load, lambda: public
 
 
-def _module_of(stub: str) -> dict[str, str]:
-    """Return the module of each name, from lines such as "from module import A as A, B as B"."""
+def _module_of(face: str, package: str, file: str) -> dict[str, str]:
+    """Return the module of each name, from lines such as "from module import A as A, B as B" of a
+    file of `package`, which is `face` or lies in it.
+    """
+    known = vars(sys.modules[face])
+    folder = "/".join((known["__path__"][0], *package.removeprefix(face).split(".")[1:]))
+    # The loader reads packages in archives, too, such as those that Spark sends to its executors.
+    text = known["__spec__"].loader.get_data(f"{folder}/{file}").decode()
     found = {}
-    for statement in f"\n{stub}".split("\nfrom ")[1:]:
+    for statement in f"\n{text}".split("\nfrom ")[1:]:
         module, _, *names = statement.translate(_PUNCTUATION).split()
-        found.update(dict.fromkeys(names[::3], module))
+        if names == ["*"]:
+            found.update(_module_of(face, module, "__init__.py"))
+        found.update(dict.fromkeys(names[2::3], module))
     return found
 
 

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from slidestat.declare.forms.resolved import resolved
-from slidestat.declare.statistics import KINDS, Distinct, Items, LeanDistinct, Norm, Statistic
+from slidestat.declare.kinds import KINDS
+from slidestat.declare.statistics import Distinct, Items, LeanDistinct, Norm, Statistic
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Figure
 from slidestat.spark.audit.declaration import DeclaredStatistic, declaration_of, promises_less

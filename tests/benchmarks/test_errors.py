@@ -19,7 +19,7 @@ from benchmarks.errors import (
     skewed,
     untied,
 )
-from slidestat.declare.statistics import KINDS
+from slidestat.declare.kinds import KINDS
 from slidestat.schemas.emission import Figure
 
 # 1 comes four times, 2 twice, 7 and 10 once.

@@ -8,15 +8,8 @@ import pytest
 
 from benchmarks.examples import example
 from slidestat.cli.display.topology import promise_text, show_topology, topology_object
-from slidestat.declare.statistics import (
-    KINDS,
-    Count,
-    LandmarkCount,
-    Mean,
-    Quantiles,
-    Rate,
-    Statistic,
-)
+from slidestat.declare.kinds import KINDS
+from slidestat.declare.statistics import Count, LandmarkCount, Mean, Quantiles, Rate, Statistic
 from slidestat.declare.statistics.base import Promise
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import bytes_text, footprint_line, measure

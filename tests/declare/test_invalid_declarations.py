@@ -11,7 +11,8 @@ import pytest
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
-from slidestat.declare.statistics import KINDS, Statistic
+from slidestat.declare.kinds import KINDS
+from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 

@@ -7,8 +7,8 @@ import pytest
 
 from slidestat.declare.forms.files import load_declaration, load_topology
 from slidestat.declare.forms.flags import topology_of_flags
+from slidestat.declare.kinds import KINDS
 from slidestat.declare.referee import Referee
-from slidestat.declare.statistics import KINDS
 from slidestat.declare.statistics.runner import UnitedRunner
 from slidestat.errors import SlidestatError
 

@@ -19,7 +19,8 @@ from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS, flag_of
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.forms.tables import statistic_of, topology_of
-from slidestat.declare.statistics import KINDS, Count, Distinct, Statistic, Sum
+from slidestat.declare.kinds import KINDS
+from slidestat.declare.statistics import Count, Distinct, Statistic, Sum
 from slidestat.declare.topology import Topology
 
 PYTHON = """

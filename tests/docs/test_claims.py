@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from slidestat import Count, SlidestatError, Topology
-from slidestat.declare.statistics import KINDS
+from slidestat.declare.kinds import KINDS
 from slidestat.engine import waiting
 from slidestat.engine.ticks.ticker import Limits
 from slidestat.faust import restore

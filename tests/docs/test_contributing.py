@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from slidestat.declare.statistics import KINDS
+from slidestat.declare.kinds import KINDS
 from tests.docs.markdown import ROOT
 
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"

@@ -4,7 +4,7 @@ import re
 from dataclasses import fields
 
 import slidestat.synopses
-from slidestat.declare.statistics import KINDS
+from slidestat.declare.kinds import KINDS
 from slidestat.declare.topology import Topology
 from slidestat.spark.sql import aggregates
 from tests.docs.markdown import ROOT

@@ -8,8 +8,9 @@ import pytest
 
 from benchmarks.examples import example
 from scripts import reference
+from slidestat.declare.kinds import KINDS
 from slidestat.declare.referee import Referee
-from slidestat.declare.statistics import KINDS, Statistic
+from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 

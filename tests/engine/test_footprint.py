@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.examples import example
-from slidestat.declare.statistics import (
-    KINDS,
-    Count,
-    Deviation,
-    Mean,
-    Quantiles,
-    Rate,
-    Sum,
-    TopItems,
-)
+from slidestat.declare.kinds import KINDS
+from slidestat.declare.statistics import Count, Deviation, Mean, Quantiles, Rate, Sum, TopItems
 from slidestat.declare.statistics.base import Statistic
 from slidestat.declare.topology import Topology
 from slidestat.engine import footprint as footprint_module

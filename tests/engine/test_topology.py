@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.examples import example
 from slidestat import TopologyDriver
+from slidestat.declare.kinds import KINDS
 from slidestat.declare.lengths import duration_ms, window_length
 from slidestat.declare.statistics import (
-    KINDS,
     Above,
     Count,
     Distinct,

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from slidestat.declare.alerts import Alert
 from slidestat.declare.figure_names import asked_quantile
+from slidestat.declare.kinds import KINDS
 from slidestat.declare.referee import Referee
-from slidestat.declare.statistics import KINDS, Statistic
+from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError, unknown
 

@@ -35,7 +35,7 @@ from slidestat.declare.alerts import figure_name
 from slidestat.declare.derived import EMIT_ALWAYS, EMIT_CHANGE
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.intervals import Intervals, Numbers
-from slidestat.declare.statistics import KINDS
+from slidestat.declare.kinds import KINDS
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
