@@ -79,7 +79,7 @@ _WORDS: dict[object, str] = {
     float: "number",
     Topology: "topology",
 }
-_PROMISE = "promise"
+_PROMISE, _UNION = "promise", "union"
 # What is told once for all statistics.
 _COMMON = ("field", "name", "where")
 # Long enough for any statistic; promises do not depend on it.
@@ -175,6 +175,8 @@ def statistic_section(statistic: type[Statistic]) -> Iterator[str]:
         yield ""
     yield f"**Promise:** {meaning(statistic, _PROMISE)}\n"
     yield f"With the defaults: {promise_text(example(statistic).promise(_SPAN_MS))}.\n"
+    if statistic.can_be_united:
+        yield f"**Over many parties:** {meaning(statistic, _UNION)}\n"
     if notes := list(_notes(statistic)):
         yield " ".join(notes) + "\n"
 

@@ -32,9 +32,18 @@ def test_a_field_without_a_meaning_is_told() -> None:
 @pytest.mark.parametrize("declared", DECLARED, ids=lambda declared: declared.__name__)
 def test_docstrings_explain_what_there_is(declared: type) -> None:
     """No entry is left of a field that has gone."""
-    known = {field.name for field in fields(declared)} | {"promise", "Source"}
+    known = {field.name for field in fields(declared)} | {"promise", "union", "Source"}
     for told in declared.__mro__:
         assert reference.entries(told).keys() <= known
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_statistic_has_a_union_if_its_docstring_has_one(kind: str) -> None:
+    """How synopses of many parties answer, and with which error; nothing for those that cannot."""
+    declared = KINDS[kind]
+    assert any("union" in reference.entries(known) for known in declared.__mro__) == (
+        declared.can_be_united
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -44,6 +44,7 @@ class Count(Statistic):
 
     epsilon: the largest error, as a share of the count, 0.0001 to 1.
     promise: off by at most epsilon of the exact count; exact while it is small.
+    union: answers and bounds add up; off by at most the relative error of one party.
     """
 
     kind: ClassVar[str] = "count"

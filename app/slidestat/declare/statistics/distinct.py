@@ -71,6 +71,8 @@ class Distinct(Sketched):
     by: another field. With it, how many different pairs of an item and what that field says; then a
     question may be for the items of one country, say, alone (`--where country=NL`), off by at most
     epsilon of all pairs, with a confidence of about 1 - 2 delta; delta is at most 0.1.
+    union: randomised waves are merged into that of the union; the error and the confidence are
+    those of one party.
     """
 
     kind: ClassVar[str] = "distinct"
@@ -156,6 +158,8 @@ class LeanDistinct(Sketched):
 
     epsilon: the largest error, as a share of the figure, 0.01 to 0.5.
     delta: the chance of a larger error, or of bounds that do not hold, 1e-6 to 0.1.
+    union: the later one of the times of each bit; the error and the confidence are those of one
+    party.
     """
 
     kind: ClassVar[str] = "lean_distinct"

@@ -51,6 +51,7 @@ class _Extreme(ValueStatistic):
 
     epsilon: the largest error, as a share of the value, 0.0001 to 0.5; or 0, which is exact.
     promise: off by at most epsilon of the exact value.
+    union: the extreme of the parties' extremes; the error is that of one party.
     """
 
     epsilon: float = 0.01

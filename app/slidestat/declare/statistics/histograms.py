@@ -65,6 +65,7 @@ class _Counts(ValueStatistic):
 
     epsilon: the largest error, as a share of each count, 0.0001 to 1.
     promise: each count is off by at most epsilon of itself.
+    union: answers and bounds add up; off by at most the relative error of one party.
     """
 
     epsilon: float = 0.01
@@ -228,6 +229,7 @@ class Items(ValueStatistic):
     are written as JSON has them, "404" or "true".
     epsilon: the largest error, as a share of each count, 0.0001 to 1.
     promise: each count is off by at most epsilon of itself.
+    union: answers and bounds add up; off by at most the relative error of one party.
     """
 
     kind: ClassVar[str] = "items"

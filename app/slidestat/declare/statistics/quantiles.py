@@ -138,6 +138,7 @@ class Quantiles(QuantileStatistic):
     promise: an estimate of p is within relative_error of a q-quantile, q within epsilon of p, or of
     1 - p if that is less: of p99 with 0.1, from p98.9 to p99.1; lower and upper are values between
     which the p-quantile lies.
+    union: bounds on the counts of bins add up; both errors are those of one party.
     """
 
     kind: ClassVar[str] = "quantile"
@@ -215,6 +216,7 @@ class RankQuantiles(QuantileStatistic):
     epsilon: the largest error of the rank, as a share of the window's events, 0.001 to 0.5.
     promise: the rank of an estimate is off by at most epsilon m; lower and upper are values between
     which the quantile lies.
+    union: ranks add up; off by at most epsilon of the events of all parties.
     """
 
     kind: ClassVar[str] = "rank_quantile"

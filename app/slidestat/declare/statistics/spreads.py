@@ -67,6 +67,7 @@ class _Spread(ValueStatistic):
     deviations.
     decimals: the decimal places kept, 0 to 9. A value may be up to 2^40 / 10^decimals, of either
     sign; others make dead letters.
+    union: exact moments of whole buckets add up; the error is that of one party.
     """
 
     epsilon: float = 0.1

@@ -64,6 +64,8 @@ class Sum(ValueStatistic):
     make dead letters.
     promise: off by at most epsilon of the exact sum; of values with more decimal places than are
     kept, by 10^-decimals more in all.
+    union: answers and bounds add up; off by at most the relative error of one party, and the
+    rounding of its decimals once for each party.
     """
 
     kind: ClassVar[str] = "sum"
@@ -109,6 +111,8 @@ class _SignedSums(ValueStatistic):
     epsilon: the largest error, as a share of the sum of the magnitudes, 0.0001 to 1.
     decimals: the decimal places kept, 0 to 9. A value may be up to 2^44 / 10^decimals, of either
     sign; others make dead letters.
+    union: answers and bounds of each part of the values add up; off by at most the share of the
+    magnitudes of one party, and what rounding adds, once for each party.
     """
 
     epsilon: float = 0.01

@@ -101,6 +101,7 @@ class TopItems(ListStatistic):
     10 / epsilon) that counts are exact, the `limit` most frequent ones are listed all the same. So
     a window without items has no event with the field, or so many different ones that none has a
     share of epsilon.
+    union: counts add up, by the items' ids; off by less than epsilon of the events of all parties.
     """
 
     kind: ClassVar[str] = "top"
