@@ -9,8 +9,8 @@ statistics of items the values are the items: whole numbers, the k-th of 20,000 
 1/k. Each figure's error is a share of what its own fields promise: 1 is the promise. A figure out
 of its bounds, or further off than promised, ends the run, but where chance comes in.
 
-Of as many events as the README tells of (the default), what is found goes to results/plots.json,
-for the README's table (`make figures`) and the plot; a test counts again.
+Of as many events as the README tells of (the default), what is found goes to
+results/statistics.json, for the README's table (`make figures`) and the plot; a test counts again.
 """
 
 import sys
@@ -19,88 +19,29 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
 from math import ceil, floor, inf, log, sqrt
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
-from benchmarks.exact import Exact, variance
+from benchmarks.exact import Exact
 from benchmarks.inside import batches
+from benchmarks.recounted import NUMBER, OF_ITEMS, STATISTICS, Window, keep, rank_of
 from benchmarks.workload import KeyDistribution, Workload, draw
-from slidestat.declare.statistics import (
-    Above,
-    AgeOfLast,
-    Count,
-    Deviation,
-    Distinct,
-    Histogram,
-    Items,
-    LandmarkCount,
-    LandmarkSum,
-    LeanDistinct,
-    Maximum,
-    Mean,
-    MeanHistogram,
-    Minimum,
-    NetSum,
-    Norm,
-    Quantiles,
-    RankQuantiles,
-    Rate,
-    Sample,
-    Statistic,
-    Sum,
-    SumHistogram,
-    TopItems,
-    Variance,
-)
+from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Emission, Figure
-from slidestat.synopses.core.arrays import Integers
 from slidestat.testing.records import MemoryStore
 
-RESULTS = Path(__file__).with_name("results") / "plots.json"
 EVENTS = 200_000
 _KEYS, _ITEMS = 10, 20_000
 _MEDIAN = 1_000_000
-_EDGES = (200_000.0, 500_000.0, 1_000_000.0, 2_000_000.0, 5_000_000.0)
-# Which event's age is asked for, from the last one on.
-_NUMBER = 1_000
 _BATCH = 10_000
 _THOUSAND = 1_000
 _SEED = 1
 _SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
-STATISTICS: tuple[Statistic, ...] = (
-    Count(),
-    Rate(),
-    Sum(),
-    Mean(),
-    Variance(),
-    Deviation(),
-    Minimum(),
-    Maximum(),
-    Quantiles(),
-    RankQuantiles(),
-    TopItems(),
-    Distinct(),
-    LeanDistinct(),
-    Histogram(edges=_EDGES),
-    Above(thresholds=(5_000_000.0,)),
-    Norm(),
-    NetSum(),
-    SumHistogram(edges=_EDGES),
-    MeanHistogram(edges=_EDGES),
-    Items(items=("1", "20", "20000")),
-    AgeOfLast(number=_NUMBER, name="age_of_last"),
-    Sample(),
-    LandmarkCount(),
-    LandmarkSum(),
-)
-_OF_ITEMS = ("top", "distinct", "lean_distinct", "norm", "items")
 
 
 class Row(NamedTuple):
@@ -114,93 +55,6 @@ class Row(NamedTuple):
     most: float
     kept: float
     confidence: float
-
-
-class Window:
-    """The values of a window that has some: int64[n], whole numbers, ascending; and how long
-    before its end its events were, ascending too.
-    """
-
-    def __init__(self, values: Integers, ages: Integers) -> None:
-        self.values = values
-        self.ages = ages
-        self._variances: dict[tuple[float | None, float | None], Fraction] = {}
-
-    @cached_property
-    def counts(self) -> Integers:
-        """How often each different value comes."""
-        counts: Integers = np.unique(self.values, return_counts=True)[1]
-        return counts
-
-    def variance(self, least: float | None = None, below: float | None = None) -> Fraction:
-        """Return the variance of the values not below `least`, and below `below`."""
-        if (least, below) not in self._variances:
-            inside = self.values[self._places(least, below)]
-            self._variances[least, below] = variance(inside * 100)
-        return self._variances[least, below]
-
-    def between(self, least: float | None, below: float | None) -> int:
-        """How many values are not below `least`, and below `below`."""
-        places = self._places(least, below)
-        return int(places.stop - places.start)
-
-    def sum_between(self, least: float | None, below: float | None) -> int:
-        """The sum of the values not below `least`, and below `below`."""
-        return int(self.values[self._places(least, below)].sum())
-
-    def _places(self, least: float | None, below: float | None) -> slice:
-        ends = (-inf if least is None else least, inf if below is None else below)
-        return slice(*np.searchsorted(self.values, ends, "left").tolist())
-
-    def figure(self, figure: Figure) -> tuple[Fraction, bool]:
-        """What a figure should be, and whether that is the square of it: a root is no fraction."""
-        values, square = self.values, figure.statistic in ("deviation", "norm")
-        exact: Fraction | int
-        match figure.statistic:
-            case "count" | "landmark_count":
-                exact = len(values)
-            case "rate":
-                exact = Fraction(1_000 * len(values), figure.window_ms)
-            case "sum" | "net_sum" | "landmark_sum":
-                exact = int(values.sum())
-            case "sum_histogram":
-                exact = self.sum_between(figure.at_least, figure.below)
-            case "age_of_last":
-                exact = int(self.ages[_NUMBER - 1])
-            case "sample":
-                # A value as it was, if it is one of the window's.
-                told = int(np.searchsorted(values, figure.estimate or 0.0, "left"))
-                exact = int(values[min(told, len(values) - 1)])
-            case "mean_histogram":
-                least, below = figure.at_least, figure.below
-                exact = Fraction(self.sum_between(least, below), self.between(least, below))
-            case "mean":
-                exact = Fraction(int(values.sum()), len(values))
-            case "variance" | "deviation":
-                exact = self.variance()
-            case "minimum":
-                exact = int(values[0])
-            case "maximum":
-                exact = int(values[-1])
-            case "quantile" | "rank_quantile":
-                exact = int(values[_rank(figure, len(values)) - 1])
-            case "top" | "items":
-                item = int(float(figure.item or ""))
-                exact = self.between(item, item + 1)
-            case "distinct" | "lean_distinct":
-                exact = len(self.counts)
-            case "norm":
-                exact = int((self.counts**2).sum())
-            case "histogram" | "above":
-                exact = self.between(figure.at_least, figure.below)
-            case other:
-                raise AssertionError(f"nothing is known of {other}")
-        return Fraction(exact), square
-
-
-def _rank(figure: Figure, events: int) -> int:
-    # The quantile is the decimal that was declared, not the double next to it.
-    return max(1, ceil(Fraction(repr(figure.quantile)) * events))
 
 
 def bounds_hold(figure: Figure, window: Window) -> bool:
@@ -222,7 +76,7 @@ def share_of_promise(figure: Figure, window: Window) -> float:
     if figure.quantile is not None and figure.relative_error:
         return _share_by_value(figure, window)
     if figure.quantile is not None:
-        rank = _rank(figure, events)
+        rank = rank_of(figure, events)
         first, last = (
             int(np.searchsorted(window.values, figure.estimate, side)) for side in _SIDES
         )
@@ -277,7 +131,7 @@ def _is_of_nothing(figure: Figure, window: Window) -> bool:
     if figure.estimate is not None:
         return False
     if figure.statistic == "age_of_last":
-        return len(window.ages) < _NUMBER
+        return len(window.ages) < NUMBER
     between = window.between(figure.at_least, figure.below)
     return figure.statistic == "mean_histogram" and not between
 
@@ -305,8 +159,8 @@ def rows(events: int) -> Iterator[Row]:
 
     Raises AssertionError if a figure breaks its promise that chance has no part in.
     """
-    of_items = [statistic for statistic in STATISTICS if statistic.kind in _OF_ITEMS]
-    of_values = [statistic for statistic in STATISTICS if statistic.kind not in _OF_ITEMS]
+    of_items = [statistic for statistic in STATISTICS if statistic.kind in OF_ITEMS]
+    of_values = [statistic for statistic in STATISTICS if statistic.kind not in OF_ITEMS]
     found = [*_rows(untied(events), of_values), *_rows(skewed(events), of_items)]
     order = [statistic.kind for statistic in STATISTICS]
     yield from sorted(found, key=lambda row: order.index(row.statistic))
@@ -366,9 +220,7 @@ def main(events: int) -> None:
             f" {row.kept:.2%} |"
         )
     if events == EVENTS:
-        data = msgspec.json.decode(RESULTS.read_bytes())
-        data["errors"] = [row._asdict() for row in found]
-        RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
+        keep("errors", [row._asdict() for row in found])
 
 
 if __name__ == "__main__":

@@ -6,105 +6,20 @@ from statistics import median
 from typing import Any
 
 from benchmarks.markdown import table
+from benchmarks.recounted import NOTES, RESULTS, WORDS
 
 _RESULTS = Path(__file__).with_name("results")
-SIZES, COSTS = _RESULTS / "sizes.json", _RESULTS / "costs.json"
+COSTS = _RESULTS / "costs.json"
 REFEREE, QUANTILES = _RESULTS / "referee.json", _RESULTS / "quantiles.json"
 AUDIT = _RESULTS / "audit.json"
 SQL_AGGREGATES = _RESULTS / "sql_aggregates.json"
 QUESTION_TIMES = _RESULTS / "question_times.json"
 KERNELS, ONE_WINDOW = _RESULTS / "kernels.json", _RESULTS / "one_window.json"
 
-_SPREAD = "`mean`, `variance`, `deviation`"
-# What is said of the statistics that stand in a row together, by the kind whose size is told.
-_STATISTICS = {
-    "count": ("`count`, `rate`", "how many events; how many a second", "1 %"),
-    "sum": ("`sum`", "the total of values that are never negative", "1 %"),
-    "net_sum": (
-        "`net_sum`",
-        "the total of values of both signs",
-        "1 % of the total without the signs",
-    ),
-    "mean": (
-        _SPREAD,
-        "the average, and how much values vary",
-        "7 % of a standard deviation; 10 %; 5 %",
-    ),
-    "maximum": (
-        "`minimum`, `maximum`",
-        "the smallest and the largest value",
-        "1 %; exact with epsilon 0",
-    ),
-    "quantile": (
-        "`quantile`",
-        "the median, p99 and others: the value that a share p of the values does not exceed",
-        "1 % of the value; p is off by at most 10 % of the share beyond it, so p99 is one of p98.9"
-        " to p99.1",
-    ),
-    "rank_quantile": (
-        "`rank_quantile`",
-        "the same, with an error of the rank alone",
-        "rank off by 1 % of the events",
-    ),
-    "top": ("`top`", "the most frequent items, with their counts", "0.5 % of the events"),
-    "distinct": (
-        "`distinct`",
-        "how many different items; can be asked for a part of them later",
-        "10 % in 99 % of cases; exact while few",
-    ),
-    "lean_distinct": (
-        "`lean_distinct`",
-        "how many different items, in few bytes",
-        "10 % in 99 % of cases",
-    ),
-    "histogram": (
-        "`histogram`, `above`",
-        "how many values lie in each range; from a threshold on",
-        "1 %",
-    ),
-    "sum_histogram": ("`sum_histogram`", "the total of the values in each range", "1 %"),
-    "mean_histogram": (
-        "`mean_histogram`",
-        "the average of the values in each range",
-        "7 % of a standard deviation",
-    ),
-    "items": ("`items`", "how often each item came that you name", "1 % of each"),
-    "age_of_last": (
-        "`age_of_last`",
-        "how long ago the last event was, or the nth last",
-        "1 %",
-    ),
-    "sample": (
-        "`sample`",
-        "some values drawn at random, each as likely as any other",
-        "the values are exact",
-    ),
-    "norm": (
-        "`norm`",
-        "how unevenly items are spread: the L_p norm of their counts",
-        "30 % in 95 % of cases; slow",
-    ),
-    "landmark_sum": (
-        "`landmark_count`, `landmark_sum`",
-        "count and total since the key's first event",
-        "exact",
-    ),
-}
-_NOTES = {
-    "mean": " for all three",
-    "maximum": " each",
-    "histogram": " for five ranges",
-    "sum_histogram": " for five ranges",
-    "mean_histogram": " for five ranges",
-    "items": " for two",
-    "sample": " for 10",
-    "landmark_sum": " each",
-}
-
 
 def statistics() -> str:
     """A row for each statistic: what it is, its error, its bytes."""
-    sizes: dict[str, list[int]] = json.loads(SIZES.read_text())
+    sizes: dict[str, list[int]] = json.loads(RESULTS.read_text())["sizes"]
     heads = (
         "statistic",
         "what it answers",
@@ -114,8 +29,8 @@ def statistics() -> str:
     return table(
         heads,
         [
-            (*words, ", ".join(f"{size:,}" for size in sizes[kind]) + _NOTES.get(kind, ""))
-            for kind, words in _STATISTICS.items()
+            (*words, ", ".join(f"{size:,}" for size in sizes[kind]) + NOTES.get(kind, ""))
+            for kind, words in WORDS.items()
         ],
     )
 

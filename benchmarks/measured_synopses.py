@@ -1,4 +1,4 @@
-"""What results/plots.json says of space and accuracy, as tables for the README."""
+"""What results/*.json say of space and accuracy, as tables for the README."""
 
 import json
 from itertools import groupby
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.markdown import table
+from benchmarks.recounted import RESULTS
 
 PLOTS = Path(__file__).with_name("results") / "plots.json"
 # Each second power of ten is enough for a reader.
@@ -35,7 +36,7 @@ def _bytes(row: dict[str, Any]) -> str:
 
 def accuracy() -> str:
     """Observed errors as shares of the promised ones; neighbours that are alike share a row."""
-    rows = json.loads(PLOTS.read_text())["errors"]
+    rows = json.loads(RESULTS.read_text())["errors"]
     heads = ("statistic", "median error", "largest", "within promise and bounds")
     found = []
     for cells, of in groupby(rows, _cells):

@@ -3,7 +3,8 @@
     python -m benchmarks.plots              # windows of up to 10^7 events: some minutes
     python -m benchmarks.plots 1e9          # as in the README: an hour
 
-The figures are in results/plots.json; matplotlib has an environment of its own.
+The figures are in results/plots.json, those of errors in results/statistics.json; matplotlib has an
+environment of its own.
 """
 
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks import errors, space_of_counts, spans
+from benchmarks.measured_synopses import PLOTS
 from benchmarks.peers.environments import environment_python
 from benchmarks.results import machine
 
@@ -25,17 +27,17 @@ def main(largest: int) -> None:
     data = {
         "machine": machine(),
         "space": [row._asdict() for row in space_of_counts.rows(largest)],
-        "errors": [row._asdict() for row in errors.rows(errors.EVENTS)],
         "spans": [row._asdict() for row in spans.rows(min(len(str(largest)) - 1, _LARGEST_SPAN))],
     }
-    errors.RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
+    PLOTS.write_bytes(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
+    errors.main(errors.EVENTS)
     python = environment_python("plots")
     subprocess.run(  # noqa: S603 - our own module
-        [python, "-m", "benchmarks.peers.draw_plots", errors.RESULTS, errors.RESULTS.parent],
+        [python, "-m", "benchmarks.peers.draw_plots", PLOTS.parent],
         cwd=Path(__file__).parents[1],
         check=True,
     )
-    print(f"written: {errors.RESULTS} and three plots beside it")
+    print(f"written: {PLOTS} and three plots")
 
 
 if __name__ == "__main__":

@@ -3,23 +3,19 @@
     python -m benchmarks.state_sizes        # some seconds
 
 The events are those of `slidestat topology show`: log-normal numbers, items by Zipf's law, evenly
-over a span of an hour. Writes results/sizes.json, which the README's table of statistics tells
+over a span of an hour. Writes results/statistics.json, which the README's table of statistics tells
 (`make figures`); a test counts again.
 """
 
 from dataclasses import replace
-from pathlib import Path
-
-import msgspec
 
 from benchmarks.examples import example
+from benchmarks.recounted import RESULTS, keep
 from slidestat.declare.kinds import KINDS
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import ValueStatistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import measure
-
-RESULTS = Path(__file__).with_name("results") / "sizes.json"
 
 
 def sizes() -> dict[str, list[int]]:
@@ -44,7 +40,7 @@ def _of_its_field(kind: type[Statistic]) -> Statistic:
 
 def main() -> None:
     """Count and write."""
-    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(sizes())) + b"\n")
+    keep("sizes", sizes())
     print(f"written: {RESULTS}")
 
 

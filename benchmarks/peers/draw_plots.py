@@ -75,8 +75,8 @@ def _spans(rows: list[dict[str, Any]], folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    _data = json.loads(Path(sys.argv[1]).read_text())
-    _folder = Path(sys.argv[2])
+    _folder = Path(sys.argv[1])
+    _data = json.loads((_folder / "plots.json").read_text())
     _space(_data["space"], _folder)
-    _errors(_data["errors"], _folder)
+    _errors(json.loads((_folder / "statistics.json").read_text())["errors"], _folder)
     _spans(_data["spans"], _folder)

@@ -9,16 +9,14 @@ import pytest
 
 from benchmarks.errors import (
     EVENTS,
-    RESULTS,
-    STATISTICS,
     Row,
-    Window,
     bounds_hold,
     rows,
     share_of_promise,
     skewed,
     untied,
 )
+from benchmarks.recounted import RESULTS, STATISTICS, Window
 from slidestat.declare.kinds import KINDS
 from slidestat.schemas.emission import Figure
 

@@ -11,7 +11,8 @@ from aiokafka.partitioner import DefaultPartitioner
 from benchmarks import cost_of_statistics, one_window, state_sizes
 from benchmarks.audited import rows
 from benchmarks.beside_sketches import HOUR_MS, SPAN_MS, SUBJECTS, errors
-from benchmarks.measured_sizes import AUDIT, COSTS, ONE_WINDOW, QUANTILES, REFEREE, SIZES
+from benchmarks.measured_sizes import AUDIT, COSTS, ONE_WINDOW, QUANTILES, REFEREE
+from benchmarks.recounted import RESULTS
 from benchmarks.referee import PARTITIONS, flights
 from slidestat.declare.forms.files import load_declaration
 from slidestat.declare.referee import Referee
@@ -33,7 +34,7 @@ def test_every_statistic_takes_what_the_readme_says() -> None:
     """Bytes with five, a thousand and 100,000 events; `python -m benchmarks.state_sizes` writes
     them anew.
     """
-    assert state_sizes.sizes() == json.loads(SIZES.read_text())
+    assert state_sizes.sizes() == json.loads(RESULTS.read_text())["sizes"]
 
 
 @pytest.mark.parametrize(

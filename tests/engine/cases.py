@@ -12,7 +12,6 @@ from slidestat.declare.statistics import (
     Above,
     AgeOfLast,
     Count,
-    Deviation,
     Distinct,
     Histogram,
     Items,
@@ -21,21 +20,17 @@ from slidestat.declare.statistics import (
     LeanDistinct,
     Maximum,
     Mean,
-    MeanHistogram,
     Minimum,
-    NetSum,
     Quantiles,
     RankQuantiles,
-    Rate,
     Sample,
     Statistic,
     Sum,
-    SumHistogram,
     TopItems,
-    Variance,
 )
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
+from tests.engine.exact import AGES, EVERY_STATISTIC, PARTS
 from tests.engine.meant import CONDITIONS, LARGE_CONDITIONS
 from tests.engine.model import Record
 from tests.engine.streams import KEYS, LARGE_VALUES, TIMES, VALUES, records
@@ -97,25 +92,6 @@ ALERTS = (
     Alert(name="nearly-nothing", when="not sum >= 0.01", window="50ms", for_=2),
 )
 
-EVERY_STATISTIC = (
-    Count(epsilon=0.2),
-    Rate(epsilon=0.2),
-    Sum(),
-    Mean(epsilon=0.2, decimals=1),
-    Variance(epsilon=0.2, decimals=1),
-    Deviation(epsilon=0.2, decimals=1),
-    Minimum(epsilon=0),
-    Maximum(epsilon=0.3),
-    Quantiles(relative_error=0.1, epsilon=0.4, quantiles=(0, 0.25, 0.5, 1)),
-    RankQuantiles(epsilon=0.4, quantiles=(0, 0.25, 0.5, 1)),
-    Histogram(epsilon=0.3, edges=(0.5, 3.25, 1e6)),
-    Above(epsilon=0.3, thresholds=(1, 50)),
-    # Such windows are counted exactly.
-    Distinct(epsilon=0.2, delta=1e-6),
-    TopItems(epsilon=0.3, limit=4),
-    Items(items=("3.25", "0.3333333333333333", "never"), epsilon=0.3),
-    LeanDistinct(epsilon=0.2, delta=1e-6),
-)
 ALERTED = (
     Count(epsilon=0.5),
     Sum(epsilon=0.5),
@@ -129,27 +105,6 @@ CHOSEN = tuple(
     for place, (statistic, where) in enumerate(
         zip(EVERY_STATISTIC, cycle(CONDITIONS[1:]), strict=False)
     )
-)
-
-AGES = (
-    AgeOfLast(),
-    AgeOfLast(number=2),
-    AgeOfLast(number=9, epsilon=0.3),
-    AgeOfLast(number=40, epsilon=1),
-    AgeOfLast(number=3, epsilon=1),
-    AgeOfLast(number=2, epsilon=0.5, name="some", where=CONDITIONS[1]),
-)
-
-# Values of both signs are in test_signed_sums.py.
-PARTS = (
-    Sum(),
-    NetSum(epsilon=0.3),
-    NetSum(decimals=0, name="whole"),
-    SumHistogram(edges=(-1, 0.5, 3.25, 50), epsilon=0.5),
-    MeanHistogram(edges=(-1, 0.5, 3.25, 50), epsilon=0.5, decimals=1),
-    MeanHistogram(edges=(3.25,), decimals=0, name="rough_means"),
-    Sample(size=3, seed=7),
-    Sample(size=40, where=CONDITIONS[1], name="some"),
 )
 
 _WIDE = (
