@@ -229,3 +229,17 @@ def reasons_text(reasons: Mapping[Reason, int]) -> str:
 def advice_on(reason: Reason) -> str:
     """Return what to do where all records are refused for one reason."""
     return f"{_ADVICE[reason]} " if reason in _ADVICE else ""
+
+
+_UNITS = ("bytes", "kB", "MB", "GB")
+
+
+def bytes_text(count: int) -> str:
+    """Return a size to two or three digits: 285 bytes, 4.2 kB, 354 kB."""
+    size = float(count)
+    for unit in _UNITS:
+        if size < 999.5 or unit == _UNITS[-1]:
+            break
+        size /= 1_000
+    digits = 1 if unit != _UNITS[0] and size < 9.95 else 0
+    return f"{size:.{digits}f} {unit}"

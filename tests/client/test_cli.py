@@ -28,24 +28,44 @@ def test_help(command: str, run_cli: RunCli) -> None:
     assert command in run_cli("--help").stdout
 
 
-def test_help_is_quick() -> None:
-    """Help imports no Kafka client, no Arrow, no Faust and no compiler."""
+HEAVY = ("numba", "pyarrow", "pyspark", "faust", "aiokafka", "aiohttp", "confluent_kafka", "numpy")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "imported"),
+    [
+        (["--help"], []),
+        (["query", "flights", "JFK"], ["confluent_kafka", "numpy"]),
+        # Kernels are loaded once the declaration is shown.
+        (["topology", "show", "flights"], ["numba", "pyarrow", "numpy"]),
+    ],
+)
+def test_quick_commands_import_little(
+    arguments: list[str], imported: list[str], tmp_path: Path
+) -> None:
+    """Each of these packages takes a tenth of a second and more."""
     code = (
-        "import sys; sys.argv = ['slidestat', '--help']\n"
-        "import slidestat.cli.main\n"
-        "try: slidestat.cli.main.main()\n"
-        "except SystemExit: pass\n"
-        "heavy = {'confluent_kafka', 'pyarrow', 'faust', 'numba', 'numpy', 'aiokafka'}\n"
-        "sys.exit(repr(sorted(heavy & set(sys.modules))) if heavy & set(sys.modules) else 0)\n"
+        "import atexit, sys\n"
+        f"sys.argv[1:] = {arguments!r}\n"
+        f"atexit.register(lambda: print([it for it in {HEAVY!r} if it in sys.modules]))\n"
+        "from slidestat.cli.main import main\n"
+        "main()\n"
     )
     run = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "app")},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "app"), "XDG_DATA_HOME": str(tmp_path)},
     )
-    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[-1] == repr(imported), run.stderr
+
+
+def test_a_declaration_is_shown_before_kernels_are_loaded() -> None:
+    """They take half a second to load, with what they need."""
+    code = "import sys, slidestat.cli.display.topology; print({'numba', 'pyarrow'} & {*sys.modules})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "set()\n"
 
 
 def test_from_topic_to_list(

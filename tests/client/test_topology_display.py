@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.examples import example
-from slidestat.cli.display.topology import promise_text, show_topology, topology_object
+from slidestat.cli.display.topology import (
+    footprint_line,
+    promise_text,
+    show_topology,
+    topology_object,
+)
 from slidestat.declare.kinds import KINDS
 from slidestat.declare.statistics import Count, LandmarkCount, Mean, Quantiles, Rate, Statistic
 from slidestat.declare.statistics.base import Promise
 from slidestat.declare.topology import Topology
-from slidestat.engine.footprint import bytes_text, footprint_line, measure
+from slidestat.engine.footprint import measure
+from slidestat.text import bytes_text
 from tests.client.conftest import RunCli
 
 

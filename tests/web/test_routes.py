@@ -8,9 +8,9 @@ import pytest
 from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
 from slidestat.options import LOOPBACK
-from slidestat.web.address import listen
+from slidestat.web.address import WORKER_HEADER, listen
 from slidestat.web.answers.parameters import MOST_PAIRS, MOST_VALUES
-from slidestat.web.peers import WORKER_HEADER, Peers
+from slidestat.web.peers import Peers
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
 from tests.web.serving import Answer, Held, get, serving, start

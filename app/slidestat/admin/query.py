@@ -16,8 +16,7 @@ from slidestat.faust.data_folder import user_folders
 from slidestat.options import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from slidestat.schemas.query import Fault, KeyAnswer
 from slidestat.schemas.sequence import decode_key_answer
-from slidestat.web.address import announcements, read_token
-from slidestat.web.peers import WORKER_HEADER
+from slidestat.web.address import WORKER_HEADER, announcements, read_token
 
 # A worker on the way through a large batch answers after it.
 _TIMEOUT_S = 30.0

@@ -15,7 +15,7 @@ from slidestat.admin.topics import (
 )
 from slidestat.declare.declared import Declared
 from slidestat.declare.topology import Topology
-from slidestat.engine.footprint import FORESEEN_EVENTS, Footprint, bytes_text, largest_state
+from slidestat.engine.footprint import FORESEEN_EVENTS, Footprint, largest_state
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import (
     admin_client,
@@ -33,7 +33,7 @@ from slidestat.repartition.moved_from import (
     is_unwritten,
     topics_now,
 )
-from slidestat.text import human_duration
+from slidestat.text import bytes_text, human_duration
 
 # The topic that a topology's records are moved to by their key: made like the source, and checked
 # to be the topology's own.

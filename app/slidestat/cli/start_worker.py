@@ -10,6 +10,7 @@ from typing import NamedTuple
 from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.other_groups import OtherGroups
 from slidestat.admin.worker_topics import check_sizes, prepare_topics, remarks_on_times
+from slidestat.cli.display.topology import footprint_line
 from slidestat.declare.declared import Declared
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
@@ -22,7 +23,7 @@ from slidestat.engine.decoding.formats.translations import (
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.extent import WHOLE, Extent
-from slidestat.engine.footprint import footprint_line, measure
+from slidestat.engine.footprint import measure
 from slidestat.faust.data_folder import data_folder
 from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.faust.worker.resources import limit_arenas

@@ -4,22 +4,23 @@ A bound on paper would be for the worst case; the size for a key depends on how 
 in the span, so that number is varied.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log
-from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics import Items
 from slidestat.declare.statistics.runner import Runner
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.decoder import EventDecoder, as_made_up
-from slidestat.engine.decoding.event_columns import EventColumns
+from slidestat.engine.decoding.conditions import Judged
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import FieldColumns
+from slidestat.engine.events import numbered_texts, texts
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
@@ -79,18 +80,11 @@ def _measure(topology: Topology, count: int) -> Footprint:
     # A partition's first event waits for a second one.
     made = max(count, 2)
     times = start_ms + np.arange(made, dtype=np.int64) // (made // count) * span_ms // count
-    records = _records(quiet, times)
-    offsets = np.arange(made, dtype=np.int64)
+    made_up = [b""] * made
     batch = RecordBatch(
-        topology.source,
-        0,
-        offsets,
-        [_KEY.encode()] * made,
-        records,
-        times.tolist(),
-        start_offset=0,
+        topology.source, 0, np.arange(made, dtype=np.int64), made_up, made_up, times.tolist(), 0
     )
-    decoder = _Unconditional(quiet)
+    decoder = EventDecoder(quiet, _MadeUp(quiet, times))
     processor = PartitionProcessor(quiet, topology.source, 0, _NoStore(), decoder)
     effects = processor.process(batch)
     snapshot = processor.snapshot()
@@ -103,33 +97,43 @@ def _measure(topology: Topology, count: int) -> Footprint:
     )
 
 
-def _records(topology: Topology, times: npt.NDArray[np.int64]) -> list[bytes]:
-    """Return events at `times` of one key, with every field that the topology reads."""
-    rng = np.random.default_rng(0)
-    values: dict[FieldPath, Iterable[object]] = {
-        column.path: _items(rng, len(times), _named(topology, column.path))
-        for column in topology.columns.items
-    }
-    values |= {
-        column.path: _numbers(rng, column, len(times)) for column in topology.columns.numbers
-    }
-    if topology.time_path is not None:
-        values[topology.time_path] = map(topology.times.written, times.tolist())
-    if topology.key_path is not None:
-        values[topology.key_path] = [_KEY] * len(times)
-    if not values:  # Nothing is read but what Kafka keeps of a record.
-        return [b"{}"] * len(times)
-    encode = msgspec.json.encode
-    return [
-        encode(_nested(zip(values, row, strict=True))) for row in zip(*values.values(), strict=True)
-    ]
+class _MadeUp:
+    """A reader of events of one key, made up: every field that the topology reads is in each, what
+    is computed as well, and all conditions hold. They never were bytes: encoding and decoding them
+    would take most of the time.
+    """
+
+    def __init__(self, topology: Topology, times: npt.NDArray[np.int64]) -> None:
+        self._topology = topology
+        self._times = times
+
+    def read(self, records: Sequence[bytes | None]) -> FieldColumns:
+        """Return the columns, which are as long as the records."""
+        count = len(records)
+        columns = self._topology.columns
+        rng = np.random.default_rng(0)
+        items = {
+            column.path: _items(rng, count, _named(self._topology, column.path))
+            for column in columns.items
+        }
+        numbers = {column.path: _numbers(rng, column, count) for column in columns.numbers}
+        for path in items.keys() & numbers.keys():
+            items[path] = texts([f"{value:.15g}" for value in numbers[path].tolist()])
+        holds = np.ones(count, bool)
+        return FieldColumns(
+            rows=np.arange(count, dtype=np.int64),
+            keys=numbered_texts(np.zeros(count, np.int64), texts([_KEY])),
+            times=self._times,
+            numbers=tuple(numbers[column.path] for column in columns.numbers),
+            items=tuple(items[column.path] for column in columns.items),
+            judged=Judged(holds, {}, (holds,) * len(columns.conditions)),
+        )
 
 
-def _numbers(rng: np.random.Generator, column: Column, count: int) -> list[float]:
+def _numbers(rng: np.random.Generator, column: Column, count: int) -> npt.NDArray[np.float64]:
     numbers = rng.lognormal(np.log(_MEDIAN), 1.0, count).round(3)
     limits = column.limits or Limits()
-    clipped: list[float] = np.clip(numbers, limits.least, limits.most).tolist()
-    return clipped
+    return np.clip(numbers, limits.least, limits.most)
 
 
 def _named(topology: Topology, path: FieldPath) -> list[str]:
@@ -145,41 +149,11 @@ def _named(topology: Topology, path: FieldPath) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def _items(rng: np.random.Generator, count: int, named: Sequence[str]) -> list[str]:
+def _items(rng: np.random.Generator, count: int, named: Sequence[str]) -> pa.Array:
     shares = 1 / np.arange(1, _ITEMS + 1)
-    drawn = rng.choice(_ITEMS, count, p=shares / shares.sum()).tolist()
-    return [named[i] if i < len(named) else f"item-{i}" for i in drawn]
-
-
-def _nested(fields: Iterable[tuple[FieldPath, object]]) -> dict[str, Any]:
-    record: dict[str, Any] = {}
-    for path, value in fields:
-        inner = record
-        for name in path[:-1]:
-            inner = inner.setdefault(name, {})
-        inner[path[-1]] = value
-    return record
-
-
-class _Unconditional(EventDecoder):
-    """A decoder of events that takes all conditions as true, and computed fields as if they were in
-    the records.
-    """
-
-    def __init__(self, topology: Topology) -> None:
-        every = [replace(statistic, where="") for statistic in topology.statistics]
-        super().__init__(replace(as_made_up(topology), where="", statistics=every))
-        self._count = len(topology.columns.conditions)
-
-    def decode(
-        self,
-        records: Sequence[bytes | None],
-        keys: Sequence[bytes | None] = (),
-        timestamps: npt.ArrayLike = (),
-    ) -> EventColumns:
-        columns = super().decode(records, keys, timestamps)
-        holds = np.ones(len(columns.rows), bool)
-        return replace(columns, conditions=(holds,) * self._count)
+    drawn = rng.choice(_ITEMS, count, p=shares / shares.sum())
+    different = [*named, *(f"item-{i}" for i in range(len(named), _ITEMS))]
+    return numbered_texts(drawn, texts(different))
 
 
 class _NoStore:
@@ -193,39 +167,3 @@ class _NoStore:
 
     def checkpoint(self) -> bytes | None:
         return None
-
-
-# Format the memory of a key for people.
-
-_UNITS = ("bytes", "kB", "MB", "GB")
-
-
-def footprint_line(topology: Topology, measured: Iterable[Footprint]) -> str:
-    """Return one line on the memory of a key, for the one who starts a worker."""
-    sizes = ", ".join(
-        f"{bytes_text(footprint.state_bytes)} with {footprint.events:,}" for footprint in measured
-    )
-    kept = "" if topology.sees_span_alone else f"; keys are kept {keeping_text(topology)}"
-    return f"{topology.name}: memory of a key by its events in the span, measured: {sizes}{kept}"
-
-
-def keeping_text(topology: Topology) -> str:
-    """Return how long the state of a key is kept, and why, if that is for ever."""
-    if topology.forget_ms is not None:
-        return f"until the last event is {topology.forget_after or topology.span} old"
-    if topology.span_length.of_events:
-        return f"for ever: the last {topology.span} of a key never leave its window"
-    labelled = zip(topology.labels, topology.statistics, strict=True)
-    landmarks = ", ".join(label for label, statistic in labelled if statistic.is_landmark)
-    return f"for ever: {landmarks} tells of all events since the first"
-
-
-def bytes_text(count: int) -> str:
-    """Return a size to two or three digits: 285 bytes, 4.2 kB, 354 kB."""
-    size = float(count)
-    for unit in _UNITS:
-        if size < 999.5 or unit == _UNITS[-1]:
-            break
-        size /= 1_000
-    digits = 1 if unit != _UNITS[0] and size < 9.95 else 0
-    return f"{size:.{digits}f} {unit}"

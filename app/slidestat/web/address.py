@@ -17,6 +17,10 @@ from slidestat.errors import SlidestatError
 from slidestat.options import FIRST_PORT, LOOPBACK, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from slidestat.redaction import keep_secret
 
+# On a request: which worker is meant, and that it is to answer for itself alone. On a response:
+# which worker answered.
+WORKER_HEADER = "Slidestat-Worker"
+
 # Without a choice, the first of these that is free.
 _PORTS = 100
 

@@ -12,12 +12,8 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from slidestat.web.address import WebAddress
+from slidestat.web.address import WORKER_HEADER, WebAddress
 from slidestat.web.turns import Turns
-
-# On a request: which worker is meant, and that it is to answer for itself alone. On a response:
-# which worker answered.
-WORKER_HEADER = "Slidestat-Worker"
 
 # The partitions of each topic that each worker holds, by the worker's canonical URL.
 Distribution = Mapping[str, Mapping[str, list[int]]]

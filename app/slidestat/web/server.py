@@ -27,10 +27,10 @@ from slidestat.faust.worker.resources import open_files
 from slidestat.live.live_topology import LiveTopology
 from slidestat.live.looks import Looks
 from slidestat.schemas.query import Fault
-from slidestat.web.address import WebAddress, ip_of
+from slidestat.web.address import WORKER_HEADER, WebAddress, ip_of
 from slidestat.web.answers.history import History
 from slidestat.web.errors import HttpError, answer_errors
-from slidestat.web.peers import WORKER_HEADER, Peers
+from slidestat.web.peers import Peers
 from slidestat.web.routes import Routes
 
 # The live page: a few files, open to every client of the worker: they have no data.

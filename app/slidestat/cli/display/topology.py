@@ -1,8 +1,8 @@
 """Format the output of `slidestat topology show`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,9 +13,11 @@ from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import Promise, Series
 from slidestat.declare.statistics.runner import Runner
 from slidestat.declare.topology import Topology
-from slidestat.engine.footprint import Footprint, bytes_text, keeping_text, measure
 from slidestat.schemas.emission import Figure
-from slidestat.text import human_duration, qualified
+from slidestat.text import bytes_text, human_duration, qualified
+
+if TYPE_CHECKING:
+    from slidestat.engine.footprint import Footprint
 
 # Below these, an error is that of floating-point numbers, not of a synopsis; in addition to a share
 # of the value, the smallest value that a synopsis distinguishes from zero.
@@ -40,10 +42,33 @@ def show_topology(topology: Topology) -> None:
         facts.add_row(name, text)
     console.print(facts)
     console.print()
+    # What is declared is shown at once; kernels take half a second to load.
+    from slidestat.engine.footprint import measure
+
     # Seen on terminals only.
     with Console(stderr=True).status("Measuring; the first time, kernels are compiled ..."):
         footprints = measure(topology)
     console.print(_statistics(topology, footprints))
+
+
+def footprint_line(topology: Topology, measured: "Iterable[Footprint]") -> str:
+    """Return one line on the memory of a key, for the one who starts a worker."""
+    sizes = ", ".join(
+        f"{bytes_text(footprint.state_bytes)} with {footprint.events:,}" for footprint in measured
+    )
+    kept = "" if topology.sees_span_alone else f"; keys are kept {keeping_text(topology)}"
+    return f"{topology.name}: memory of a key by its events in the span, measured: {sizes}{kept}"
+
+
+def keeping_text(topology: Topology) -> str:
+    """Return how long the state of a key is kept, and why, if that is for ever."""
+    if topology.forget_ms is not None:
+        return f"until the last event is {topology.forget_after or topology.span} old"
+    if topology.span_length.of_events:
+        return f"for ever: the last {topology.span} of a key never leave its window"
+    labelled = zip(topology.labels, topology.statistics, strict=True)
+    landmarks = ", ".join(label for label, statistic in labelled if statistic.is_landmark)
+    return f"for ever: {landmarks} tells of all events since the first"
 
 
 def promise_text(promise: Promise, series: Sequence[Series] = ()) -> str:
@@ -173,7 +198,7 @@ def _alerts(topology: Topology) -> dict[str, str]:
     return lines
 
 
-def _statistics(topology: Topology, footprints: Sequence[Footprint]) -> Table:
+def _statistics(topology: Topology, footprints: "Sequence[Footprint]") -> Table:
     table = Table(
         title="Memory of a key by its events in the span, measured",
         title_justify="left",
@@ -217,6 +242,8 @@ def topology_object(topology: Topology) -> dict[str, Any]:
     Windows are in milliseconds, or in events where the span is; `bytes` go by the key's events in
     the span. Costs a second, as footprint.measure does.
     """
+    from slidestat.engine.footprint import measure
+
     footprints = measure(topology)
     span = topology.span_length
     clock_unit = "events" if topology.is_sequence else "ms"

@@ -49,20 +49,6 @@ def fastest_reader(topology: Topology, schemas: SourceSchemas | None = None) -> 
     return TranslatedReader(translation, json, _NOT_READABLE[topology.source_format])
 
 
-def as_made_up(topology: Topology) -> Topology:
-    """Return the topology that reads events made up for it: as JSON, with computed fields as if
-    they were in the records.
-    """
-    return replace(
-        topology,
-        source_format="json",
-        source_schema="",
-        source_message="",
-        envelope="",
-        computed=(),
-    )
-
-
 class EventDecoder:
     """A decoder of a topology's events. About 0.2 microseconds an event whose record is plain."""
 

@@ -11,8 +11,9 @@ from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology, View
 from slidestat.live.looks import Looks
 from slidestat.schemas.query import KeyPage
+from slidestat.web.address import WORKER_HEADER
 from slidestat.web.errors import HttpError, bad_request, too_many, unavailable
-from slidestat.web.peers import WORKER_HEADER, Peers, Reply
+from slidestat.web.peers import Peers, Reply
 
 Parsed = TypeVar("Parsed")
 Seen = TypeVar("Seen")
