@@ -56,14 +56,16 @@ def test_quick_commands_import_little(
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "app"), "XDG_DATA_HOME": str(tmp_path)},
+        env=os.environ
+        | {"PYTHONPATH": str(Path(__file__).parents[2] / "app"), "XDG_DATA_HOME": str(tmp_path)},
     )
     assert run.stdout.splitlines()[-1] == repr(imported), run.stderr
 
 
 def test_a_declaration_is_shown_before_kernels_are_loaded() -> None:
     """They take half a second to load, with what they need."""
-    code = "import sys, slidestat.cli.display.topology; print({'numba', 'pyarrow'} & {*sys.modules})"
+    module = "slidestat.cli.display.topology"
+    code = f"import sys, {module}; print({{'numba', 'pyarrow'}} & {{*sys.modules}})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "set()\n"
 
