@@ -1,5 +1,6 @@
 """What is added up for those who watch: true after any batches, flushes and restarts."""
 
+import msgspec
 from hypothesis import given
 
 from slidestat.engine.clock import RECORDS
@@ -28,7 +29,9 @@ def uncounted(processor: PartitionProcessor) -> int:
 @given(cases())
 def test_keys_and_outcomes_add_up(case: Case) -> None:
     """The number of keys is that of the keys that are listed, whatever came, went silent, was
-    written, or was read again; every record of every batch has one outcome.
+    written, or was read again; every record of every batch has one outcome, and no counter goes
+    back. Those few of which it is not known yet whether they are dead may have two or none after a
+    restart.
     """
     store, observed, random = MemoryStore(), Observed("law"), case.random
     work = observed.partition(PARTITION)
@@ -38,7 +41,7 @@ def test_keys_and_outcomes_add_up(case: Case) -> None:
 
     processor = start()
     assert processor.view().keys_held == 0
-    sent = place = undecided = 0
+    sent = place = undecided = restarts = 0
     while place < len(case.records):
         begin = max(0, place - random.choice([0, 0, 0, 3]))
         place = min(len(case.records), place + random.randint(1, 40))
@@ -48,6 +51,7 @@ def test_keys_and_outcomes_add_up(case: Case) -> None:
         effects = processor.process(batch)
         letters = (*effects.dead_letters, *effects.late)
         taken = processor.reached.counters.since(before)
+        assert min(0, *msgspec.structs.astuple(taken)[:6], *taken.left_out.values()) == 0
         observed.processed(batch, letters, taken, repeated, 0.0)
         sent += len(batch)
         assert processor.view().keys_held == held(processor.view())
@@ -63,9 +67,10 @@ def test_keys_and_outcomes_add_up(case: Case) -> None:
         if random.random() < 0.1:
             undecided += uncounted(processor)
             processor = start()
+            restarts += 1
             place = sum(it.offset < processor.next_offset for it in case.records)
             assert processor.view().keys_held == held(processor.view()) == len(store.keys())
     undecided += uncounted(processor)
     outcomes = work.counted + work.dead + work.late + work.passed_over + work.repeated
-    assert outcomes + undecided == sent
+    assert abs(outcomes + undecided - sent) <= RECORDS * restarts
     assert sum(observed.refusals.values()) == work.dead + work.late

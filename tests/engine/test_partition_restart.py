@@ -69,3 +69,22 @@ def test_an_event_read_again_does_not_close_a_later_tick(first: int) -> None:
     assert store.newest_checkpoint(DECLARED).next_offset == 1
     again = [records[1 : 1 + first], records[1 + first :]]
     assert emitted(store, again) == [("k", 200), ("x", 200)]
+
+
+@pytest.mark.parametrize("after", range(1, 20))
+def test_no_counter_goes_back_over_a_restart(after: int) -> None:
+    """Whether the jump counts is not known when states are written. The worker that comes after
+    refuses it, and adds no other in its place, where its counter would go below 0 otherwise.
+    """
+    steady = [("k", 10 * place) for place in range(20)]
+    records = records_of([*steady, ("x", 200_000), *(("k", 200 + it) for it in range(20))])
+    store = MemoryStore()
+    emitted(store, [records[:21]])
+    processor = PartitionProcessor(DECLARED, SOURCE, PARTITION, store)
+    before = processor.reached.counters
+    assert (before.read, before.counted) == (21, 21)
+    processor.process(batch_of(records[: 21 + after]))
+    taken = processor.reached.counters.since(before)
+    is_refused = processor.undecided == 0
+    assert (taken.counted, taken.dead) == (after - 1, is_refused)
+    assert taken.read == taken.counted + taken.dead

@@ -199,6 +199,25 @@ class Counters(msgspec.Struct, frozen=True, array_like=True):
     def __add__(self, other: "Counters") -> "Counters":
         return self._with(other, 1)
 
+    def at_least(self, least: "Counters") -> "Counters":
+        """Return the counts, none of them below that of `least`."""
+        counted = max(self.counted, least.counted)
+        dead = max(self.dead, least.dead)
+        late = max(self.late, least.late)
+        passed_over = max(self.passed_over, least.passed_over)
+        return Counters(
+            counted + dead + late + passed_over,
+            counted,
+            dead,
+            late,
+            max(self.lost, least.lost),
+            passed_over,
+            {
+                label: max(self.left_out.get(label, 0), least.left_out.get(label, 0))
+                for label in self.left_out | least.left_out
+            },
+        )
+
     def _with(self, other: "Counters", sign: int) -> "Counters":
         return Counters(
             self.read + sign * other.read,

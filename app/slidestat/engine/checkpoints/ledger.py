@@ -237,6 +237,8 @@ class Durability:
         # be before a state is written; and the watermark there.
         self.emitted = decode_emitted(stored, self.checkpoint)
         self.emitted_watermark = self.emitted.max_time - self._lateness
+        # What was counted when this worker began, undecided records included.
+        self._least = self.emitted.counters
         # A restarted worker reads from here on, or from further on, if it reads at all.
         self.durable_offset = self.checkpoint.next_offset if self.is_stored else 0
         # Of the last record read, also by the worker before: a restart reads some again.
@@ -257,11 +259,13 @@ class Durability:
 
     def reached(self, ledger: Ledger, undecided: Iterable[int]) -> Checkpoint:
         """Return the position of reading; the records at the offsets `undecided` are taken as not
-        read.
+        read. No counter goes back, as monitors take that for a restart: where a record that was
+        counted before a restart is refused after it, the next one counted is not added.
         """
         if ledger.reached.next_offset < self.emitted.next_offset:
             return self.emitted  # What was read before a restart is being read again.
-        return ledger.reached_without(undecided)
+        reached = ledger.reached_without(undecided)
+        return replace(reached, counters=reached.counters.at_least(self._least))
 
     def snapshot(
         self,
