@@ -129,6 +129,19 @@ def test_what_fires_is_told_each_minute_and_lasts_for_four() -> None:
     assert tell(relayed, manager, NOW_MS - 3_600_000) == 1  # The clock was put back.
 
 
+def test_what_is_written_again_fires_since_its_first_record() -> None:
+    """It is no news, whatever its figures are now."""
+    relayed, manager = RelayedAlerts(), Alerts()
+    for day in range(3):
+        now = NOW_MS + day * 86_400_000
+        relayed.take(change("a", "firing", end_ms=now - 10_000), now)
+        assert [told.is_new for told in relayed.due(now)] == [day == 0]
+        assert tell(relayed, manager, now) == 1
+        (told,) = manager.posts[-1]
+        assert told.startsAt == moment(NOW_MS - 10_000)
+        assert told.endsAt == moment(now + LASTS_MS)
+
+
 NO_URLS = ["", "127.0.0.1:9093", "http://", "file:///x", "http://[::1", "http://.x", "http://a:b"]
 
 

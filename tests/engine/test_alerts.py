@@ -20,6 +20,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine import quota
 from slidestat.engine.alerts.alerting import alert_id, decode_standings
 from slidestat.engine.emissions.output_records import AlertRecord
+from slidestat.engine.keys import key_timers
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.alert import AlertChange, alert_key
 from slidestat.schemas.emission import Emission, Figure
@@ -43,6 +44,7 @@ alerting_cases = cases(topologies=ALERTING)
 
 Figures = Mapping[str, Figure]
 BEGIN = START_MS // 1_000 * 1_000
+DAY_MS = 86_400_000
 
 
 class Said(NamedTuple):
@@ -195,7 +197,8 @@ def _of_key(
 ) -> Iterator[tuple[object, ...]]:
     topology, every = case.topology, case.topology.every_ms
     waiting: dict[str, list[tuple[int, bool]]] = {}
-    firing: dict[str, int] = {}
+    firing: dict[str, tuple[int, bool]] = {}
+    again = -(-key_timers._AGAIN_MS // every) * every
     longest = max(topology.window_lengths)
     end = due[0] if due else ticks.until + 1
     while end <= ticks.until:
@@ -213,16 +216,19 @@ def _of_key(
                 if end in ends or over or (is_empty and not said.true):
                     yield (
                         *(end, alert.name, "resolved", ended.must or end in ends),
-                        *(firing.pop(alert.name), end in ends),
+                        *(firing.pop(alert.name)[0], end in ends),
                     )
+                elif end % again == 0 and not topology.is_sequence:
+                    since, sure = firing[alert.name]
+                    yield end, alert.name, "firing", sure, since, False
             elif end in ends or not (said.must if alert.certain else said.true):
                 waiting.pop(alert.name, None)
             else:
                 waiting.setdefault(alert.name, []).append((end, said.must))
                 if len(waiting[alert.name]) == alert.for_:
                     held = waiting.pop(alert.name)
-                    firing[alert.name] = end
                     sure = all(sure for _, sure in held)
+                    firing[alert.name] = end, sure
                     yield end, alert.name, "firing", sure, held[0][0], False
         following = bisect_right(due, end)
         coming = due[following] if following < len(due) else ticks.until + 1
@@ -230,6 +236,8 @@ def _of_key(
         stays = not topology.span_length.of_events and last < end - longest - every
         if waiting or (firing and not stays and not topology.span_length.of_events):
             coming = min(coming, end + every)
+        if firing and not topology.is_sequence:
+            coming = min(coming, (end // again + 1) * again)
         end = coming
 
 
@@ -257,13 +265,18 @@ def told(partition: Partition) -> list[AlertChange]:
 
 
 @settings(laws, max_examples=60)
-@given(alerting_cases)
-def test_alerts_are_those_of_a_recount(case: Case) -> None:
-    """The state machine, tick by tick; certain where bounds make it so, whatever is emitted."""
+@given(alerting_cases, st.sampled_from([DAY_MS, 300, 1_000]))
+def test_alerts_are_those_of_a_recount(case: Case, again: int) -> None:
+    """The state machine, tick by tick; certain where bounds make it so, whatever is emitted; what
+    fires is written again.
+    """
     if case.topology.every_ms == 1:
         case = replace(case, records=case.records[:30])  # Each has a thousand ticks.
-    found = told(undisturbed(case))
-    assert recounted(case) == [
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(key_timers, "_AGAIN_MS", again)
+        found = told(undisturbed(case))
+        expected = recounted(case)
+    assert expected == [
         (
             change.alert,
             change.key,
@@ -285,16 +298,22 @@ def test_alerts_are_those_of_a_recount(case: Case) -> None:
 
 
 @settings(laws, max_examples=30)
-@given(alerting_cases, st.lists(st.integers(0, 120), min_size=1, max_size=6))
-def test_crashes_leave_no_trace_in_alerts(case: Case, crashes: list[int]) -> None:
+@given(
+    alerting_cases,
+    st.lists(st.integers(0, 120), min_size=1, max_size=6),
+    st.sampled_from([DAY_MS, 500]),
+)
+def test_crashes_leave_no_trace_in_alerts(case: Case, crashes: list[int], again: int) -> None:
     """Other batches and other crashes: the same changes under the same keys, byte for byte, in the
     same order where each is sent once.
     """
-    partition = Partition(case.topology, case.records, case.random)
-    for steps in crashes:
-        partition.live(steps, forget_offsets=case.random.random() < 0.2)
-    partition.live()
-    whole = undisturbed(case)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(key_timers, "_AGAIN_MS", again)
+        partition = Partition(case.topology, case.records, case.random)
+        for steps in crashes:
+            partition.live(steps, forget_offsets=case.random.random() < 0.2)
+        partition.live()
+        whole = undisturbed(case)
     same_end(partition, whole)
     assert sorted(map(repr, told(partition))) == sorted(map(repr, told(whole)))
 
@@ -392,6 +411,30 @@ def test_absence_fires_until_events_come_or_the_key_is_forgotten(emit: str) -> N
         ("absent", "firing", 1_000, False),
         ("absent", "resolved", 1_800, True),
     ]
+
+
+def test_what_fires_for_days_is_written_again_each_day() -> None:
+    """Readers that begin when a topic has deleted what is old know of it, also in a silence."""
+    absent = Alert(name="absent", when="count = 0", window="5m")
+    declared = replace(
+        SPAN, span="3d", every="1m", windows=("5m", "3d"), alerts=(absent,), ahead="7d"
+    )
+    partition = partition_of(declared, MemoryStore())
+    days = [BEGIN // DAY_MS * DAY_MS + day * DAY_MS for day in range(6)]
+    start = days[0] + DAY_MS // 2
+    events = [("a", start - BEGIN, 1)]
+    # Event time follows what most of 16 records have.
+    steps = [step for step in range(16) for _ in range(20)]
+    events += [("z", start - BEGIN + step * DAY_MS // 4, 1) for step in steps]
+    found = partition.process(batch_of(records_of(*events))).alerts
+    mine = [it for it in (json.loads(change.value) for change in found) if it["key"] == "a"]
+    fired = start // 60_000 * 60_000 + 6 * 60_000
+    assert [(it["state"], it["window_end_ms"]) for it in mine] == [
+        ("firing", fired),
+        *(("firing", day) for day in days[1:4]),
+        ("resolved", start // 60_000 * 60_000 + 60_000 + 3 * DAY_MS),
+    ]
+    assert {it["since_ms"] for it in mine} == {fired}
 
 
 @pytest.mark.parametrize(("for_", "fires"), [(1, 400), (2, 500), (3, 600), ("200ms", 600)])

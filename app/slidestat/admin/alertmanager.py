@@ -82,22 +82,26 @@ class RelayedAlerts:
 
     def take(self, change: AlertChange, now_ms: int) -> None:
         """Take in the next change that the topic has, at `now_ms` by the clock."""
+        is_firing = change.state is AlertState.FIRING
+        now = Identity(change.alert, change.topology, change.key, change.certainty)
+        if is_firing and now in self._firing:
+            self._firing[now].change = change  # Written again: it fires since its first one.
+            return
         for certainty in Certainty:
-            identity = Identity(change.alert, change.topology, change.key, certainty)
+            identity = now._replace(certainty=certainty)
             before = self._firing.pop(identity, None)
             # An alert that was never posted need not be resolved.
             if before is not None and before.told_ms is not None:
                 self._over[identity] = before
-        if change.state is AlertState.FIRING:
-            identity = Identity(change.alert, change.topology, change.key, change.certainty)
-            again = self._over.pop(identity, None)
+        if is_firing:
+            again = self._over.pop(now, None)
             if again is not None and again.change == change:
-                self._firing[identity] = again  # The topic is read once more.
+                self._firing[now] = again  # The topic is read once more.
                 return
             # Of a sequence there are no times, and an early clock's lie ahead.
             end = change.window_end_ms
             starts = end if EARLIEST_TIME_MS <= end < now_ms else now_ms - 1
-            self._firing[identity] = _Relayed(change, starts, None if again is None else 0)
+            self._firing[now] = _Relayed(change, starts, None if again is None else 0)
 
     def due(self, now_ms: int) -> list[Told]:
         """Return the alerts that are resolved, new, or were posted too long ago."""

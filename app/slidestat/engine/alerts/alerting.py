@@ -32,7 +32,7 @@ from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.emissions.added_figures import WHOLE, AddedFigures
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.emissions.output_records import AlertRecord
-from slidestat.engine.keys.key_timers import Place
+from slidestat.engine.keys.key_timers import AlertTicks, Place
 from slidestat.errors import SlidestatError
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty, alert_key
 from slidestat.schemas.emission import Figure
@@ -247,6 +247,7 @@ class Alerting:
         self._topology = topology.name
         self._source = (topic, partition)
         self._kinds = kinds(is_sequence=topology.is_sequence)
+        self._ticks = AlertTicks(topology)
         self._longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
         # Of last events, no window is without one. Others are when the longest is.
         of_events = topology.span_length.of_events
@@ -294,6 +295,7 @@ class Alerting:
         since: dict[int, int] = {}
         last_ticks: dict[int, int] = {}
         records: list[tuple[Place, AlertRecord]] = []
+        is_again = self._ticks.are_again(evaluated.ticks)
         groups, ticks, offsets, _, is_due = (column.tolist() for column in evaluated)
         for row in np.flatnonzero(concerned[evaluated.groups]).tolist():
             group, place = groups[row], (ticks[row], keys[groups[row]])
@@ -306,7 +308,9 @@ class Alerting:
                 change = _go_on(standing, rule, one, row, ticks[row], place in forgotten)
                 if change is not None:
                     self.firing[rule.name] += 1 if change.state is AlertState.FIRING else -1
-                elif rule.id in unconfirmed:
+                elif rule.id in unconfirmed or (
+                    is_again[row] and rule.id in standing and standing[rule.id].is_firing
+                ):
                     change = _as_it_is(standing.get(rule.id), one, row, ticks[row])
                 else:
                     continue

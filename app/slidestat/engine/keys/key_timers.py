@@ -237,10 +237,14 @@ class Silences(NamedTuple):
 NO_SILENCES = Silences(_NONE, _NONE, _NONE, _NONE)
 
 
+# A firing alert is written again each day of event time: topics may delete records after a few.
+_AGAIN_MS = 86_400_000
+
+
 class AlertTicks:
     """The ticks of a silence at which alerts are evaluated: of each key the first at which a window
     that an alert reads has none of its events, or all while a figure grows that one reads; of a key
-    of which an alert waits or fires, all as long as that may change.
+    of which an alert waits or fires, all as long as that may change, and then one a day.
 
     With no event in its windows figures stay what they are. So it may change for as many ticks
     after that as a condition must hold.
@@ -253,6 +257,7 @@ class AlertTicks:
         longest = max((*emptied, grows or 0), default=0)
         reach = longest + max(topology.alert_ticks) * every
         self._of_standing = SilentTicks(every, (), always=reach)
+        self._again = None if topology.is_sequence else -(-_AGAIN_MS // every) * every
 
     def of_all(self, silences: Silences) -> tuple[Integers, Integers]:
         """Return the ticks of all keys: the places of their keys, and the ticks, in no order."""
@@ -260,12 +265,28 @@ class AlertTicks:
 
     def of_standing(self, silences: Silences) -> tuple[Integers, Integers]:
         """Return the ticks of keys of which an alert waits or fires, as `of_all` does."""
-        return self._between(self._of_standing, silences)
+        groups, ticks = self._between(self._of_standing, silences)
+        if self._again is None:
+            return groups, ticks
+        first = tick_after(np.maximum(silences.last_times, silences.after), self._again)
+        last = np.where(silences.last_times != NO_TIME, silences.until, NO_TIME)
+        rows, further = ticks_through(first, last, self._again)
+        return np.concatenate((groups, silences.groups[rows])), np.concatenate((ticks, further))
+
+    def are_again(self, ticks: Integers) -> Bools:
+        """Return bool[n]: at which ticks the alerts that fire are written again."""
+        if self._again is None:
+            return np.zeros(len(ticks), bool)
+        again: Bools = ticks % self._again == 0
+        return again
 
     def next_after(self, last_times: Integers, passed: Integers, is_standing: Bools) -> Integers:
         """Return the first tick of each key after `passed`, NOT_DUE if there is none."""
         coming = self._of_all.next_after(last_times, passed)
         standing = self._of_standing.next_after(last_times, passed)
+        if self._again is not None:
+            again = tick_after(np.maximum(last_times, passed), self._again)
+            standing = np.minimum(standing, again)
         return np.where(is_standing, np.minimum(coming, standing), coming)
 
     def _between(self, ticks: SilentTicks, silences: Silences) -> tuple[Integers, Integers]:
