@@ -53,12 +53,10 @@ def progress(stage: Stage, worker: Worker) -> dict[str, Any]:
     return {name: partition[name] for name in ("read", "next_offset", "end_offset", "waiting")}
 
 
-def lag(worker: Worker) -> float:
+def metric(worker: Worker, name: str) -> float:
     with urllib.request.urlopen(f"{worker.url}/metrics") as metrics:  # noqa: S310
         lines = metrics.read().decode().splitlines()
-    return float(
-        next(line for line in lines if line.startswith("slidestat_lag_records")).split()[-1]
-    )
+    return float(next(line for line in lines if line.startswith(name)).split()[-1])
 
 
 def provisional(stage: Stage) -> list[float]:
@@ -78,17 +76,18 @@ def test_markers_and_an_open_transaction(make_stage: MakeStage) -> None:
         transaction(stage, 5, 3).abort_transaction(SOON_S)
         all_read = {"read": 10, "next_offset": 15, "end_offset": 15, "waiting": 0}
         wait_until(lambda: progress(stage, worker) == all_read, "all is read", SOON_S)
-        wait_until(lambda: lag(worker) == 0, "no lag", SOON_S)
+        wait_until(lambda: metric(worker, "slidestat_lag_records") == 0, "no lag", SOON_S)
         produce(stage.bootstrap, stage.topology.source, values(10, 10))
         hanging = transaction(stage, 20, 1)
         produce(stage.bootstrap, stage.topology.source, values(21, 5))
         waits = {"read": 20, "next_offset": 25, "end_offset": 31, "waiting": 6}
         wait_until(lambda: progress(stage, worker) == waits, "six wait", SOON_S)
+        assert metric(worker, "slidestat_waiting_records") == 6
         wait_until(lambda: 20 in provisional(stage), "what was counted is emitted", SOON_S)
         hanging.abort_transaction(SOON_S)
         done = {"read": 25, "next_offset": 32, "end_offset": 32, "waiting": 0}
         wait_until(lambda: progress(stage, worker) == done, "all is read", SOON_S)
-        assert lag(worker) == 0
+        assert metric(worker, "slidestat_lag_records") == 0
         wait_until(lambda: 25 in provisional(stage), "what came then is emitted", SOON_S)
         worker.stop()
     assert sample_topic(stage.bootstrap, stage.topology.source, 100).topic_records == 25

@@ -55,7 +55,9 @@ class TopicOutcome:
 
 @dataclass(frozen=True)
 class TopicRow:
-    """A topic in a listing; `records` is the sum of high less low watermarks."""
+    """A topic in a listing; `records` is the sum of high less low watermarks, and so also counts
+    the markers of transactions, and what compaction has removed.
+    """
 
     name: str
     partitions: int

@@ -217,6 +217,10 @@ class _Topologies:
     def _of_status(self) -> Iterator[Metric]:
         now_s = time.time()
         lag = _gauge("slidestat_lag_records", "Records of the partition that are not read yet.")
+        waiting = _gauge(
+            "slidestat_waiting_records",
+            "Records behind a transaction that its producer has not ended; offsets, so at most.",
+        )
         watermark = _gauge(
             "slidestat_watermark_timestamp_seconds", "Event time that the partition has reached."
         )
@@ -239,6 +243,7 @@ class _Topologies:
         for labels, status in self._status.items():
             if status.end_offset is not None:
                 lag.add_metric(labels, max(0, status.end_offset - status.next_offset))
+            waiting.add_metric(labels, status.waiting)
             if status.watermark_ms is not None:
                 watermark.add_metric(labels, status.watermark_ms / 1000)
                 delay.add_metric(labels, now_s - status.watermark_ms / 1000)
@@ -248,7 +253,7 @@ class _Topologies:
             lost.add_metric(labels, status.lost)
             for statistic, count in sorted(status.left_out.items()):
                 left_out.add_metric([*labels, statistic], count)
-        yield from (lag, watermark, delay, keys, state, lost, left_out)
+        yield from (lag, waiting, watermark, delay, keys, state, lost, left_out)
 
 
 def _gauge(name: str, text: str) -> GaugeMetricFamily:

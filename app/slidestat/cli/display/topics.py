@@ -19,7 +19,7 @@ def show_topics(rows: Sequence[TopicRow], *, as_json: bool) -> None:
         print("There are no topics.")
         return
     table = Table("topic")
-    for heading in ("partitions", "records", "retention", "cleanup"):
+    for heading in ("partitions", "records, at most", "retention", "cleanup"):
         table.add_column(heading, justify="left" if heading == "cleanup" else "right")
     for row in rows:
         table.add_row(
