@@ -35,7 +35,7 @@ from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys.key_timers import AlertTicks, Place
 from slidestat.errors import SlidestatError
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty, alert_key
-from slidestat.schemas.emission import Figure
+from slidestat.schemas.emission import Figure, LostRecords
 from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.arrays import Bools, Floats, Integers
 
@@ -287,15 +287,11 @@ class Alerting:
         judged = self._judged(table, evaluated)
         concerned = self._concerned(keys, standings, judged, evaluated)
         now = {group: self._known(standings[group]) for group in np.flatnonzero(concerned).tolist()}
-        concerned_by_loss = np.zeros(len(evaluated.ticks), bool)
-        lost = None
-        if loss is not None:
-            lost = loss.as_record(self._kinds.lost_records)
-            concerned_by_loss = loss.concerns(evaluated.ticks, self._longest)
+        lost = self._lost_at(evaluated.ticks, loss)
         since: dict[int, int] = {}
         last_ticks: dict[int, int] = {}
         records: list[tuple[Place, AlertRecord]] = []
-        is_again = self._ticks.are_again(evaluated.ticks)
+        is_again = self._ticks.are_again(evaluated.ticks).tolist()
         groups, ticks, offsets, _, is_due = (column.tolist() for column in evaluated)
         for row in np.flatnonzero(concerned[evaluated.groups]).tolist():
             group, place = groups[row], (ticks[row], keys[groups[row]])
@@ -303,14 +299,12 @@ class Alerting:
             if not (standing or is_due[row]):
                 continue
             before = dict(standing)
-            unconfirmed = self._settle(place)
+            told_again = self._settle(place) | (_firing(standing) if is_again[row] else set())
             for rule, one in zip(self._rules, judged, strict=True):
                 change = _go_on(standing, rule, one, row, ticks[row], place in forgotten)
                 if change is not None:
                     self.firing[rule.name] += 1 if change.state is AlertState.FIRING else -1
-                elif rule.id in unconfirmed or (
-                    is_again[row] and rule.id in standing and standing[rule.id].is_firing
-                ):
+                elif rule.id in told_again:
                     change = _as_it_is(standing.get(rule.id), one, row, ticks[row])
                 else:
                     continue
@@ -328,7 +322,7 @@ class Alerting:
                     forgotten=place in forgotten,
                     # msgspec leaves out the default itself alone.
                     confidence=_SURE if rule.confidence == _SURE else rule.confidence,
-                    lost=lost if concerned_by_loss[row] else None,
+                    lost=lost[row],
                     provisional=self._is_provisional,
                 )
                 records.append((place, self._written(record)))
@@ -340,6 +334,14 @@ class Alerting:
             for group, offset in since.items()
         ]
         return changed, [group for group, standing in now.items() if standing], records
+
+    def _lost_at(self, ticks: Integers, loss: Loss | None) -> list[LostRecords | None]:
+        """Return for each tick the loss that its windows may lack."""
+        if loss is None:
+            return [None] * len(ticks)
+        record = loss.as_record(self._kinds.lost_records)
+        concerned = loss.concerns(ticks, self._longest).tolist()
+        return [record if is_concerned else None for is_concerned in concerned]
 
     def _judged(self, table: Floats, evaluated: Evaluated) -> list[Judged]:
         """Return the outcomes of each rule."""
@@ -461,6 +463,11 @@ def _go_on(
         return None
     standings[rule.id] = Standing(True, is_certain, 0, tick)
     return _Change(AlertState.FIRING, is_certain, since)
+
+
+def _firing(standings: Mapping[bytes, Standing]) -> set[bytes]:
+    """Return the ids of the alerts that fire."""
+    return {name for name, standing in standings.items() if standing.is_firing}
 
 
 def _as_it_is(standing: Standing | None, judged: Judged, row: int, tick: int) -> _Change:
