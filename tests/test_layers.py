@@ -27,7 +27,7 @@ LAYERS = (
     {"synopses"},
     {"addresses", "log", "local"},
     {"faces"},
-    {"extras", "options", "schemas"},
+    {"extras", "options", "pauses", "schemas"},
     {"errors"},
     {"redaction"},
 )

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from slidestat.errors import SlidestatError
-from slidestat.faust.restore import raise_unless_passing
+from slidestat.faust.restore import unreadable_changelog
 from slidestat.kafka.read.scan import open_scanner, scan
 from tests.broker.conftest import MakeStage
 from tests.broker.test_worker_errors import complaint, remake_topic
@@ -168,7 +168,7 @@ def test_what_is_deleted_while_it_is_restored_is_missed(
         with pytest.raises(KafkaException) as raised:
             list(scan(consumer, topic, {0: 2}))
         with pytest.raises(SlidestatError, match="has lost records while they were read") as told:
-            raise_unless_passing(topic, raised.value)
+            raise unreadable_changelog(topic, raised.value)
         assert "slidestat replay" in told.value.advice
         delete_records(admin, topic, {0: 10})
         assert not list(scan(consumer, topic, {0: 2}))

@@ -46,7 +46,7 @@ def test_one_that_dies_is_started_again_and_one_signal_ends_all(make_stage: Make
         victim = children(parent.pid)[1]
         produce(stage.bootstrap, source, events(4_000, start=4_000))
         subprocess.run(["/usr/bin/env", "kill", "-KILL", str(victim)], check=True)
-        told = "worker 2 ended by signal 9, and is started again in 1 s"
+        told = "worker 2 ended by signal 9, and is started again in"
         wait_until(lambda: told in parent.said(), told, STOP_S)
         produce(stage.bootstrap, source, events(4_000, start=8_000))
         stage.await_settled([parent])

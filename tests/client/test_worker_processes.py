@@ -57,7 +57,9 @@ def test_what_dies_is_started_again_after_a_growing_pause(
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Twice as long each time, up to a limit; what ends well has been asked to end."""
+    """Twice as long each time, up to a limit, less a random part; what ends well has been asked to
+    end.
+    """
     caplog.set_level("INFO", logger="slidestat")
     monkeypatch.setattr(worker_processes, "_LONGEST_PAUSE_S", 4.0)
     # A second goes by at each look.
@@ -66,7 +68,8 @@ def test_what_dies_is_started_again_after_a_growing_pause(
     monkeypatch.setattr(worker_processes, "monotonic", lambda: float(next(seconds)))
     WorkerProcesses([script(DIES_OFTEN, tmp_path / n) for n in "ab"]).run()
     told = [r.text for r in caplog.records if getattr(r, "worker", 0) == 2]
-    assert [text.split()[-2] for text in told[:-1]] == ["1", "2", "4", "4"]
+    pauses = [float(text.split()[-2]) for text in told[:-1]]
+    assert all(most / 2 <= it <= most for it, most in zip(pauses, [1, 2, 4, 4], strict=True))
     assert all("ended by signal 9" in text for text in told[:-1])
     assert told[-1] == "worker 2 was asked to end, and is not started again"
     said = capfd.readouterr().err.splitlines()

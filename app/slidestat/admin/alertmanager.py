@@ -17,6 +17,7 @@ import msgspec
 from slidestat.addresses import checked_address
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.topic_reader import AlertReader
+from slidestat.pauses import Pauses
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty
 from slidestat.schemas.event import EARLIEST_TIME_MS
 from slidestat.text import bounds_text, iso_time, printable
@@ -170,27 +171,6 @@ class _AwayError(Exception):
     """An error of an Alertmanager that does not answer, or cannot now."""
 
 
-class _Pause:
-    """A pause that doubles with each failure in a row."""
-
-    def __init__(self) -> None:
-        self._length = _SHORTEST_PAUSE_S
-        self._until = 0.0
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() >= self._until
-
-    def begin(self) -> float:
-        length = self._length
-        self._until = time.monotonic() + length
-        self._length = min(2 * length, _LONGEST_PAUSE_S)
-        return length
-
-    def reset(self) -> None:
-        self._length = _SHORTEST_PAUSE_S
-
-
 class AlertRelay:
     """A relay that posts to the Alertmanager at `url` what fires by a topic of alerts.
 
@@ -215,8 +195,8 @@ class AlertRelay:
         self._say = say
         self._names = alerts
         self._alerts = RelayedAlerts()
-        self._post_pause = _Pause()
-        self._read_pause = _Pause()
+        self._post_pause = Pauses(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S)
+        self._read_pause = Pauses(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S)
         self._has_begun = False
 
     def run(self) -> None:
@@ -227,7 +207,7 @@ class AlertRelay:
             except SlidestatError as error:
                 if not self._has_begun or isinstance(error, _RefusedError):
                     raise
-                self._say(f"{error.message} Trying again in {self._read_pause.begin():.0f} s.")
+                self._say(f"{error.message} Trying again in {self._read_pause.begin():.1f} s.")
             while not self._read_pause.is_over:
                 self._tell()
                 time.sleep(0.25)
@@ -259,7 +239,7 @@ class AlertRelay:
                 self._post_pause.reset()
         except _AwayError as error:
             pause = self._post_pause.begin()
-            self._say(f"{self._url} does not take alerts: {error}. Trying again in {pause:.0f} s.")
+            self._say(f"{self._url} does not take alerts: {error}. Trying again in {pause:.1f} s.")
 
     def _post(self, some: Sequence[Told]) -> None:
         body = msgspec.json.encode([told.alert for told in some])

@@ -22,6 +22,7 @@ from slidestat.engine.publishing import synopsis_partitions
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client, require_broker
 from slidestat.kafka.producer import ANY_TIME
+from slidestat.kafka.retries import broker_pauses
 from slidestat.options import FOREVER
 from slidestat.text import human_duration
 
@@ -229,14 +230,14 @@ def _create(admin: AdminClient, name: str, partitions: int, config: Mapping[str,
 
 def _wait_for_leaders(admin: AdminClient, name: str) -> None:
     """Return when clients can write to every partition of a topic just made."""
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline, pauses = time.monotonic() + _TIMEOUT_S, broker_pauses()
     while time.monotonic() < deadline:
         topic = admin.list_topics(timeout=_TIMEOUT_S).topics.get(name)
         if topic is not None and topic.partitions:
             leaders = [partition.leader for partition in topic.partitions.values()]
             if min(leaders) >= 0:
                 return
-        time.sleep(0.05)
+        time.sleep(pauses.begin())
     raise SlidestatError(
         f"The topic {name!r} has no leader after {_TIMEOUT_S:.0f} s.", "Look at the broker's log."
     )

@@ -25,6 +25,7 @@ import msgspec
 from slidestat.errors import SlidestatError
 from slidestat.local.supervisor import die_with_parent
 from slidestat.log import log_event
+from slidestat.pauses import Pauses
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -55,7 +56,7 @@ class _Worker:
     is_done: bool = False
     due: float = 0.0
     started: float = 0.0
-    pause_s: float = _FIRST_PAUSE_S
+    pauses: Pauses = field(default_factory=lambda: Pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S))
     unread: bytes = b""
     refusal: list[str] = field(default_factory=list)
 
@@ -197,12 +198,12 @@ class WorkerProcesses:
             for text in refusal:
                 _tell_line(worker, text.encode())
             if monotonic() - worker.started >= _WELL_S:
-                worker.pause_s = _FIRST_PAUSE_S
-            worker.due = monotonic() + worker.pause_s
+                worker.pauses.reset()
+            pause_s = worker.pauses.begin()
+            worker.due = monotonic() + pause_s
             how = f"exit code {status}" if status > 0 else f"signal {-status}"
-            again = f"ended by {how}, and is started again in {worker.pause_s:.0f} s"
+            again = f"ended by {how}, and is started again in {pause_s:.1f} s"
             self._tell("worker ended", worker, again)
-            worker.pause_s = min(2 * worker.pause_s, _LONGEST_PAUSE_S)
 
     def _tell(self, event: str, worker: _Worker, text: str) -> None:
         log_event(event, f"worker {worker.number} {text}", worker=worker.number)

@@ -19,8 +19,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 from slidestat.declare.declared import Declared
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.kafka.connection import admin_client, missing_topic_advice
-from slidestat.kafka.groups import ask_coordinator
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
+from slidestat.kafka.retries import ask_again
 from slidestat.kafka.settings import broker_security
 from slidestat.repartition.moved_from import mover_id
 
@@ -178,7 +178,7 @@ def _group(admin: AdminClient, bootstrap: str, group: str, check: str = "group")
         return operations
 
     try:
-        allowed = ask_coordinator(ask, _TIMEOUT_S)
+        allowed = ask_again(ask, _TIMEOUT_S)
     except KafkaException as error:
         kafka_error: KafkaError = error.args[0]
         if kafka_error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:

@@ -13,12 +13,12 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.producer import BulkProducer
+from slidestat.kafka.retries import broker_pauses
 from slidestat.log import log_event
 
 Told = TypeVar("Told")
 
 LOOK_EVERY_S = 5.0
-_RETRY_S = 1.0
 _PATIENCE_S = 3.0
 # Half a minute at most, as a look comes each 5 to 8 s.
 _TELL_EVERY_S = 25.0
@@ -36,13 +36,14 @@ def went_away_at_start() -> SlidestatError:
 
 async def until_told(ask: Callable[[], Awaitable[Told]]) -> Told:
     """Ask the brokers until they answer; raises an error that asking again does not solve."""
+    pauses = broker_pauses()
     while True:
         try:
             return await ask()
         except KafkaError as error:
             if not error.retriable and not isinstance(error, KafkaTimeoutError):
                 raise
-        await asyncio.sleep(_RETRY_S)
+        await asyncio.sleep(pauses.begin())
 
 
 class BrokerContact:

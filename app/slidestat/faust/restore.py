@@ -7,7 +7,6 @@ partition is read until the broker reports its end.
 
 import asyncio
 import threading
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +26,7 @@ from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import NO_EPOCH, Headers, Restored
 from slidestat.faust.progress import RestoreProgress
 from slidestat.kafka.read.scan import open_scanner, scan
+from slidestat.kafka.retries import ask_again, broker_pauses, passes
 
 # The RocksDB databases of a table's partitions, as Faust's recovery and our own code open them.
 
@@ -153,20 +153,6 @@ class _SharedMemory(RocksDBOptions):
 
 
 _CHUNK = 10_000
-_RETRY_S = 1.0
-# What a client tries again by itself, and what a broker that is starting answers.
-_PASSING = frozenset(
-    {
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._WAIT_COORD,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.BROKER_NOT_AVAILABLE,
-        KafkaError.REQUEST_TIMED_OUT,
-    }
-)
 
 
 class BulkRecovery(Recovery):
@@ -260,6 +246,7 @@ class BulkRecovery(Recovery):
         )
         # What is deleted while it is read is missed as much as what was deleted before.
         consumer = open_scanner(self._bootstrap_servers, must_be_whole=True)
+        pauses = broker_pauses()
         try:
             for topic in {tp.topic for tp in last}:
                 store = cast(Any, self.tables._changelogs[topic]).data
@@ -267,8 +254,9 @@ class BulkRecovery(Recovery):
                     try:
                         self._follow_topic(consumer, topic, store, last, followed, stop)
                     except KafkaException as error:
-                        raise_unless_passing(topic, error)
-                        stop.wait(_RETRY_S)
+                        if not passes(error.args[0]):
+                            raise unreadable_changelog(topic, error) from error
+                        stop.wait(pauses.begin())
                     else:
                         break
         finally:
@@ -305,14 +293,12 @@ def read_rows(
     """
     consumer = open_scanner(bootstrap_servers)
     try:
-        while True:
-            try:
-                rows = [_row(message) for message in scan(consumer, topic, {partition: start})]
-            except KafkaException as error:
-                raise_unless_passing(topic, error)
-                time.sleep(_RETRY_S)
-            else:
-                return [row for row in rows if start <= row[0] < end]
+        rows = ask_again(
+            lambda: [_row(message) for message in scan(consumer, topic, {partition: start})]
+        )
+        return [row for row in rows if start <= row[0] < end]
+    except KafkaException as error:
+        raise unreadable_changelog(topic, error) from error
     finally:
         consumer.close()
 
@@ -326,15 +312,14 @@ def _lost(topic: str, what: str) -> SlidestatError:
     )
 
 
-def raise_unless_passing(topic: str, error: KafkaException) -> None:
-    """Raise SlidestatError for what a changelog's reader meets and trying again does not solve."""
+def unreadable_changelog(topic: str, error: KafkaException) -> SlidestatError:
+    """Return the error of a changelog's reader that trying again does not solve."""
     if error.args[0].code() == KafkaError._AUTO_OFFSET_RESET:
-        raise _lost(topic, "records while they were read") from error
-    if error.args[0].code() not in _PASSING:
-        raise SlidestatError(
-            f"The changelog {topic!r} cannot be read: {error.args[0].str()}.",
-            "Check the broker and what this user may read.",
-        ) from error
+        return _lost(topic, "records while they were read")
+    return SlidestatError(
+        f"The changelog {topic!r} cannot be read: {error.args[0].str()}.",
+        "Check the broker and what this user may read.",
+    )
 
 
 def _by_partition(messages: Iterable[Message]) -> dict[int, list[Row]]:

@@ -1,46 +1,13 @@
 """Consumer groups, as the broker sees them."""
 
-import time
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client
+from slidestat.kafka.retries import ask_again
 from slidestat.kafka.settings import client_config
-
-# Ask a group's coordinator, which may have just started, moved or taken the group over.
-
-_T = TypeVar("_T")
-
-_PAUSE_S = 0.2
-_PASSING = frozenset(
-    {
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError._WAIT_COORD,
-    }
-)
-
-
-def ask_coordinator(ask: Callable[[], _T], within_s: float) -> _T:
-    """Return what `ask` returns, asking again while the coordinator does not answer yet.
-
-    Raises KafkaException for another error, and for any after `within_s` seconds.
-    """
-    deadline = time.monotonic() + within_s
-    while True:
-        try:
-            return ask()
-        except KafkaException as error:
-            kafka_error: KafkaError = error.args[0]
-            passes = kafka_error.retriable() or kafka_error.code() in _PASSING
-            if not passes or time.monotonic() > deadline:
-                raise
-        time.sleep(_PAUSE_S)
-
 
 _DESCRIBED_WITHIN_S = 30.0
 _ENDED = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
@@ -52,7 +19,7 @@ def count_workers(bootstrap: str, group: str) -> int:
     """
     admin = admin_client(bootstrap)  # It must outlive what it is waited for.
     try:
-        found = ask_coordinator(
+        found = ask_again(
             lambda: admin.describe_consumer_groups([group])[group].result(_DESCRIBED_WITHIN_S),
             _DESCRIBED_WITHIN_S,
         )
@@ -93,7 +60,7 @@ def group_offsets(
     config = {**client_config(bootstrap), "group.id": group, "isolation.level": isolation}
     consumer = Consumer(config)
     try:
-        return ask_coordinator(lambda: _asked(consumer, topic, partitions), _ANSWERED_WITHIN_S)
+        return ask_again(lambda: _asked(consumer, topic, partitions), _ANSWERED_WITHIN_S)
     finally:
         consumer.close()
 

@@ -9,7 +9,6 @@ runtime dependencies, and a log4j binding for SLF4J 1.
 import hashlib
 import logging
 import os
-import random
 import shutil
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from slidestat.errors import SlidestatError
+from slidestat.pauses import Pauses
 
 # Where the local broker keeps what outlives a run: downloaded jars and log files.
 
@@ -65,7 +65,7 @@ KAFKA_VERSION = "4.1.1"
 LOCK_FILE = Path(__file__).with_name(f"kafka-{KAFKA_VERSION}.sha256")
 
 _ATTEMPTS = 6
-_FIRST_PAUSE_S = 0.5
+_FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 20.0
 _REQUEST_TIMEOUT_S = 30
 _DOWNLOADS_AT_ONCE = 4
@@ -163,11 +163,10 @@ def _fetch_all(jars: Sequence[Jar], folder: Path, title: str, show_progress: boo
 def _fetch(jar: Jar, folder: Path, scratch: Path, given_up: Event) -> None:
     """Fetch one jar, verify it, and only then give it its name in `folder`."""
     reason = ""
+    pauses = Pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     for attempt in range(_ATTEMPTS):
-        if attempt:
-            longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt)
-            if given_up.wait(random.uniform(longest / 2, longest)):  # noqa: S311 - only jitter
-                return
+        if attempt and given_up.wait(pauses.begin()):
+            return
         # a repository of its own for each try: the resolver trusts whatever file it finds there
         repository = Path(tempfile.mkdtemp(dir=scratch))
         try:

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from slidestat.errors import SlidestatError
 from slidestat.kafka.transactional_producer import Failure, LostError, failure_of
 from slidestat.log import log_event
+from slidestat.pauses import Pauses
 from slidestat.repartition.moved_from import Behind, Move
 from slidestat.repartition.mover import Mover
 
@@ -66,7 +67,7 @@ class ElectedMover:
         return self._is_elected.is_set() and not self._is_stopping.is_set()
 
     def _run(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        pauses = Pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while not self._is_stopping.is_set():
             self._is_elected.wait()
             if self._is_stopping.is_set():
@@ -76,7 +77,7 @@ class ElectedMover:
                 self._tell("begins", "by their key")
                 self._mover = Mover(self._move, self._goes_on)
                 self._mover.run()
-                pause_s = _FIRST_PAUSE_S
+                pauses.reset()
             except SlidestatError as error:
                 self.failure = error
                 return
@@ -93,12 +94,12 @@ class ElectedMover:
                     self._is_stopping.wait(_FENCED_PAUSE_S)
                     continue
                 if time.monotonic() - began > _LONGEST_PAUSE_S:
-                    pause_s = _FIRST_PAUSE_S
+                    pauses.reset()
                 if self._goes_on():
                     reason = kafka_error.str().rstrip(".")
-                    self._tell("waits", f"again in {pause_s:.0f} s: {reason}")
+                    pause_s = pauses.begin()
+                    self._tell("waits", f"again in {pause_s:.1f} s: {reason}")
                     self._is_stopping.wait(pause_s)
-                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             except Exception as error:  # noqa: BLE001  The worker ends of it.
                 self.failure = error
                 return

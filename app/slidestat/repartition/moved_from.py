@@ -5,12 +5,11 @@ number of partitions would put records of one key in two places.
 """
 
 import hashlib
-import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
     AdminClient,
     OffsetSpec,
@@ -19,20 +18,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import Committed, group_offsets
+from slidestat.kafka.retries import ask_again
 from slidestat.kafka.topic_identity import identities
 from slidestat.log import log_event
 
 _TIMEOUT_S = 30.0
 _DIGITS = 16
-_RETRY_S = 0.2
-# Of a topic that was just made, or whose leader has moved.
-_NEW_LEADER = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
-)
 
 
 def mover_id(topology: Topology) -> str:
@@ -95,15 +86,12 @@ def is_unwritten(admin: AdminClient, topic: str, partitions: int) -> bool:
 
 def _listed(admin: AdminClient, topic: str, partitions: int, which: OffsetSpec) -> dict[int, int]:
     places = [TopicPartition(topic, number) for number in range(partitions)]
-    deadline = time.monotonic() + _TIMEOUT_S
-    while True:
+
+    def ask() -> dict[int, int]:
         found = admin.list_offsets(dict.fromkeys(places, which), request_timeout=_TIMEOUT_S)
-        try:
-            return {place.partition: answer.result().offset for place, answer in found.items()}
-        except KafkaException as error:
-            if error.args[0].code() not in _NEW_LEADER or time.monotonic() > deadline:
-                raise
-            time.sleep(_RETRY_S)
+        return {place.partition: answer.result().offset for place, answer in found.items()}
+
+    return ask_again(ask, _TIMEOUT_S, may_be_new=True)
 
 
 def check_note(

@@ -29,6 +29,7 @@ from confluent_kafka.admin import AdminClient
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.open_transactions import OpenTransactions
+from slidestat.kafka.retries import passes
 from slidestat.kafka.settings import client_config
 from slidestat.kafka.transactional_producer import (
     IN_DOUBT,
@@ -174,8 +175,6 @@ _TELL_S = 30.0
 # What waits for its turn, of all partitions together.
 _HELD_RECORDS, _HELD_BYTES = 100_000, 64 * 2**20
 _LEAST_RECORDS, _LEAST_BYTES = 1_000, 2**18
-# Errors from which librdkafka recovers by itself.
-_PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})
 
 
 class Mover:
@@ -260,7 +259,7 @@ class Mover:
                 ends.pop(number, None)
             elif error.code() == KafkaError._PARTITION_EOF:
                 ends[number] = message.offset() or 0
-            elif error.code() not in _PASSING and not error.retriable():
+            elif not passes(error):
                 raise KafkaException(error)
         self._add(found)
         for number, end in ends.items():

@@ -12,8 +12,9 @@ from slidestat.engine.decoding.formats.source_schemas import Registry
 from slidestat.engine.decoding.formats.translations import remarks_on
 from slidestat.engine.records import RecordBatch
 from slidestat.log import log_event
+from slidestat.pauses import Pauses
 
-_RETRY_S = 1.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 _TELL_EVERY_S = 25.0
 # A registry may get a schema later: a replica behind its leader, a schema restored.
 _LACKING_S = 60.0
@@ -37,11 +38,12 @@ class SchemaWait:
         for number in unknown:
             if is_given_up():
                 return False
+            pauses = Pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
             while (why := await self._ask(number)) is not None:
                 if is_given_up():
                     return False
                 self._tell(batch, number, why)
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(pauses.begin())
             _remark(batch, number, remarks_on(self._registry.schemas, number))
         if unknown and self._since is not None:
             self._since = None

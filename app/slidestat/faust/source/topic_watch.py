@@ -12,21 +12,19 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from slidestat.declare.declared import Declared
 from slidestat.errors import SlidestatError
 from slidestat.faust.broker_contact import went_away_at_start
+from slidestat.kafka.retries import broker_pauses, passes, until_answered
 from slidestat.kafka.settings import client_config
 from slidestat.kafka.topic_identity import TopicIdentity, identities
 
 _ANSWER_S = 5.0
-_RETRY_S = 1.0
 # A broker may not know yet a topic that was just made: it is asked again for as long.
 _UNKNOWN_S = 10.0
-# The errors of a client whose brokers do not answer.
-_SILENT = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 
 
 class TopicWatch:
@@ -52,12 +50,9 @@ class TopicWatch:
         try:
             self._began = self._ask(self._names)
         except KafkaException as error:
-            if error.args[0].code() in _SILENT:
+            if passes(error.args[0]):
                 raise went_away_at_start() from error
-            raise SlidestatError(
-                f"The brokers do not describe the topics: {error.args[0].str().rstrip('.')}.",
-                "Check that they are up and what this user may read, and start again.",
-            ) from error
+            raise _not_described(error) from error
         for name in self._names:
             if name not in self._began:
                 raise self._other(name, "is not there")
@@ -74,17 +69,13 @@ class TopicWatch:
         Costs a millisecond; waits for brokers that do not answer. Raises SlidestatError if the
         source is another one, or gone.
         """
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                found = await loop.run_in_executor(None, self._ask, [self._source])
-            except KafkaException:
-                await asyncio.sleep(_RETRY_S)
-                continue
-            error = self._error([self._source], found)
-            if error is not None:
-                raise error
-            return
+        try:
+            found = await until_answered(lambda: self._ask([self._source]))
+        except KafkaException as refusal:
+            raise _not_described(refusal) from refusal
+        error = self._error([self._source], found)
+        if error is not None:
+            raise error
 
     async def confirm(self) -> None:
         """Raise SlidestatError if one of the topics is another one, or gone, or the source has
@@ -107,12 +98,12 @@ class TopicWatch:
         """Return the identities of the topics with these names, without those that have been
         missing for some time.
         """
-        until = time.monotonic() + _UNKNOWN_S
+        until, pauses = time.monotonic() + _UNKNOWN_S, broker_pauses()
         while True:
             found = identities(self._admin, names, _ANSWER_S)
             if len(found) == len(names) or time.monotonic() > until:
                 return found
-            time.sleep(_RETRY_S)
+            time.sleep(pauses.begin())
 
     def _error(
         self, names: Sequence[str], found: Mapping[str, TopicIdentity]
@@ -146,6 +137,13 @@ class TopicWatch:
             "Start again to go on in a new one; `slidestat replay"
             f" {self._outputs[name]}` writes again what follows from the source.",
         )
+
+
+def _not_described(error: KafkaException) -> SlidestatError:
+    return SlidestatError(
+        f"The brokers do not describe the topics: {error.args[0].str().rstrip('.')}.",
+        "Check that they are up and what this user may read, and start again.",
+    )
 
 
 def require_same_source(topic: str, read: str, found: str, topology: str) -> None:

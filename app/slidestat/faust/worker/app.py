@@ -1,6 +1,5 @@
 """The Faust app of a worker, before anything is connected to it."""
 
-import asyncio
 from collections.abc import Iterator, Mapping, Set
 from typing import cast
 
@@ -26,6 +25,8 @@ from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.oauth import TokenProvider
 from slidestat.kafka.read.same_log import first_difference
+from slidestat.kafka.read.scan import unreadable
+from slidestat.kafka.retries import until_answered
 from slidestat.kafka.settings import (
     BrokerSecurity,
     CarriedSecurity,
@@ -154,7 +155,6 @@ _COMMIT_INTERVAL_S = 1.0
 # may last for days. After 1,000 s aiokafka would leave the group, and not come back before it is
 # polled, which Faust does not do before it is back.
 _MAX_POLL_INTERVAL_S = 10.0**9
-_RETRY_S = 1.0
 
 
 def batch_app(settings: WorkerSettings) -> BatchApp:
@@ -228,13 +228,11 @@ class ConsumerOffsets:
         return consumer.jumped_to(TP(self._topic, partition), offset)
 
     async def first_difference(self, partition: int, mark: LogMark) -> int | None:
-        loop = asyncio.get_running_loop()
         place = self._bootstrap, self._topic, partition, mark
-        while True:
-            try:
-                return await loop.run_in_executor(None, first_difference, *place)
-            except KafkaException:
-                await asyncio.sleep(_RETRY_S)
+        try:
+            return await until_answered(lambda: first_difference(*place))
+        except KafkaException as error:
+            raise unreadable(self._topic, error) from error
 
     async def earliest(self, partition: int) -> int:
         tp = TopicPartition(self._topic, partition)

@@ -7,23 +7,13 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from slidestat.errors import SlidestatError
+from slidestat.kafka.retries import ask_again
 from slidestat.kafka.settings import client_config
 
 # The offsets between which a partition's records lie, also of a topic that was just made.
 
 TIMEOUT_S = 30.0
-# The errors of a broker, or the client, for a topic that is not known there yet.
-_NOT_KNOWN_YET = frozenset(
-    {
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-    }
-)
 _KNOWN_WITHIN_S = 5.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.8
 
 
 def offset_bounds(
@@ -35,18 +25,12 @@ def offset_bounds(
     Raises KafkaException for what lasts, and after `timeout_s` without an answer.
     """
     place = TopicPartition(topic, partition)
-    deadline = time.monotonic() + _KNOWN_WITHIN_S
-    pause_s = _FIRST_PAUSE_S
-    while True:
-        try:
-            low, high = consumer.get_watermark_offsets(place, timeout=timeout_s)
-        except KafkaException as error:
-            if error.args[0].code() not in _NOT_KNOWN_YET or time.monotonic() > deadline:
-                raise
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        else:
-            return low, high
+    low, high = ask_again(
+        lambda: consumer.get_watermark_offsets(place, timeout=timeout_s),
+        _KNOWN_WITHIN_S,
+        may_be_new=True,
+    )
+    return low, high
 
 
 _FETCH_RECORDS = 10_000

@@ -22,6 +22,7 @@ from slidestat.engine.emissions.emission_codec import NotAnEmissionError
 from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.scan import concerns_group, offset_bounds
+from slidestat.kafka.retries import passes
 from slidestat.kafka.settings import client_config
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
@@ -150,7 +151,7 @@ class TopicReader(ABC, Generic[Read]):
     def _failed(self, kafka_error: KafkaError) -> None:
         if concerns_group(kafka_error):
             return
-        if kafka_error.code() == KafkaError._ALL_BROKERS_DOWN or not kafka_error.retriable():
+        if kafka_error.code() == KafkaError._ALL_BROKERS_DOWN or not passes(kafka_error):
             self._lost = kafka_error.str()
 
     @abstractmethod
