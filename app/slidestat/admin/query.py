@@ -63,6 +63,7 @@ def ask(
     where: str | None = None,
     ranks: Sequence[float] = (),
     items: Sequence[str] = (),
+    ago: str | None = None,
 ) -> tuple[KeyAnswer, bytes]:
     """Return a key's answer, and the JSON that it came in.
 
@@ -85,6 +86,7 @@ def ask(
         "rank": ranks,
         "item": items,
         "where": [] if where is None else [where],
+        "ago": [] if ago is None else [ago],
     }
     parameters = urlencode(asked, doseq=True)
     path = f"/topologies/{quote(topology, safe='')}/keys/{quote(key, safe='')}"

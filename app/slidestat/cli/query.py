@@ -1,4 +1,4 @@
-"""The command `slidestat query`: the figures of a key as they are now."""
+"""The command `slidestat query`: the figures of a key as they are now, or were."""
 
 from pathlib import Path
 from typing import Annotated
@@ -44,6 +44,14 @@ _WhereOption = Annotated[
         help="Only distinct items with this text in the field by which they are declared.",
     ),
 ]
+_AgoOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LENGTH",
+        help='Of the windows that ended so long ago, such as "24h": with a window, at most the '
+        "span.",
+    ),
+]
 _UrlOption = Annotated[
     str | None,
     typer.Option(help="A worker of the group; without it, one that runs on this machine."),
@@ -63,11 +71,13 @@ def query(
     rank: _RankOption = None,
     item: _ItemOption = None,
     where: _WhereOption = None,
+    ago: _AgoOption = None,
     url: _UrlOption = None,
     data_dir: _DataDirOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="The worker's JSON, unchanged.")] = False,
 ) -> None:
-    """Ask running workers for a key's figures as they are now, over any windows.
+    """Ask running workers for a key's figures over any windows, as they are now or were some time
+    ago.
 
     Example: slidestat query flights JFK --window 7d --statistic count
     """
@@ -86,5 +96,6 @@ def query(
         where,
         rank or [],
         item or [],
+        ago,
         as_json=as_json,
     )

@@ -16,11 +16,12 @@ from slidestat.declare.alerts import Alert
 from slidestat.declare.figure_names import asked_quantile
 from slidestat.declare.questions.asked_topology import asked_topology
 from slidestat.declare.questions.item_counts import asked_items
+from slidestat.declare.questions.past import past_figure, past_statistics, past_windows
 from slidestat.declare.questions.ranks import Ranks, asked_ranks
 from slidestat.declare.questions.where import asked_where
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.quantiles import QuantileStatistic
-from slidestat.declare.statistics.runner import Answered, Runner, Work
+from slidestat.declare.statistics.runner import Answered, Runner, Work, past_of
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import alert_id, decode_standings
 from slidestat.engine.checkpoints.checkpoint import decode_checkpoint, stored_slots
@@ -131,12 +132,13 @@ def stored_view(topology: Topology, partition: int, store: PartitionStore) -> Pa
 
 
 class Asked(NamedTuple):
-    """A topology with the windows and statistics that are asked for, and of each of the statistics
-    the place that its synopsis has among those of the topology.
+    """A topology with the windows and statistics that are asked for; of each of the statistics the
+    place that its synopsis has among those of the topology; and how long ago the windows ended.
     """
 
     topology: Topology
     places: list[int]
+    ago: int
 
 
 def asked_of(
@@ -147,6 +149,7 @@ def asked_of(
     where: str | None = None,
     ranks: Sequence[float] = (),
     items: Sequence[str] = (),
+    ago: str | None = None,
 ) -> Asked:
     """Check a question to a topology, in the terms of `LiveQuery`, and refuse it as there."""
     kept = list(dict.fromkeys(topology.runners))
@@ -156,6 +159,7 @@ def asked_of(
     declared = dict(zip(topology.labels, topology.statistics, strict=True))
     _require_one(where=where is not None, rank=bool(ranks), item=bool(items))
     _require_one(quantile=bool(quantiles), rank=bool(ranks), item=bool(items))
+    _require_one(where=where is not None, rank=bool(ranks), ago=ago is not None)
     if where is not None:
         declared = {**asked_where(where, declared)}
         named = _that_can_be_asked(named, statistics, declared, "where", f"where {where!r}")
@@ -165,6 +169,9 @@ def asked_of(
     if items:
         declared = asked_items(items, declared)
         named = _that_can_be_asked(named, statistics, declared, "item", "for counts of items")
+    if ago is not None:
+        declared = past_statistics(ago, declared)
+        named = _that_can_be_asked(named, statistics, declared, "ago", "of the past")
     for label in named:
         place = topology.labels.index(label)
         statistic = declared[label]
@@ -178,6 +185,9 @@ def asked_of(
             "Leave quantile out, or ask for a statistic of the kind quantile.",
         )
     _check_windows(windows, topology)
+    before = 0
+    if ago is not None:
+        before, windows = past_windows(ago, windows, topology)
     return Asked(
         asked_topology(
             topology,
@@ -190,6 +200,7 @@ def asked_of(
             output_format="json",
         ),
         places,
+        before,
     )
 
 
@@ -209,8 +220,9 @@ class LiveQuery:
     the distinct items with that text in the field by which they were declared, and for nothing
     else; `ranks`, values such as 250, for how many events are at most as large, of the quantiles by
     value, and for nothing else; `items` for how often each of them came, of the top items, and for
-    nothing else. Raises SlidestatError, naming the parameter, for what the topology
-    does not keep.
+    nothing else. `ago`, such as "24h", asks for the windows that ended so long before, of the
+    statistics and the windows for which the state answers that. Raises SlidestatError, naming the
+    parameter, for what the topology does not keep.
     """
 
     def __init__(
@@ -222,10 +234,12 @@ class LiveQuery:
         where: str | None = None,
         ranks: Sequence[float] = (),
         items: Sequence[str] = (),
+        ago: str | None = None,
     ) -> None:
-        asked = asked_of(topology, windows, statistics, quantiles, where, ranks, items)
-        self._topology, self._places = asked
-        self._alerts = topology.alerts
+        asked = asked_of(topology, windows, statistics, quantiles, where, ranks, items, ago)
+        self._topology, self._places, self._ago = asked
+        # Alerts are as they are now.
+        self._alerts = () if self._ago else topology.alerts
         self._kinds = kinds(is_sequence=topology.is_sequence)
         self._where = where
         self._ranks = RankTable(self._topology) if ranks else None
@@ -254,17 +268,20 @@ class LiveQuery:
         work = Work.question(topology.columns, [time], self._windows)
         try:
             answered = {
-                runner: runner.run([state.synopses[place] or None], work)
+                runner: self._asked(runner, state.synopses[place] or None, work)
                 for runner, place in zip(topology.runners, self._places, strict=True)
             }
         except SynopsisError as error:
             raise unusable_state("topology", error) from error
+        end -= self._ago
         figures = [] if self._ranks else self._table(view.starts).rows(answered)[0]
         ranks = self._ranks.rows(answered) if self._ranks else None
         if view.starts:
             added = AddedFigures(topology, view.starts)
             figures = [] if self._ranks else added.all_marked(figures, end)
             ranks = ranks and added.marked(ranks, end)
+        if self._ago:
+            figures = list(map(past_figure, figures))
         return self._kinds.key_answer(
             *(topology.name, key, end, figures),
             *(topology.events_topic, view.partition, view.next_offset),
@@ -272,6 +289,13 @@ class LiveQuery:
             lost=self._lost(view, end),
             ranks=ranks,
             alerts=key_alerts(self._alerts, state.alerts, self._kinds.key_alert) or None,
+        )
+
+    def _asked(self, runner: Runner, state: bytes | None, work: Work) -> Answered:
+        return (
+            past_of(runner).past([state], work, self._ago)
+            if self._ago
+            else runner.run([state], work)
         )
 
     def _table(self, starts: Mapping[str, int]) -> FigureTable:

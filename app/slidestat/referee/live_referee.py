@@ -73,8 +73,15 @@ class RefereeQuery:
         where: str | None = None,
         ranks: Sequence[float] = (),
         items: Sequence[str] = (),
+        ago: str | None = None,
     ) -> None:
-        asked, _ = asked_of(referee.answering, windows, statistics, quantiles, where, ranks, items)
+        if ago is not None:
+            raise SlidestatError(
+                f"ago is {ago!r}, and {referee.name} is a referee, which answers as of now.",
+                f"Ask {referee.of.name}, if its keys have one partition each, or read the emissions"
+                " of that time.",
+            )
+        asked, *_ = asked_of(referee.answering, windows, statistics, quantiles, where, ranks, items)
         self._where = where
         self._ranks = RankTable(asked) if ranks else None
         published = dict(zip(referee.of.labels, published_by(referee.of), strict=True))

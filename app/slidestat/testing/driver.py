@@ -25,9 +25,11 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError, shown
+from slidestat.live.live_query import LiveQuery
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission, Figure
+from slidestat.schemas.query import KeyAnswer
 from slidestat.schemas.sequence import decode_alert_change
 from slidestat.testing.records import (
     NO_TIMESTAMP,
@@ -265,6 +267,27 @@ class TopologyDriver:
                 f"Choose among {[msgspec.to_builtins(figure) for figure in emission.figures]}.",
             )
         return found[0]
+
+    def query(
+        self,
+        key: str,
+        windows: Sequence[str] = (),
+        statistics: Sequence[str] = (),
+        quantiles: Sequence[float] = (),
+        where: str | None = None,
+        ranks: Sequence[float] = (),
+        items: Sequence[str] = (),
+        ago: str | None = None,
+    ) -> KeyAnswer | None:
+        """Return the key's figures as `slidestat query` tells them: over any windows up to the
+        span, as of the watermark or `ago` before it; None for a key that has none.
+
+        Raises SlidestatError, naming the parameter, for what the topology does not keep.
+        """
+        asked = windows, statistics, quantiles, where, ranks, items, ago
+        question = LiveQuery(self.topology, *asked)
+        answers = (question.answer(each.view(), key) for each in self._processors)
+        return next((answer for answer in answers if answer is not None), None)
 
     def _take_up(self, topology: Topology) -> None:
         self.topology = topology

@@ -178,6 +178,16 @@ _OF_FIGURES = (
         {"type": "string"},
     ),
 )
+_OF_A_KEY = (
+    *_OF_FIGURES,
+    _query_parameter(
+        "ago",
+        "How long ago the windows ended, such as 24h; with a window it is at most the span. Only"
+        " counts, sums, means and spreads, histograms, quantiles by value and top items have a"
+        " past; without `window`, those windows that the span covers.",
+        {"type": "string"},
+    ),
+)
 
 OPERATIONS = (
     Operation(
@@ -247,10 +257,10 @@ OPERATIONS = (
     Operation(
         "/topologies/{name}/key",
         "showAnyKey",
-        "The figures of a key, now; also of one that no path can have, such as ..",
+        "The figures of a key, now or some time ago; also of one that no path can have, such as ..",
         _KEY_ANSWER,
         (*_OF_KEYS, 409),
-        (_NAME, _ANY_KEY, *_OF_FIGURES),
+        (_NAME, _ANY_KEY, *_OF_A_KEY),
     ),
     Operation(
         "/topologies/{name}/key/history",
@@ -263,10 +273,10 @@ OPERATIONS = (
     Operation(
         "/topologies/{name}/keys/{key}",
         "showKey",
-        "The figures of a key, now",
+        "The figures of a key, now or some time ago",
         _KEY_ANSWER,
         (*_OF_KEYS, 409),
-        (_NAME, _KEY, *_OF_FIGURES),
+        (_NAME, _KEY, *_OF_A_KEY),
     ),
     Operation(
         "/topologies/{name}/keys/{key}/history",

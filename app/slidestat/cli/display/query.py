@@ -24,11 +24,12 @@ def query(
     where: str | None,
     ranks: Sequence[float] = (),
     items: Sequence[str] = (),
+    ago: str | None = None,
     *,
     as_json: bool,
 ) -> None:
     """Show a key's figures once. Raises SlidestatError as asking does."""
-    answer, body = ask(url, topology, key, windows, statistics, quantiles, where, ranks, items)
+    answer, body = ask(url, topology, key, windows, statistics, quantiles, where, ranks, items, ago)
     if as_json:
         sys.stdout.write(body.decode() + "\n")
         return

@@ -17,6 +17,7 @@ from slidestat.declare.statistics.base import Statistic
 from slidestat.declare.statistics.runner import (
     Answered,
     Listed,
+    PastRunner,
     Runner,
     UnitedRunner,
     Work,
@@ -28,7 +29,7 @@ from slidestat.synopses.core.arrays import Floats, Integers
 
 
 @dataclass(frozen=True)
-class ItemCountRunner(UnitedRunner):
+class ItemCountRunner(UnitedRunner, PastRunner):
     """A question to the states of a `TopRunner`: how often each of `items` came. It takes no events
     in.
     """
@@ -47,6 +48,13 @@ class ItemCountRunner(UnitedRunner):
 
         states, counts = run_item_counts(self.parameters, states, *work.queries, self.items)
         return Answered(states, {}, self.listed(counts))
+
+    def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
+        from slidestat.synopses.frequent.named_batch import run_item_counts
+        from slidestat.synopses.past.past import past_totals
+
+        _, counts = run_item_counts(self.parameters, states, *work.longer(ago).queries, self.items)
+        return Answered([], {}, self.listed(past_totals(counts[:, :, :-1], counts[:, :, -1:])))
 
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers

@@ -73,6 +73,8 @@ class Statistic(ABC):
     has_windows: ClassVar[bool] = True
     # Makes no sense of the key's last n events.
     needs_time: ClassVar[bool] = False
+    # Its states answer for windows that ended before now.
+    has_past: ClassVar[bool] = False
     # Synopses of many streams answer over all of them.
     can_be_united: ClassVar[bool] = True
     # No figure is below this.

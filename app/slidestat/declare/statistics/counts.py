@@ -11,14 +11,21 @@ import numpy as np
 from slidestat import synopses
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import Promise, Statistic, check_epsilon, plain
-from slidestat.declare.statistics.runner import Answered, Runner, UnitedRunner, Work, figures_of
+from slidestat.declare.statistics.runner import (
+    AdditiveRunner,
+    Answered,
+    Runner,
+    UnitedRunner,
+    Work,
+    figures_of,
+)
 from slidestat.synopses.core.arrays import Floats, Integers
 
 _LEAST_EPSILON = 0.0001
 
 
 @dataclass(frozen=True)
-class CountRunner(UnitedRunner):
+class CountRunner(UnitedRunner, AdditiveRunner):
     """The number of events."""
 
     parameters: synopses.CountParameters
@@ -49,6 +56,7 @@ class Count(Statistic):
 
     kind: ClassVar[str] = "count"
     least_figure: ClassVar[float] = 0.0
+    has_past: ClassVar[bool] = True
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:

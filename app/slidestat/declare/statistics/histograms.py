@@ -15,6 +15,7 @@ from slidestat.declare.columns import MAX_ITEM_LENGTH, Column
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import Promise, Series, ValueStatistic, check_epsilon
 from slidestat.declare.statistics.runner import (
+    AdditiveRunner,
     Answered,
     Runner,
     UnitedRunner,
@@ -32,7 +33,7 @@ EDGES = (1.0, 10.0, 100.0, 1000.0)
 
 
 @dataclass(frozen=True)
-class HistogramRunner(UnitedRunner):
+class HistogramRunner(UnitedRunner, AdditiveRunner):
     """Counts between edges; an answer has one more axis, a place for each range."""
 
     parameters: synopses.ValueHistogramParameters
@@ -68,6 +69,7 @@ class _Counts(ValueStatistic):
     union: answers and bounds add up; off by at most the relative error of one party.
     """
 
+    has_past: ClassVar[bool] = True
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:
@@ -178,7 +180,7 @@ def _is_double(number: object) -> bool:
 
 
 @dataclass(frozen=True)
-class ItemsRunner(UnitedRunner):
+class ItemsRunner(UnitedRunner, AdditiveRunner):
     """Counts of `items` that are named beforehand, rising; an answer has a place for each of them.
 
     They are the bins of a histogram: bin i + 1 is that of the i-th item.
@@ -233,6 +235,7 @@ class Items(ValueStatistic):
     """
 
     kind: ClassVar[str] = "items"
+    has_past: ClassVar[bool] = True
     least_figure: ClassVar[float] = 0.0
     items: Sequence[str] = ()
     epsilon: float = 0.01

@@ -22,7 +22,15 @@ import numpy as np
 
 from slidestat import synopses
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics.runner import NOBODY, Answered, UnitedRunner, Work, of_field
+from slidestat.declare.statistics.runner import (
+    NOBODY,
+    Answered,
+    PastRunner,
+    UnitedRunner,
+    Work,
+    of_field,
+    past_of,
+)
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.errors import SynopsisError
 
@@ -139,7 +147,7 @@ class PartRunner(UnitedRunner):
 
 
 @dataclass(frozen=True)
-class PartedRunner(UnitedRunner):
+class PartedRunner(UnitedRunner, PastRunner):
     """A runner of each part: of sums, which are those of magnitudes, or of means. An answer has one
     more axis, a place for each part.
     """
@@ -173,6 +181,12 @@ class PartedRunner(UnitedRunner):
         events = Parted(starts, times, parts, kept)
         found, answers = run_parted(self._fed, self.count, states, events, *work.queries)
         return Answered(found, {self.answer: answers})
+
+    def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
+        parts = zip(*(parts_of(state, self.count) for state in states), strict=True)
+        found = [past_of(self.of_one).past(part, work, ago) for part in parts]
+        answers = [answered.answers[self.of_one.what] for answered in found]
+        return Answered([], {self.answer: np.stack(answers, axis=-1)})
 
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers

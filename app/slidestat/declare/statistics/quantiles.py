@@ -17,6 +17,7 @@ from slidestat.declare.statistics.base import Promise, Series, ValueStatistic, c
 from slidestat.declare.statistics.runner import (
     Answered,
     CombinableRunner,
+    PastRunner,
     Runner,
     UnitedRunner,
     Work,
@@ -80,7 +81,7 @@ class QuantileStatistic(ValueStatistic):
 
 
 @dataclass(frozen=True)
-class ValueQuantileRunner(CombinableRunner, UnitedRunner):
+class ValueQuantileRunner(CombinableRunner, UnitedRunner, PastRunner):
     """Quantiles of a field, by value; an answer is one as of a `QuantileRunner`. That of `ranked`
     values, "rank", is float64[4, 3, Q, W, values], as `synopses.run_value_quantile_batch` has it.
     """
@@ -110,6 +111,19 @@ class ValueQuantileRunner(CombinableRunner, UnitedRunner):
         asked = np.array(self.quantiles, np.float64)
         answers = {"quantile": figures_of(result), "quantiles": asked, "rank": result.ranks}
         return Answered(result.states, answers)
+
+    def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
+        from slidestat.synopses.past.past import past_value_quantiles
+
+        known = self.run(states, work.longer(ago)).states  # which refuses what cannot be asked
+        windows, parts = work.windows.tolist(), self.quantiles
+        found = [
+            past_value_quantiles(self.parameters, known[group], time, windows, ago, parts)
+            for group, time in work.asked
+        ]
+        figures = np.moveaxis(np.array(found).reshape(-1, 3, len(windows), len(parts)), 0, 1)
+        asked = np.array(self.quantiles, np.float64)
+        return Answered([], {"quantile": figures, "quantiles": asked})
 
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
@@ -142,6 +156,7 @@ class Quantiles(QuantileStatistic):
     """
 
     kind: ClassVar[str] = "quantile"
+    has_past: ClassVar[bool] = True
     relative_error: float = 0.01
     epsilon: float = 0.1
 

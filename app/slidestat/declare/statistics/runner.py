@@ -7,7 +7,7 @@ to queries. Two statistics whose runners are equal share one state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, Self
 
@@ -80,6 +80,20 @@ class Work:
     def queries(self) -> tuple[Integers, Integers, Integers]:
         """Return the queries as arrays."""
         return self.query_starts, self.query_times, self.windows
+
+    @property
+    def asked(self) -> Iterator[tuple[int, int]]:
+        """Yield each query's group and time."""
+        groups = np.repeat(np.arange(len(self.query_starts) - 1), np.diff(self.query_starts))
+        return zip(groups.tolist(), self.query_times.tolist(), strict=True)
+
+    def longer(self, ago: int) -> Work:
+        """Return a question over windows that are longer by `ago`, and over what came since, last.
+
+        Raises SynopsisError for work with events.
+        """
+        require_question(self)
+        return replace(self, windows=np.append(self.windows + ago, ago), _made={})
 
     def values(self, field: FieldPath) -> tuple[Integers, Integers, Floats]:
         """Return starts, times and values of the events that have the field."""
@@ -222,6 +236,40 @@ def united(runner: Runner) -> UnitedRunner:
     return runner
 
 
+class PastRunner(Runner, ABC):
+    """A runner whose states also answer for windows that ended before the time of a query."""
+
+    @abstractmethod
+    def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
+        """Answer over the windows that ended `ago` before each query, of states without new events;
+        the result has no states. Raises SynopsisError for states that are not its own, and for
+        windows that reach beyond the span.
+        """
+
+
+class AdditiveRunner(PastRunner):
+    """A runner of counts, or of sums of what is not negative: those of separate windows add up."""
+
+    def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
+        from slidestat.synopses.past.past import past_totals
+
+        answers = self.run(states, work.longer(ago)).answers
+        return Answered(
+            [],
+            {
+                name: past_totals(answer[:, :, :-1], answer[:, :, -1:])
+                for name, answer in answers.items()
+            },
+        )
+
+
+def past_of(runner: Runner) -> PastRunner:
+    """Return the runner as one that answers for the past; TypeError if it cannot."""
+    if not isinstance(runner, PastRunner):
+        raise TypeError(f"{runner.meaning} has no past")
+    return runner
+
+
 class CombinableRunner(Runner, ABC):
     """A runner with questions of its own: two of one meaning share a state that is asked both."""
 
@@ -271,7 +319,7 @@ def of_field(field: FieldPath, what: str) -> str:
 
 
 @dataclass(frozen=True)
-class ChosenRunner(CombinableRunner, UnitedRunner):
+class ChosenRunner(CombinableRunner, UnitedRunner, PastRunner):
     """Another runner, given only the events for which a condition holds."""
 
     runner: Runner
@@ -286,6 +334,9 @@ class ChosenRunner(CombinableRunner, UnitedRunner):
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         return self.runner.run(states, work.chosen(self.condition))
+
+    def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
+        return past_of(self.runner).past(states, work, ago)
 
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers

@@ -23,12 +23,22 @@ from slidestat.declare.statistics.base import (
 )
 from slidestat.declare.statistics.histograms import EDGES, ranges, rising
 from slidestat.declare.statistics.parted import PartedRunner, PartRunner
-from slidestat.declare.statistics.runner import Answered, Bounded, Runner, figures_of, of_field
+from slidestat.declare.statistics.runner import (
+    Answered,
+    Bounded,
+    PastRunner,
+    Runner,
+    Work,
+    figures_of,
+    of_field,
+)
 from slidestat.synopses.core.arrays import Floats, Integers
+
+_NAMES = "mean", "variance", "deviation"
 
 
 @dataclass(frozen=True)
-class SpreadRunner(PartRunner):
+class SpreadRunner(PartRunner, PastRunner):
     """Mean, variance and standard deviation of a field."""
 
     what: ClassVar[str] = "mean"
@@ -53,10 +63,19 @@ class SpreadRunner(PartRunner):
         result = synopses.run_spread_batch(self.parameters, states, batch)
         return Answered(result.states, _figures(result.mean, result.variance, result.deviation))
 
+    def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
+        from slidestat.synopses.past.past import past_spreads
+
+        asked = work.longer(ago).values_of(self.field)
+        known = self.fed(states, asked).states  # which refuses what cannot be asked
+        windows = work.windows.tolist()
+        found = [past_spreads(known[group], time, windows, ago) for group, time in work.asked]
+        answers = np.moveaxis(np.array(found).reshape(-1, len(_NAMES), 3, len(windows)), 0, 2)
+        return Answered([], dict(zip(_NAMES, answers, strict=True)))
+
 
 def _figures(mean: Bounded, variance: Bounded, deviation: Bounded) -> dict[str, Floats]:
-    answers = {"mean": mean, "variance": variance, "deviation": deviation}
-    return {name: figures_of(answer) for name, answer in answers.items()}
+    return dict(zip(_NAMES, map(figures_of, (mean, variance, deviation)), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +89,7 @@ class _Spread(ValueStatistic):
     union: exact moments of whole buckets add up; the error is that of one party.
     """
 
+    has_past: ClassVar[bool] = True
     epsilon: float = 0.1
     decimals: int = DECIMALS
 

@@ -22,14 +22,21 @@ from slidestat.declare.statistics.base import (
 )
 from slidestat.declare.statistics.histograms import EDGES, ranges, rising
 from slidestat.declare.statistics.parted import PartedRunner, PartRunner
-from slidestat.declare.statistics.runner import Answered, Runner, figures_of, of_field
+from slidestat.declare.statistics.runner import (
+    AdditiveRunner,
+    Answered,
+    Runner,
+    figures_of,
+    of_field,
+)
 from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.rounding import rounded_sum
 
 _ZERO = 0.0
 
 
 @dataclass(frozen=True)
-class SumRunner(PartRunner):
+class SumRunner(PartRunner, AdditiveRunner):
     """The sum of a field."""
 
     what: ClassVar[str] = "sum"
@@ -70,6 +77,7 @@ class Sum(ValueStatistic):
 
     kind: ClassVar[str] = "sum"
     least_figure: ClassVar[float] = 0.0
+    has_past: ClassVar[bool] = True
     epsilon: float = 0.01
     decimals: int = DECIMALS
 
@@ -115,6 +123,7 @@ class _SignedSums(ValueStatistic):
     magnitudes of one party, and what rounding adds, once for each party.
     """
 
+    has_past: ClassVar[bool] = True
     epsilon: float = 0.01
     decimals: int = DECIMALS
 
@@ -212,17 +221,7 @@ def _added(answers: Floats, signs: Floats) -> Floats:
     for part, sign in enumerate(signs.tolist()):
         figures = answers[..., part] if sign > 0 else -answers[[0, 2, 1], ..., part]
         total[0] += figures[0]
-        total[1] = _sum(total[1], figures[1], -np.inf)
-        total[2] = _sum(total[2], figures[2], np.inf)
+        total[1] = rounded_sum(total[1], figures[1], -np.inf)
+        total[2] = rounded_sum(total[2], figures[2], np.inf)
     total[0] = np.clip(total[0], total[1], total[2])
     return total
-
-
-def _sum(a: Floats, b: Floats, towards: float) -> Floats:
-    """Return the sum of two, rounded `towards` an infinity by what Knuth's two-sum has left out."""
-    rounded = a + b
-    of_a = rounded - b
-    left = (a - of_a) + (b - (rounded - of_a))
-    is_off = left > 0 if towards > 0 else left < 0
-    stepped: Floats = np.where(is_off, np.nextafter(rounded, towards), rounded)
-    return stepped

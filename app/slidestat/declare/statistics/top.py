@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from slidestat import synopses
 from slidestat.declare.fields import FieldPath
@@ -13,6 +13,7 @@ from slidestat.declare.statistics.runner import (
     Answered,
     CombinableRunner,
     Listed,
+    PastRunner,
     Runner,
     UnitedRunner,
     Work,
@@ -21,11 +22,14 @@ from slidestat.declare.statistics.runner import (
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Integers
 
+if TYPE_CHECKING:
+    from slidestat.synopses.past.past import PastList
+
 _MOST_LISTED = 1_000
 
 
 @dataclass(frozen=True)
-class TopRunner(CombinableRunner, UnitedRunner):
+class TopRunner(CombinableRunner, UnitedRunner, PastRunner):
     """The items of a field that came most often: those with a share of epsilon, and maybe others
     with less. Where none has it and counts are exact, `instead` others, the most frequent ones.
     """
@@ -70,6 +74,29 @@ class TopRunner(CombinableRunner, UnitedRunner):
         ]
         return Answered(result.states, {}, lists)
 
+    def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
+        from slidestat.synopses.past.past import past_items
+
+        batch, (items,) = work.longer(ago).items_of(self.field)
+        result = synopses.run_named_items_batch(
+            self.parameters, states, batch.holding(items.codes), items.texts, 0
+        )
+        windows = len(work.windows)
+        lists = [
+            [self._listed(past_items(result, query, at, windows)) for at in range(windows)]
+            for query in range(len(work.query_times))
+        ]
+        return Answered([], {}, lists)
+
+    def _listed(self, past: PastList) -> list[Listed]:
+        """Return the items that may have a share of epsilon; where none may, all that may have
+        come.
+        """
+        least = self.parameters.epsilon * past.events_low
+        items = [it for it in past.items if it.upper >= least] or past.items
+        listed = [Listed(it.name, ((it.lower + it.upper) / 2, it.lower, it.upper)) for it in items]
+        return sorted(listed, key=lambda item: (-item.numbers[0], item))
+
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
@@ -105,6 +132,7 @@ class TopItems(ListStatistic):
     """
 
     kind: ClassVar[str] = "top"
+    has_past: ClassVar[bool] = True
     limit: int = 10
     epsilon: float = 0.01
 

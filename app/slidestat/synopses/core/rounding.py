@@ -46,3 +46,13 @@ def with_rounded(figures: Floats) -> Floats:
             np.where(np.abs(uppers) >= EXACT, above, uppers),
         )
     )
+
+
+def rounded_sum(a: Floats, b: Floats, towards: float) -> Floats:
+    """Return the sum of two, rounded `towards` an infinity by what Knuth's two-sum has left out."""
+    rounded = a + b
+    of_a = rounded - b
+    left = (a - of_a) + (b - (rounded - of_a))
+    is_off = left > 0 if towards > 0 else left < 0
+    stepped: Floats = np.where(is_off, np.nextafter(rounded, towards), rounded)
+    return stepped

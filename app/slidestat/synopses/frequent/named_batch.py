@@ -9,7 +9,7 @@ bounds, any other one 0 and what an item that is not listed may have at most. So
 below epsilon m for every item, m being the window's events, and the estimate is in the middle.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +62,13 @@ class NamedBatch:
     unlisted: Integers
     events_low: Integers
     events_high: Integers
+
+    def listed(self, query: int, span: int) -> Iterator[tuple[int, str, int, int]]:
+        """Return the id, the name, and the bounds of each item of a list."""
+        place = query * self.unlisted.shape[1] + span
+        own = slice(self.ends[place], self.ends[place + 1])
+        bounds = self.lowers[own].tolist(), self.uppers[own].tolist()
+        return zip(self.items[own].tolist(), self.names[own], *bounds, strict=True)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 The moments of one window are 64-bit numbers, and so are those of a union that is not too large
 (merge/spreads.py). Larger ones are added up here, with the same formulas and so with the same
-promises.
+promises. So are those of a window that ended before now (past/past.py).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import sqrt
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from slidestat.synopses.moments.kernel import (
     spread_of_cut,
 )
 from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, HIGH, LOW
+
+_ROUNDING = 2.0**-46
+"""Outward, as that of kernel.py, in units and as a share."""
 
 
 @dataclass
@@ -71,34 +75,69 @@ def large_spread(states: Sequence[bytes], starts: Sequence[int]) -> Floats:
     Cost: O(buckets), about 5 microseconds each.
     """
     newer, cut = _Moments(), _Moments()
-    head = np.empty(HEAD_SIZE, np.int64)
-    inexact = 0
+    inexact = decimals = 0
     for data, start in zip(states, starts, strict=True):
-        array = np.frombuffer(bytearray(data), np.uint8)
-        state = np.empty(STATE_SIZE, np.int64)
-        empty = np.empty((BUCKET_ROWS, 0), np.int64)
-        error_code, number, buckets = read(array, 0, len(array), head, state, empty)
-        if error_code != error_codes.OK:
-            raise refused(data, error_code, int(number), SPREAD)
+        head, state, buckets = decoded(data)
+        decimals = int(head[DECIMALS])
         for i in range(int(state[KEPT]) - 1, -1, -1):
             if buckets[NEWEST, i] < start:
                 break
             (cut if buckets[FIRST, i] < start else newer).add(buckets, i)
             inexact |= int(state[INEXACT])
     found: Floats = np.full((STATISTICS, 3), np.nan)
-    if not newer.count:
-        return found
-    if cut.count:
-        told = spread_of_cut(
-            float(newer.count),
-            float(cut.count),
-            newer.squared,
-            (newer + cut).squared,
-            float(cut.mean - newer.mean),
-            cut.squared,
-            float(newer.mean),
-        )
-    else:
-        told = spread_of_all(newer.squared, float(newer.count), float(newer.mean))
-    put_spread(told, int(head[DECIMALS]), inexact, found)
+    if newer.count:
+        put_spread(_told(newer, cut), decimals, inexact, found)
     return found
+
+
+def spread_between(data: bytes, start: int, end: int) -> Floats:
+    """Return the same of the events of one state in [start, end), which may be any such window in
+    its span: NaN where there is certainly none (past/past.py).
+    """
+    head, state, buckets = decoded(data)
+    whole, cut = _Moments(), _Moments()
+    outside = 0
+    for i in range(int(state[KEPT])):
+        first, newest = int(buckets[FIRST, i]), int(buckets[NEWEST, i])
+        if newest >= start and first < end:
+            sides = (first < start) + (newest >= end)
+            (cut if sides else whole).add(buckets, i)
+            outside += sides
+    found: Floats = np.full((STATISTICS, 3), np.nan)
+    if whole.count:
+        told = _told(whole, cut)
+    elif cut.count > outside:
+        center, reach = float(cut.mean), sqrt(cut.squared * ((cut.count - 1) / cut.count))
+        reach += (abs(center) + reach) * _ROUNDING + _ROUNDING
+        told = 0.0, cut.squared / 2, center, reach
+    else:
+        return found
+    put_spread(told, int(head[DECIMALS]), int(state[INEXACT]), found)
+    if cut.count:
+        found[:, 0] = found[:, 1] + (found[:, 2] - found[:, 1]) / 2
+    return found
+
+
+def _told(newer: _Moments, cut: _Moments) -> tuple[float, float, float, float]:
+    if not cut.count:
+        return spread_of_all(newer.squared, float(newer.count), float(newer.mean))
+    return spread_of_cut(
+        float(newer.count),
+        float(cut.count),
+        newer.squared,
+        (newer + cut).squared,
+        float(cut.mean - newer.mean),
+        cut.squared,
+        float(newer.mean),
+    )
+
+
+def decoded(data: bytes) -> tuple[Integers, Integers, Integers]:
+    """Decode `data`; return what it was made with, its numbers, and its buckets."""
+    array = np.frombuffer(bytearray(data), np.uint8)
+    head, state = np.empty(HEAD_SIZE, np.int64), np.empty(STATE_SIZE, np.int64)
+    empty = np.empty((BUCKET_ROWS, 0), np.int64)
+    error_code, number, buckets = read(array, 0, len(array), head, state, empty)
+    if error_code != error_codes.OK:
+        raise refused(data, error_code, int(number), SPREAD)
+    return head, state, buckets

@@ -60,17 +60,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult, split
-from slidestat.synopses.core.envelope import refusals, refused
+from slidestat.synopses.core.envelope import refusals
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSILON
 from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
 from slidestat.synopses.moments.codec import (
-    BUCKET_ROWS,
     DECIMALS,
     FIRST,
     HEAD_SIZE,
@@ -82,10 +80,9 @@ from slidestat.synopses.moments.codec import (
     PARTS,
     SPAN,
     SPREAD,
-    STATE_SIZE,
-    read,
 )
 from slidestat.synopses.moments.kernel import DEVIATION, MEAN, STATISTICS, VARIANCE, run
+from slidestat.synopses.moments.large_spread import decoded
 from slidestat.synopses.moments.moments import COUNT, ROWS, add, squared_deviations
 
 _FOR_ROUNDING = 1 + Fraction(1, 1 << 40)
@@ -217,7 +214,7 @@ class Spread(StoredSynopsis[SpreadParameters]):
         The parameters' epsilon is then the promised error, which may be below the one once asked
         for. Cost: O(len(data)).
         """
-        head, state, _ = _read(data)
+        head, state, _ = decoded(data)
         epsilon = max(MIN_EPSILON, _up(_off(int(head[PARTS]))))
         parameters = SpreadParameters(epsilon, int(head[SPAN]), int(head[DECIMALS]))
         return cls(parameters, bytes(data), int(state[NOW]))
@@ -244,7 +241,7 @@ class Spread(StoredSynopsis[SpreadParameters]):
 
     def buckets(self) -> list[tuple[int, int, int]]:
         """Return the live buckets, oldest to newest: events, times of the oldest and the newest."""
-        _, state, buckets = _read(self._data)
+        _, state, buckets = decoded(self._data)
         columns = buckets[:, : int(state[KEPT])]
         rows = (columns[COUNT].tolist(), columns[FIRST].tolist(), columns[NEWEST].tolist())
         return list(zip(*rows, strict=True))
@@ -254,7 +251,7 @@ class Spread(StoredSynopsis[SpreadParameters]):
 
         Cost: O(buckets).
         """
-        head, state, buckets = _read(self._data)
+        head, state, buckets = decoded(self._data)
         parts = int(head[PARTS])
         most = (1 + 1 / parts) ** 2 * (1 + 2.0**-40)
         sums = np.zeros((ROWS, 1), np.int64)
@@ -276,15 +273,3 @@ class Spread(StoredSynopsis[SpreadParameters]):
     def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
         batch = moving(times, values, to)
         return run_spread_batch(self._parameters, [self._data], batch).states[0]
-
-
-def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
-    """Decode `data`; returns what it was made with, its numbers, and its buckets."""
-    array = np.frombuffer(bytearray(data), np.uint8)
-    head = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    empty = np.empty((BUCKET_ROWS, 0), np.int64)
-    error_code, number, buckets = read(array, 0, len(array), head, state, empty)
-    if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), SPREAD)
-    return head, state, buckets

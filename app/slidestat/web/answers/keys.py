@@ -163,7 +163,8 @@ class KeyAnswers:
         live = self._here.topology(request)
         try:
             keys, query = keys_in_query(request.rel_url.raw_query_string)
-            question = key_query(live.topology, query)
+            # A gauge is as of now; Prometheus has the past of what it scrapes.
+            question = key_query(live.topology, query, can_be_past=False)
         except SlidestatError as error:
             raise bad_request(error) from error
         async with self._questions.one():

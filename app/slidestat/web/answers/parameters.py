@@ -83,13 +83,14 @@ def _keys_and_others(query: str) -> tuple[list[str], list[str]]:
     return keys, [pair for pair, name, _ in pairs if name != "key"]
 
 
-def key_query(topology: Declared, query: str) -> Question:
+def key_query(topology: Declared, query: str, *, can_be_past: bool = True) -> Question:
     """Return the question of ?window=&statistic=&quantile=&rank=&item=, each any number of times,
-    and one &where=.
+    and one &where= and, if it can be of the past, &ago=.
     """
     names = ("window", "statistic", "quantile", "rank", "item", "where")
-    parameters = _parameters(query, names)
+    parameters = _parameters(query, (*names, "ago") if can_be_past else names)
     where = _single(parameters, "where")
+    ago = _single(parameters, "ago") if can_be_past else None
     for name, values in parameters.items():
         if len(values) > MOST_VALUES:
             raise SlidestatError(
@@ -110,7 +111,7 @@ def key_query(topology: Declared, query: str) -> Question:
     ]
     ranks = [_number("rank", text, "Give a value, such as 250.") for text in parameters["rank"]]
     figures = parameters["window"], parameters["statistic"], quantiles
-    asked = *figures, where, ranks, parameters["item"]
+    asked = *figures, where, ranks, parameters["item"], ago
     if isinstance(topology, Referee):
         return RefereeQuery(topology, *asked)
     return LiveQuery(topology.answering, *asked)

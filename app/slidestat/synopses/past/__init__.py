@@ -1,0 +1,1 @@
+"""Windows that ended before now, as differences of two windows of one state."""
