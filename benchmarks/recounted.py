@@ -29,6 +29,7 @@ from slidestat.declare.statistics import (
     Quantiles,
     RankQuantiles,
     Rate,
+    RootMeanSquare,
     Sample,
     Statistic,
     Sum,
@@ -50,6 +51,7 @@ STATISTICS: tuple[Statistic, ...] = (
     Mean(),
     Variance(),
     Deviation(),
+    RootMeanSquare(),
     Minimum(),
     Maximum(),
     Quantiles(),
@@ -71,7 +73,7 @@ STATISTICS: tuple[Statistic, ...] = (
 )
 OF_ITEMS = ("top", "distinct", "lean_distinct", "norm", "items")
 
-_SPREAD = "`mean`, `variance`, `deviation`"
+_SPREAD = "`mean`, `variance`, `deviation`, `rms`"
 # What is said of the statistics that stand in a row together, by the kind whose size is told.
 WORDS = {
     "count": ("`count`, `rate`", "how many events; how many a second", "1 %"),
@@ -83,8 +85,8 @@ WORDS = {
     ),
     "mean": (
         _SPREAD,
-        "the average, and how much values vary",
-        "7 % of a standard deviation; 10 %; 5 %",
+        "the average, how much values vary, and their root mean square",
+        "7 % of a standard deviation; 10 %; 5 %; 7 %",
     ),
     "maximum": (
         "`minimum`, `maximum`",
@@ -147,7 +149,7 @@ WORDS = {
     ),
 }
 NOTES = {
-    "mean": " for all three",
+    "mean": " for all four",
     "maximum": " each",
     "histogram": " for five ranges",
     "sum_histogram": " for five ranges",
@@ -202,7 +204,7 @@ class Window:
 
     def figure(self, figure: Figure) -> tuple[Fraction, bool]:
         """What a figure should be, and whether that is the square of it: a root is no fraction."""
-        values, square = self.values, figure.statistic in ("deviation", "norm")
+        values, square = self.values, figure.statistic in ("deviation", "rms", "norm")
         exact: Fraction | int
         match figure.statistic:
             case "count" | "landmark_count":
@@ -226,6 +228,8 @@ class Window:
                 exact = Fraction(int(values.sum()), len(values))
             case "variance" | "deviation":
                 exact = self.variance()
+            case "rms":
+                exact = self.variance() + Fraction(int(values.sum()), len(values)) ** 2
             case "minimum":
                 exact = int(values[0])
             case "maximum":

@@ -23,6 +23,7 @@ from slidestat.declare.statistics import (
     Quantiles,
     RankQuantiles,
     Rate,
+    RootMeanSquare,
     Sample,
     Statistic,
     Sum,
@@ -48,6 +49,7 @@ EVERY_STATISTIC = (
     Mean(epsilon=0.2, decimals=1),
     Variance(epsilon=0.2, decimals=1),
     Deviation(epsilon=0.2, decimals=1),
+    RootMeanSquare(epsilon=0.2, decimals=1),
     Minimum(epsilon=0),
     Maximum(epsilon=0.3),
     Quantiles(relative_error=0.1, epsilon=0.4, quantiles=(0, 0.25, 0.5, 1)),
@@ -125,6 +127,7 @@ _OF_SOME: dict[str, Callable[[Values], Fraction]] = {
     "mean": lambda values: total(values) / len(values),
     "variance": variance,
     "deviation": lambda values: root(variance(values)),
+    "rms": lambda values: root(total(value * value for value in values) / len(values)),
     "minimum": lambda values: Fraction(in_order(values)[0]),
     "maximum": lambda values: Fraction(in_order(values)[-1]),
 }

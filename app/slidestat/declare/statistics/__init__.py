@@ -13,6 +13,7 @@ from slidestat.declare.statistics.sums import NetSum as NetSum
 from slidestat.declare.statistics.spreads import Mean as Mean
 from slidestat.declare.statistics.spreads import Variance as Variance
 from slidestat.declare.statistics.spreads import Deviation as Deviation
+from slidestat.declare.statistics.spreads import RootMeanSquare as RootMeanSquare
 from slidestat.declare.statistics.extremes import Minimum as Minimum
 from slidestat.declare.statistics.extremes import Maximum as Maximum
 from slidestat.declare.statistics.quantiles import Quantiles as Quantiles

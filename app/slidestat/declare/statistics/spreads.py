@@ -1,10 +1,11 @@
-"""Centre and spread of values of any sign: mean, variance, standard deviation, and means of the
-values between edges."""
+"""Centre and spread of values of any sign: mean, variance, standard deviation, root mean square,
+and means of the values between edges."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import hypot, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -80,7 +81,7 @@ def _figures(mean: Bounded, variance: Bounded, deviation: Bounded) -> dict[str, 
 
 @dataclass(frozen=True, kw_only=True)
 class _Spread(ValueStatistic):
-    """The three share one synopsis, if their field, epsilon and decimals are the same.
+    """The four share one synopsis, if their field, epsilon and decimals are the same.
 
     epsilon: the largest relative error of the variance, 0.001 to 0.5; of means, so many standard
     deviations.
@@ -90,12 +91,13 @@ class _Spread(ValueStatistic):
     """
 
     has_past: ClassVar[bool] = True
+    most_epsilon: ClassVar[float] = 0.5
     epsilon: float = 0.1
     decimals: int = DECIMALS
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
+        check_epsilon(self.kind, self.epsilon, 0.001, self.most_epsilon)
         check_decimals(self.kind, self.decimals)
 
     @property
@@ -144,6 +146,44 @@ class Mean(_Means):
     """
 
     kind: ClassVar[str] = "mean"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RootMeanSquare(_Spread):
+    """The root mean square: the root of the mean of the squared values, such as of a vibration.
+
+    epsilon: as of the variance, whose synopsis it shares, 0.001 to 0.4.
+    promise: off by at most about 2/3 of epsilon of itself, and never by more than epsilon; of
+    values with more decimal places than are kept, by half a unit of the last one more, or a little
+    above that.
+    """
+
+    # Why: with m the mean, s the deviation, and R^2 = m^2 + s^2, the mean is off by at most d s and
+    # the variance by e s^2, so R^2 by at most 2 |m| d s + (d^2 + e) s^2. With |m| = R cos(a),
+    # s = R sin(a) and h = (d^2 + e) / 2 that is R^2 (d sin(2a) + h (1 - cos(2a))), whose largest
+    # value is R^2 (h + root(d^2 + h^2)). If R^2 is off by a share x, its root is off by at most
+    # 1 - root(1 - x). Values that are each shifted by r shift R by at most r, as R is a norm.
+    kind: ClassVar[str] = "rms"
+    least_figure: ClassVar[float] = 0.0
+    # From 0.41 on the error of the mean makes that share larger than epsilon.
+    most_epsilon: ClassVar[float] = 0.4
+
+    def promise(self, span: int) -> Promise:
+        parameters = self._parameters(span)
+        of_mean = parameters.mean_error_in_deviations
+        half = (of_mean * of_mean + parameters.relative_error) / 2
+        # Squares, sums and roots of doubles are within the last term.
+        error = 1 - sqrt(1 - half - hypot(of_mean, half)) + 2.0**-46
+        return Promise(relative_error=error, absolute_error=(1 + error) * self._rounding)
+
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
+        mean, variance = answers["mean"], answers["variance"]
+        ends = np.abs(mean[1:])
+        least = np.where(mean[1] * mean[2] > 0, ends.min(axis=0), ends[0] * 0)
+        means = np.stack((mean[0], least, ends.max(axis=0)))
+        # Bounds are rounded outwards by more than four roundings of a double.
+        outwards = np.array([1, 1 - 2.0**-50, 1 + 2.0**-50])[:, np.newaxis, np.newaxis]
+        return plain(np.sqrt(means * means + variance) * outwards)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ Exact = int | Fraction | float | None
 KINDS = frozenset(
     {
         *("count", "rate", "sum", "net_sum", "landmark_count", "landmark_sum"),
-        *("mean", "variance", "deviation", "minimum", "maximum"),
+        *("mean", "variance", "deviation", "rms", "minimum", "maximum"),
         *("quantile", "rank_quantile"),
         *(
             "histogram",
@@ -257,6 +257,8 @@ class ExactKey:
                 return column.variance(values)
             case "deviation":
                 return root(column.variance(values))
+            case "rms":
+                return root(column.variance(values) + (column.total(values) / n) ** 2)
             case "minimum":
                 least = float(column.doubles[values].min())
                 return least if abs(least) < EXACT else column.in_order(values, 0)
