@@ -24,13 +24,7 @@ it is stored, and the bytes are known to be long enough before any room is made 
 
 import numpy as np
 
-from slidestat.synopses.blocks.blocks import (
-    BASE,
-    EVENT_LIMIT,
-    LIVE_LIMIT,
-    bit_length,
-    left_tail,
-)
+from slidestat.synopses.blocks.blocks import BASE, EVENT_LIMIT, LIVE_LIMIT, bit_length, left_tail
 from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, put_column
 from slidestat.synopses.blocks.frequent_layout import threshold
 from slidestat.synopses.blocks.memory import (

@@ -35,10 +35,7 @@ from slidestat.synopses.blocks.memory import (
     waiting_rows,
 )
 from slidestat.synopses.blocks.one_window import phase_of
-from slidestat.synopses.blocks.parameters import (
-    FixedFrequentParameters,
-    FixedQuantileParameters,
-)
+from slidestat.synopses.blocks.parameters import FixedFrequentParameters, FixedQuantileParameters
 from slidestat.synopses.blocks.run import load, open_state, save, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers

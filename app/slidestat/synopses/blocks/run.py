@@ -136,12 +136,7 @@ def load(
 
 @kernel
 def _note_held(
-    head: Integers,
-    state: Integers,
-    payload: Integers,
-    blocks: Blocks,
-    held: Integers,
-    end: int,
+    head: Integers, state: Integers, payload: Integers, blocks: Blocks, held: Integers, end: int
 ) -> tuple[Integers, int]:
     """Append the items of the tail and of all blocks, rising, each once; as `with_room` does."""
     begin = tail_begin(head, state)

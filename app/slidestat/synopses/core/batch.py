@@ -249,11 +249,7 @@ def _rises(slices: Integers, groups: int, length: int) -> bool:
 
 @borrowing_kernel
 def _cut(
-    starts: Integers,
-    times: Integers,
-    query_starts: Integers,
-    query_times: Integers,
-    cuts: Integers,
+    starts: Integers, times: Integers, query_starts: Integers, query_times: Integers, cuts: Integers
 ) -> tuple[int, int, int, int]:
     """Check the columns and fill `cuts`, as `Columns` has them.
 

@@ -167,11 +167,7 @@ def in_order(ids: Integers, times: Integers, order: Integers) -> None:
 
 @kernel
 def _swept(
-    head: Integers,
-    polynomials: Integers,
-    ids: Integers,
-    levels: Levels,
-    order: Integers,
+    head: Integers, polynomials: Integers, ids: Integers, levels: Levels, order: Integers
 ) -> Integers:
     """Return the slots of `order` that some level of some instance keeps.
 

@@ -34,9 +34,4 @@ def run_union(head: Integers, polynomials: Integers, parts: Sequence[tuple[int, 
     items = np.concatenate([kept.items for _, kept in parts])
     order = np.argsort(times, kind="stable")
     now = np.array([max(now for now, _ in parts)], np.int64)
-    return run_items(
-        head,
-        polynomials,
-        [None],
-        moving(times[order], items[order], now),
-    ).states[0]
+    return run_items(head, polynomials, [None], moving(times[order], items[order], now)).states[0]

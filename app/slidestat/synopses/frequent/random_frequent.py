@@ -72,12 +72,7 @@ from slidestat.synopses.frequent.frequent_items import (
     ItemSummary,
     part_of,
 )
-from slidestat.synopses.frequent.sticky_codec import (
-    decode,
-    encode,
-    encoded_limit,
-    read_head,
-)
+from slidestat.synopses.frequent.sticky_codec import decode, encode, encoded_limit, read_head
 from slidestat.synopses.frequent.sticky_kernel import (
     COUNT,
     FIXED_RANDOM_FREQUENT,
@@ -303,10 +298,7 @@ def _run(
 
 
 def run_random_frequent_batch(
-    parameters: RandomFrequentParameters,
-    states: Sequence[bytes | None],
-    batch: Batch,
-    share: float,
+    parameters: RandomFrequentParameters, states: Sequence[bytes | None], batch: Batch, share: float
 ) -> FrequentBatch:
     """Feed and ask many random summaries of frequent items at once, one a group (key).
 

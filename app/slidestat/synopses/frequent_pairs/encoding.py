@@ -192,12 +192,7 @@ def _put_level(
 
 @kernel
 def encode(
-    data: Bytes,
-    start: int,
-    made_with: Bytes,
-    state: Integers,
-    memory: Memory,
-    items: Integers,
+    data: Bytes, start: int, made_with: Bytes, state: Integers, memory: Memory, items: Integers
 ) -> tuple[int, Integers]:
     """Write a settled state at `start`; return (the offset after it, the items held).
 

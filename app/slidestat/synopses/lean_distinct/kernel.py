@@ -12,13 +12,7 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.philox import philox
-from slidestat.synopses.distinct.codec import (
-    COUNT,
-    NOW,
-    SEED,
-    SPAN,
-    STORED,
-)
+from slidestat.synopses.distinct.codec import COUNT, NOW, SEED, SPAN, STORED
 from slidestat.synopses.distinct.kernel import in_order, place_of, table_mask
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.lean_distinct.codec import (
@@ -300,17 +294,7 @@ def run(
         stamp += 1
         oldest = max(after - head[SPAN], TIME_MIN)
         seen = newest(
-            ids,
-            times,
-            count,
-            oldest,
-            head[EXACT],
-            True,
-            found,
-            table,
-            stamps,
-            stamp,
-            mixers,
+            ids, times, count, oldest, head[EXACT], True, found, table, stamps, stamp, mixers
         )
         kept = found[:seen]
         out, end = finish(out, end, head, after, ids, times, kept, last, touched, number)

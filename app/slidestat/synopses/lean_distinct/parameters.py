@@ -18,11 +18,7 @@ from statistics import NormalDist
 
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_SPAN
-from slidestat.synopses.distinct.parameters import (
-    checked_delta,
-    checked_epsilon,
-    checked_whole,
-)
+from slidestat.synopses.distinct.parameters import checked_delta, checked_epsilon, checked_whole
 
 MIN_EPSILON = 0.01
 MIN_DELTA = 1e-6

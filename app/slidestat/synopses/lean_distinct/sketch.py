@@ -37,22 +37,11 @@ from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import Stored, asking, moving
-from slidestat.synopses.distinct.codec import (
-    COUNT,
-    DELTA,
-    EPSILON,
-    NOW,
-    SEED,
-    SPAN,
-)
+from slidestat.synopses.distinct.codec import COUNT, DELTA, EPSILON, NOW, SEED, SPAN
 from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS
 from slidestat.synopses.distinct.union_of_states import common
 from slidestat.synopses.kernels.compile import kernel
-from slidestat.synopses.lean_distinct.batch import (
-    head_of,
-    run_lean_distinct_batch,
-    united,
-)
+from slidestat.synopses.lean_distinct.batch import head_of, run_lean_distinct_batch, united
 from slidestat.synopses.lean_distinct.codec import (
     BITMAPS,
     HEAD_SIZE,

@@ -273,11 +273,7 @@ class WindowItems(WindowSummary):
     texts: Mapping[int, bytes] | None = field(default=None)
 
     form: ClassVar[int] = 5
-    kinds: ClassVar[tuple[int, ...]] = (
-        *FrequentItems.kinds,
-        *NamedItems.kinds,
-        *PairedItems.kinds,
-    )
+    kinds: ClassVar[tuple[int, ...]] = (*FrequentItems.kinds, *NamedItems.kinds, *PairedItems.kinds)
 
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowItems":

@@ -146,10 +146,7 @@ def _answer(steps: Floats, covered: int, part: int) -> tuple[float, float, float
 
 
 def union_quantiles(
-    bundles: Sequence[Bundle],
-    times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    quantiles: npt.ArrayLike,
+    bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike, quantiles: npt.ArrayLike
 ) -> UnionQuantiles:
     """Answer for the windows [time - span, time) of each bundle of quantile summaries.
 

@@ -43,9 +43,7 @@ from slidestat.synopses.exponential_histogram.histogram import ExponentialHistog
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import (
-    kind_of,
-)
+from slidestat.synopses.merge.families import kind_of
 from slidestat.synopses.merge.merged_histogram import strays_of
 from slidestat.synopses.merge.summary import (
     Body,

@@ -44,10 +44,7 @@ def united(parts: Sequence[Known]) -> Known:
 
 
 def union_value_quantiles(
-    bundles: Sequence[Bundle],
-    times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    quantiles: npt.ArrayLike,
+    bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike, quantiles: npt.ArrayLike
 ) -> UnionAnswers:
     """Answer for the windows [time - span, time): float64[bundles, spans, quantiles].
 

@@ -27,12 +27,7 @@ from slidestat.synopses.moments.codec import (
     STATE_SIZE,
     read,
 )
-from slidestat.synopses.moments.kernel import (
-    STATISTICS,
-    put_spread,
-    spread_of_all,
-    spread_of_cut,
-)
+from slidestat.synopses.moments.kernel import STATISTICS, put_spread, spread_of_all, spread_of_cut
 from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, HIGH, LOW
 
 _ROUNDING = 2.0**-46

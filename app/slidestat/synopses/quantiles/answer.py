@@ -42,12 +42,7 @@ from math import sqrt
 
 import numpy as np
 
-from slidestat.synopses.blocks.blocks import (
-    BASE,
-    bit_length,
-    left_tail,
-    trailing_zeros,
-)
+from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, trailing_zeros
 from slidestat.synopses.blocks.columns import doubles
 from slidestat.synopses.blocks.feeding import find_start, tail_begin
 from slidestat.synopses.blocks.memory import (
@@ -203,11 +198,7 @@ def _first(
 
 @kernel
 def search(
-    keys: Integers,
-    starts: Integers,
-    facts: Integers,
-    straddling: Integers,
-    ranks: tuple[int, int],
+    keys: Integers, starts: Integers, facts: Integers, straddling: Integers, ranks: tuple[int, int]
 ) -> tuple[int, int, int, int]:
     """Return (estimate, lower, upper) as keys, and the estimate's rank error.
 
@@ -230,14 +221,12 @@ def search(
     begins, ends = starts[:-1].copy(), starts[1:].copy()
     places = np.empty(runs, np.int64)
     lower = _first(
-        *(_LOWER, keys, starts, facts, straddling, ranks),
-        *(least - 1, most, begins, ends, places),
+        *(_LOWER, keys, starts, facts, straddling, ranks), *(least - 1, most, begins, ends, places)
     )
     before = begins.copy()
     ends[:] = starts[1:]
     upper = _first(
-        *(_UPPER, keys, starts, facts, straddling, ranks),
-        *(lower - 1, most, begins, ends, places),
+        *(_UPPER, keys, starts, facts, straddling, ranks), *(lower - 1, most, begins, ends, places)
     )
     sums = _sums(starts, facts, places, upper)
     if not _holds(_ESTIMATE, sums, upper, straddling, ranks):
@@ -371,12 +360,7 @@ def _extent(
 
 @kernel
 def collect(
-    head: Integers,
-    state: Integers,
-    times: Integers,
-    payload: Integers,
-    blocks: Blocks,
-    start: int,
+    head: Integers, state: Integers, times: Integers, payload: Integers, blocks: Blocks, start: int
 ) -> tuple[Integers, Floats, int, int, int, int]:
     """Return the steps of a window that starts at time `start`, in the order of their values.
 
@@ -468,12 +452,7 @@ def _likely_answer(
 
 @kernel
 def _runs(
-    head: Integers,
-    state: Integers,
-    payload: Integers,
-    blocks: Blocks,
-    after: int,
-    room: int,
+    head: Integers, state: Integers, payload: Integers, blocks: Blocks, after: int, room: int
 ) -> tuple[Integers, Integers, Integers]:
     """Return (keys, starts, facts) of the runs from event `after` on, as the header has them,
     whose keys fit into `room`.

@@ -241,11 +241,7 @@ def chosen(head: Integers, kept: Integers, start: int) -> Integers:
 
 @kernel
 def run(
-    head: Integers,
-    arena: Bytes,
-    offsets: Integers,
-    columns: Columns,
-    bits: Integers,
+    head: Integers, arena: Bytes, offsets: Integers, columns: Columns, bits: Integers
 ) -> tuple[int, int, int, int, Bytes, Integers]:
     """Take in each group's events; `drive` gives it its arguments (bits: of the values).
 

@@ -75,13 +75,7 @@ def may_be_one(cells: Integers, newer: int, older: int, allowed: Integers, parts
 
 @borrowing_kernel
 def _join(
-    cells: Integers,
-    start: int,
-    end: int,
-    epsilon: int,
-    parts: int,
-    depth: int,
-    allowed: Integers,
+    cells: Integers, start: int, end: int, epsilon: int, parts: int, depth: int, allowed: Integers
 ) -> int:
     """Join the cells start..end - 1 from new to old, down to `depth` events; return the new end.
 

@@ -108,12 +108,7 @@ def is_full(levels: Integers, level: int, per_level: int) -> bool:
 
 @borrowing_kernel
 def append(
-    state: Integers,
-    items: Integers,
-    levels: Integers,
-    per_level: int,
-    level: int,
-    oldest: int,
+    state: Integers, items: Integers, levels: Integers, per_level: int, level: int, oldest: int
 ) -> int:
     """Make room in `level`, add an item as the newest, and return its slot, to be filled.
 
