@@ -84,6 +84,10 @@ def test_a_referee_in_python_may_load_its_topology(tmp_path: Path) -> None:
         ('of = "flights"\npatience = "1m"\n', "of is no topology that publishes"),
         ('of = "requests.toml"\npatience = "1m"\nspan = "1h"\n', "span is no field of a referee"),
         ('of = "requests.toml"\npatience = "long"\n', "patience is 'long'"),
+        (
+            'of = "requests.toml"\npatience = "1m"\nhaving = "count > 1"\n',
+            "having is no field of a referee: an answer without a party may be the newest record",
+        ),
     ],
 )
 def test_errors_are_told(tmp_path: Path, text: str, said: str) -> None:

@@ -78,7 +78,8 @@ def stages(draw: st.DrawFn) -> Stage:
     parties = draw(st.integers(1, 5))
     declared = WHOLE[draw(st.sampled_from(sorted(WHOLE)))]
     patience = draw(st.sampled_from(["0s", "200ms", "1h"]))
-    referee = Referee(of=declared, patience=patience, correctable="365d")
+    emit = draw(st.sampled_from(["windows", "always", "events"]))
+    referee = Referee(of=declared, patience=patience, correctable="365d", emit=emit)
     models, sent = [], []
     for number in range(parties):
         rows = records(

@@ -152,8 +152,8 @@ def test_a_partition_without_events_is_present_when_it_is_idle() -> None:
     assert driver.emissions == []
     driver.idle_until(START + 1_150)
     found = [(e.window_end_ms - START, e.figures[-1].estimate) for e in driver.emissions]
-    # Also the events that no watermark has passed are in.
-    assert found == [(100, 2), (200, 4)]
+    # Also the events that no watermark has passed are in; then the window of 330 ms empties.
+    assert found == [(100, 2), (200, 4), (500, 4), (600, 4)]
     for emission in driver.emissions:
         assert emission.provisional
         assert emission.parties == ["events/0", "events/1", "events/2"]
@@ -161,15 +161,33 @@ def test_a_partition_without_events_is_present_when_it_is_idle() -> None:
 
 
 def test_one_answer_for_what_is_idle() -> None:
-    """While nothing comes, nothing is answered again, however long that is; what has come is."""
+    """While nothing comes, nothing is answered again, however long that is, but that windows have
+    emptied; what has come is.
+    """
     driver = RefereeDriver(Referee(of=declared(), patience="1h"), partitions=2)
     driver.send(sale(10), partition=0)
-    for now in (1_100, 1_200, 60_000, 3_600_000):
+    for now, ticks in ((1_050, [100, 400, 500]), (1_200, [1_100]), (60_000, []), (3_600_000, [])):
+        before = len(driver.emissions)
         driver.idle_until(START + now)
-    assert [e.window_end_ms - START for e in driver.emissions] == [100]
+        assert [e.window_end_ms - START for e in driver.emissions[before:]] == ticks
     driver.send(sale(4_000_000), partition=0)
     driver.idle_until(START + 4_002_000)
-    assert [e.window_end_ms - START for e in driver.emissions] == [100, 1_100, 4_000_100]
+    again = [400, 500, 1_100]
+    later = [4_000_100, 4_000_400, 4_000_500, 4_001_100]
+    found = [e.window_end_ms - START for e in driver.emissions]
+    assert found == [100, *again, *again, *later]
+
+
+def test_an_event_that_was_on_its_way_is_answered_for() -> None:
+    """Though a later tick has been answered for already, provisionally, in the silence."""
+    driver = RefereeDriver(Referee(of=declared(), patience="1h"), partitions=2)
+    driver.send(sale(10), partition=0)
+    driver.idle_until(START + 2_000)
+    driver.send(sale(950), partition=0)
+    before = len(driver.emissions)
+    driver.idle_until(START + 4_000)
+    found = [(e.window_end_ms - START, e.figures[-1].estimate) for e in driver.emissions[before:]]
+    assert found == [(1_000, 2), (1_300, 1), (1_400, 1), (2_000, 0)]
 
 
 def test_events_of_a_key_that_wait_for_the_watermark_are_in() -> None:
@@ -182,7 +200,8 @@ def test_events_of_a_key_that_wait_for_the_watermark_are_in() -> None:
         driver.send(sale(10, "hot"), sale(150, "hot"), sale(205, "cold"), partition=number)
     driver.idle_until(START + 2_000)
     found = [(e.key, e.window_end_ms - START, e.figures[-1].estimate) for e in driver.emissions]
-    assert found == [("hot", 100, 4), ("hot", 200, 8)]
+    told = [(100, 4), (200, 8), (500, 8), (600, 8), (1_200, 0)]
+    assert found == [("hot", tick, events) for tick, events in told]
 
 
 def published(driver: RefereeDriver) -> list[Record]:
@@ -216,7 +235,7 @@ def test_what_a_worker_says_that_has_lost_the_party_is_passed_over() -> None:
     driver.send(sale(3_150), partition=0)
     latest = published(driver)[len(idle) + len(new) :]
     found = answered(referee, [*new, *of_one, *latest])
-    assert [e.window_end_ms - START for e in found] == [100, 1_100]
+    assert [e.window_end_ms - START for e in found] == [100, 400, 500, 1_100]
     assert not any(e.provisional for e in found)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count
@@ -38,9 +38,10 @@ def tick_after(declared: Topology, time: int) -> int:
 
 def final_places(stage: Stage) -> list[tuple[int, str]]:
     """The ticks that all parties have passed, with the streams that then have an answer: those with
-    events since the tick before, and those of which the span has been left by all.
+    events since the tick before, and those of which the span has been left by all; or any window,
+    maybe; or all until then.
     """
-    declared = stage.referee.of
+    declared, every = stage.referee.answering, stage.referee.of.every_ms
     settled = min(clock(declared, model) for model in stage.models)
     names = {name for model in stage.models for name in streams_of(declared, model)}
     found = []
@@ -53,12 +54,19 @@ def final_places(stage: Stage) -> list[tuple[int, str]]:
                 for tick in (tick_after(declared, event.time) for event in events)
                 if tick <= clock(declared, model)
             }
-        closing = []
+        silent: set[int] = set()
         for tick, following in pairwise([*sorted(ticks), float("inf")]):
-            last = -(-(tick + declared.span_length.length) // declared.every_ms)
-            if last * declared.every_ms < following:
-                closing.append(last * declared.every_ms)
-        found += [(tick, name) for tick in {*ticks, *closing} if tick <= settled]
+            last = -(-(tick + declared.span_length.length) // every) * every
+            emptied = {last}
+            if stage.referee.emit != "events":
+                for length in (*declared.window_lengths, declared.span_length.length):
+                    # Somewhere in the tick before, the last event was.
+                    emptied |= {(tick - 1 + length) // every * every + every}
+                    emptied |= {(tick - every + length) // every * every + every}
+            if stage.referee.emit == "always":
+                emptied |= {*range(tick, last + 1, every)}
+            silent |= {one for one in emptied if tick < one < following}
+        found += [(tick, name) for tick in ticks | silent if tick <= settled]
     return sorted(found)
 
 
@@ -101,6 +109,34 @@ def test_final_answers_come_once_for_each_tick_of_all(stage: Stage) -> None:
     assert [(e.window_end_ms, e.key) for e in final] == final_places(stage)
     everyone = [f"{SOURCE}/{number}" for number in range(stage.parties)]
     assert all(e.parties == everyone and e.absent is None for e in final)
+
+
+@laws
+@given(stages())
+def test_the_newest_final_answer_shows_no_events_in_an_empty_window(stage: Stage) -> None:
+    """At each tick that all parties have passed: a window that has no event any more had none in
+    the answer that was the newest then.
+    """
+    assume(stage.referee.emit != "events")
+    declared = stage.referee.answering
+    answered: dict[str, list[int]] = {}
+    for emission in emissions(run(stage).outputs):
+        if not emission.provisional:
+            answered.setdefault(emission.key, []).append(emission.window_end_ms)
+    settled = min(clock(declared, model) for model in stage.models)
+    for name, ticks in answered.items():
+        every_party = [streams_of(declared, model).get(name, []) for model in stage.models]
+        times = sorted(event.time for events in every_party for event in events)
+
+        def count(end: int, length: int, times: list[int] = times) -> int:
+            return bisect_left(times, end) - bisect_left(times, end - length)
+
+        for place, tick in enumerate(ticks):
+            following = ticks[place + 1] if place + 1 < len(ticks) else int(settled) + 1
+            for n in declared.window_lengths:
+                # The last tick before the next answer: what is empty before is so then.
+                last = (following - 1) // declared.every_ms * declared.every_ms
+                assert count(tick, n) == 0 or count(last, n) > 0
 
 
 @laws
@@ -314,6 +350,8 @@ def test_a_synopsis_of_other_parameters_is_a_dead_letter() -> None:
         ({"name": "law"}, "name is 'law'"),
         ({"name": "no good"}, "name is 'no good'"),
         ({"output_format": "xml"}, "output_format is 'xml'"),
+        ({"emit": "change"}, "emit is 'change': an answer without a party may be the newest"),
+        ({"emit": "sometimes"}, "emit is 'sometimes'"),
     ],
 )
 def test_a_referee_that_cannot_be_is_refused(fields: dict[str, Any], said: str) -> None:

@@ -192,8 +192,8 @@ def check_emit(topology: KeptFigures) -> None:
         )
     if topology.chooses and topology.publish:
         raise SlidestatError(
-            f"{given}, and publish is {topology.publish!r}: a referee answers at every tick with"
-            " events.",
+            f"{given}, and publish is {topology.publish!r}: synopses are published at every tick"
+            " with events.",
             "Leave it out in a topology that publishes.",
         )
     if topology.emit == EMIT_ALWAYS and topology.span_length.of_events:

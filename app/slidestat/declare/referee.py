@@ -4,13 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from slidestat.declare.derived import EMIT_EVENTS
+from slidestat.declare.derived import EMIT_CHANGE, EMIT_WINDOWS, EMITS
 from slidestat.declare.naming import Named, check_digits
 from slidestat.declare.topology import PARTITION, Topology
 from slidestat.errors import SlidestatError
 from slidestat.options import JSON
 
 _OUTPUT_FORMATS = ("json", "avro")
+NEWEST_IS_PROVISIONAL = (
+    "an answer without a party may be the newest record of its stream, and no final one need"
+    " follow it."
+)
+"""The reason why figures do not decide when a referee answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +25,9 @@ class Referee(Named):
     Source: the Referee of Gibbons and Tirthapura 2002, section 3.4: parties see a part of a stream
     each, and what they send is combined into one answer. A party is a partition of the source.
 
-    An answer follows each tick after events, when all parties have come to it. Memory is that of
-    the synopses of as many ticks as the parties are apart, at most those of `correctable`.
+    An answer follows each tick after events, and those of `emit`, when all parties have come to it.
+    Memory is that of the synopses of as many ticks as the parties are apart, at most those of
+    `correctable`.
 
     of: the topology whose partitions are the parties; it has a `publish`. In TOML it is the name of
     one that ships, or a file, seen from the referee's own.
@@ -30,6 +36,9 @@ class Referee(Named):
     correctable: a party that comes before it lies so far behind has the answer given again with it,
     under the same key; one that comes later does not. At least the patience, and of its kind.
     windows: the lengths answered for; without any, those of the topology.
+    emit: when a stream without new events is answered for: "windows", at the first tick at which
+    any of the windows, or the span, has none of them any more; "events", at that of the span alone;
+    "always", at every tick as long as the span has one. It does not depend on the topology's.
     name: begins the names of its group, its state and the topics that it writes; without one, that
     of the topology with "-global" behind it.
     group: the consumer group of its workers is slidestat-GROUP; without one, the name is taken.
@@ -42,6 +51,7 @@ class Referee(Named):
     patience: str
     correctable: str = "30d"
     windows: Sequence[str] = ()
+    emit: str = EMIT_WINDOWS
     name: str = ""
     group: str = ""
     output_format: str = JSON
@@ -72,6 +82,7 @@ class Referee(Named):
             raise SlidestatError(
                 f"output_format is {self.output_format!r}.", 'Give "json" or "avro".'
             )
+        self._check_emit()
         if self.correctable_ms < self.patience_ms:
             raise SlidestatError(
                 f"correctable is {self.correctable!r}, less than the patience {self.patience!r}.",
@@ -83,7 +94,18 @@ class Referee(Named):
     def answering(self) -> Topology:
         """The topology, with the windows that are answered for, when there are events."""
         windows = self.windows or self.of.windows
-        return replace(self.of, windows=windows, emit=EMIT_EVENTS)
+        return replace(self.of, windows=windows, emit=self.emit)
+
+    def _check_emit(self) -> None:
+        modes = [mode for mode in EMITS if mode != EMIT_CHANGE]
+        if self.emit == EMIT_CHANGE:
+            raise SlidestatError(
+                f"emit is {self.emit!r}: {NEWEST_IS_PROVISIONAL}",
+                'Give emit = "always": then each tick is answered for.',
+            )
+        if self.emit not in modes:
+            known = ", ".join(f'"{mode}"' for mode in modes)
+            raise SlidestatError(f"emit is {self.emit!r}.", f"Give one of {known}.")
 
     @property
     def source(self) -> str:

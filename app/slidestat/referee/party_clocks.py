@@ -133,6 +133,16 @@ class PartyClocks:
         """Return the tick up to which answers are due now, `settled` or a later one."""
         return max(settled, self.furthest - self._patience, self._due_with_idle(newest_of_idle))
 
+    def due_in_silence(self) -> int:
+        """Return the tick that all parties have reached with idle ones by their provisional clocks,
+        NO_TIME if none is idle. After the newest synopsis, an event may yet come before it.
+        """
+        if not self.idle.reach:
+            return NO_TIME
+        came = self._came(with_idle=True)
+        names = self._names(max(self._clocks.parties, self.idle.parties))
+        return min(came.get(name, NO_TIME) for name in names)
+
     def answer_up_to(self, due: int) -> None:
         """Record that all ticks up to `due` are answered."""
         if due > self._clocks.answered:
@@ -163,11 +173,7 @@ class PartyClocks:
         but none after the newest tick with a synopsis: only up to there an answer is sure to be
         replaced by a final one.
         """
-        if not self.idle.reach:
-            return NO_TIME
-        came = self._came(with_idle=True)
-        names = self._names(max(self._clocks.parties, self.idle.parties))
-        return min(max(self.furthest, newest_of_idle), *(came.get(name, NO_TIME) for name in names))
+        return min(max(self.furthest, newest_of_idle), self.due_in_silence())
 
     def _came(self, *, with_idle: bool) -> dict[str, int]:
         came = self._clocks.of

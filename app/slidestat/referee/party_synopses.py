@@ -6,10 +6,11 @@ reached.
 
 from collections.abc import Collection, Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import msgspec
 
+from slidestat.declare.referee import Referee
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
 
 
@@ -21,14 +22,50 @@ class Piece(NamedTuple):
     tick: int
 
 
-class PartySynopses:
-    """The synopses that the parties of a stream have published; `every` and `span` are the
-    topology's.
+class AnsweredTicks(NamedTuple):
+    """The ticks at which a referee answers for a stream in a silence.
+
+    A party's synopsis of a tick has its last event in the `every` before. So a length n later, a
+    window has lost it at the first tick from there on; if n is no multiple of `every`, maybe at the
+    tick before, and `emptied` lengths are answered for at both.
     """
 
-    def __init__(self, every: int, span: int) -> None:
-        self._every = every
-        self._span = span
+    every: int
+    span: int
+    emptied: tuple[int, ...] = ()
+    always: bool = False
+
+    @classmethod
+    def of(cls, referee: Referee) -> Self:
+        """Return those that a referee's `emit` asks for."""
+        topology = referee.answering
+        emptied = topology.silences if topology.emits_silence else ()
+        return cls(topology.every_ms, topology.span_length.length, emptied, topology.asks_always)
+
+    def last(self, published: int) -> int:
+        """Return the first tick at which the span has no event that was published at a tick."""
+        return -(-(published + self.span) // self.every) * self.every
+
+    def between(self, published: int, after: int, before: int) -> Iterator[int]:
+        """Yield those of the silence since a tick that are after `after` and before `before`, in no
+        order; some may be there twice.
+        """
+        found = [self.last(published)]
+        for length in self.emptied:
+            tick = (published + length) // self.every * self.every
+            found += [tick, tick + (tick < published + length) * self.every]
+        yield from (tick for tick in found if after < tick < before)
+        if self.always:
+            first = max(published, after // self.every * self.every) + self.every
+            yield from range(first, min(found[0] + 1, before), self.every)
+
+
+class PartySynopses:
+    """The synopses that the parties of a stream have published."""
+
+    def __init__(self, silence: AnsweredTicks) -> None:
+        self._silence = silence
+        self._span = silence.span
         self._found: dict[tuple[str, str], dict[int, bytes]] = {}
         self._of_idle: dict[tuple[str, str], dict[int, bytes]] = {}
 
@@ -37,7 +74,7 @@ class PartySynopses:
 
     def copy(self) -> "PartySynopses":
         """Return a copy; what is put to one of the two does not change the other."""
-        other = PartySynopses(self._every, self._span)
+        other = PartySynopses(self._silence)
         other._found = {place: dict(ticks) for place, ticks in self._found.items()}
         other._of_idle = {place: dict(ticks) for place, ticks in self._of_idle.items()}
         return other
@@ -61,16 +98,13 @@ class PartySynopses:
 
     def ticks(self, after: int, until: int, *, with_idle: bool) -> list[int]:
         """Return the ticks in (after, until] that are answered for: those at which some party
-        published, or would `with_idle`, and the first one after each at which the span holds
-        nothing any more of what was published until then.
+        published, or would `with_idle`, and those of the silence after each.
         """
         known = (*self._found.values(), *(self._of_idle.values() if with_idle else ()))
         published = sorted({tick for ticks in known for tick in ticks})
         answered = set(published)
         for tick, following in pairwise([*published, until + 1]):
-            closing = -(-(tick + self._span) // self._every) * self._every
-            if closing < following:
-                answered.add(closing)
+            answered.update(self._silence.between(tick, after, following))
         return sorted(tick for tick in answered if after < tick <= until)
 
     def at(self, tick: int, statistic: str, parties: Collection[str]) -> dict[str, bytes]:
@@ -110,8 +144,7 @@ class PartySynopses:
                 del self._found[statistic, party]
 
     def _is_needed(self, tick: int, until: int) -> bool:
-        closing = -(-(tick + self._span) // self._every) * self._every
-        return closing > until
+        return self._silence.last(tick) > until
 
 
 # Keep the synopses of all streams of a partition, each a row of the store.
@@ -132,10 +165,9 @@ _places = msgspec.json.Decoder(_Place)
 class PartyStreams:
     """The synopses of each stream, kept as long as a tick that is not settled needs them."""
 
-    def __init__(self, every_ms: int, span_ms: int) -> None:
+    def __init__(self, silence: AnsweredTicks) -> None:
         self.of: dict[str, PartySynopses] = {}
-        self._every_ms = every_ms
-        self._span_ms = span_ms
+        self._silence = silence
         self._changed: dict[str, bytes | None] = {}
 
     def restore(self, row: str, synopsis: bytes) -> None:
@@ -200,7 +232,7 @@ class PartyStreams:
     def _of(self, stream: str) -> PartySynopses:
         found = self.of.get(stream)
         if found is None:
-            found = PartySynopses(self._every_ms, self._span_ms)
+            found = PartySynopses(self._silence)
             self.of[stream] = found
         return found
 

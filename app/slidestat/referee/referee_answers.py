@@ -14,7 +14,7 @@ from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.emissions.emission_codec import EmissionWriter
 from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.publishing import published_by
-from slidestat.referee.party_synopses import PartySynopses
+from slidestat.referee.party_synopses import AnsweredTicks, PartySynopses
 from slidestat.schemas.emission import AbsentParty, Figure
 from slidestat.schemas.sequence import kinds
 
@@ -122,7 +122,7 @@ class RefereeAnswers:
 
     def warm(self) -> None:
         """Answer for an empty stream once, so that all kernels are loaded."""
-        synopses = PartySynopses(1, 1)
+        synopses = PartySynopses(AnsweredTicks(1, 1))
         self.at(1, {NOBODY: synopses}, Present((), ()), 0, provisional=True)
 
     def at(

@@ -54,7 +54,7 @@ from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.referee.live_referee import RefereeView
 from slidestat.referee.party_clocks import CLOCKS, PartyClocks
-from slidestat.referee.party_synopses import PartyStreams, Piece
+from slidestat.referee.party_synopses import AnsweredTicks, PartyStreams, Piece
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.query import AddedStatistic
@@ -196,7 +196,11 @@ class RefereeProcessor:
         self._ledger = Ledger(self._checkpoint)
         self._records = PartyRecords(topology, self._answers)
         self._clocks = PartyClocks(referee)
-        self._streams = PartyStreams(topology.every_ms, topology.span_length.length)
+        silence = AnsweredTicks.of(referee)
+        self._streams = PartyStreams(silence)
+        self._tells_silence = bool(silence.emptied)
+        # While parties are idle: up to which tick their silence is answered for.
+        self._told = NO_TIME
         self._restore(store)
 
     @property
@@ -407,6 +411,16 @@ class RefereeProcessor:
             emissions += self._answers.at(
                 tick, of_tick, clocks.present(tick, with_idle=True), offset, provisional=True
             )
+        if due > clocks.answered:
+            self._told = due
+        silent = clocks.due_in_silence() if self._tells_silence else NO_TIME
+        for tick, of_tick in streams.due(
+            max(due, clocks.answered, self._told), silent, with_idle=True
+        ):
+            emissions += self._answers.at(
+                tick, of_tick, clocks.present(tick, with_idle=True), offset, provisional=True
+            )
+        self._told = max(silent, self._told)
         effects.emissions = emissions
         clocks.answer_up_to(due)
         if clocks.settle_up_to(settled):

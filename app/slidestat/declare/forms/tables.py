@@ -13,7 +13,7 @@ from pathlib import Path
 from slidestat.declare.alerts import Alert
 from slidestat.declare.figure_names import asked_quantile
 from slidestat.declare.kinds import KINDS
-from slidestat.declare.referee import Referee
+from slidestat.declare.referee import NEWEST_IS_PROVISIONAL, Referee
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError, unknown
@@ -72,6 +72,12 @@ def referee_of(table: Mapping[str, object]) -> Referee:
 
     Raises SlidestatError that begins with the field.
     """
+    for name in ("having", "tolerance"):
+        if name in table:
+            raise SlidestatError(
+                f"{name} is no field of a referee: {NEWEST_IS_PROVISIONAL}",
+                "Leave it out, and choose among the answers where they are read.",
+            )
     _check_names(table, Referee, "", "field of a referee")
     values = {name: _frozen(value) for name, value in table.items()}
     return Referee(**values)  # type: ignore[arg-type]  # It checks their types itself.

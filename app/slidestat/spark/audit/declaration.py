@@ -190,7 +190,6 @@ def declaration_of(table: Mapping[str, object]) -> Declaration:
         # more.
         "forgets_keys": True,
         "forget_after_ms": None,
-        "emit": "events",
         "tolerance": "0",
         "having": "",
     }

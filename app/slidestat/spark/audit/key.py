@@ -103,11 +103,16 @@ class KeyJudge:
         ticks = (times // every + 1) * every
         wanted = set(np.unique(ticks[ticks <= until]).tolist())
         for silence in self.declaration.silences:
-            if self.declaration.is_of_referee:  # It goes by what is published at ticks.
-                silent = -(-(ticks + silence) // every) * every
-            else:
-                silent = ((times + silence) // every + 1) * every
-            wanted.update(silent[silent <= np.minimum(following, until)].tolist())
+            emptied = [((times + silence) // every + 1) * every]
+            if self.declaration.is_of_referee:
+                # It goes by what is published at ticks: of the last event it knows only the tick
+                # after it, so it answers also where a window may still have the event.
+                sure = -(-(ticks + silence) // every) * every
+                emptied = [sure]
+                if self.declaration.emit != "events":
+                    emptied.append((ticks + silence) // every * every)
+            for silent in emptied:
+                wanted.update(silent[silent <= np.minimum(following, until)].tolist())
         if self.declaration.asks_always:
             last = np.minimum(times + self.declaration.span, np.minimum(following, until))
             for begin, end in zip(ticks.tolist(), last.tolist(), strict=True):
