@@ -5,11 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
+from random import Random
 
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings, strategies as st
 from msgspec import structs
 
 from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP
@@ -300,6 +301,52 @@ def test_a_record_that_is_left_out_is_missed_where_the_newest_is_not_true(tolera
     late = structs.replace(emission, window_end_ms=begin + 4_800)
     whole.emissions["a key"][begin + 4_800] = late
     assert "emitted without a reason" in whole.violations("a key")
+
+
+EXACT = (Minimum(epsilon=0), Maximum(epsilon=0))
+CHOSEN = [
+    {"emit": "change"},
+    {"emit": "change", "tolerance": "30%"},
+    {"emit": "events", "having": "maximum_200ms >= 40 or minimum_500ms < 2"},
+    {"emit": "windows", "having": "maximum_200ms >= 40"},
+    {"emit": "always", "having": "minimum_200ms < maximum_200ms and maximum_200ms >= 40"},
+    {"emit": "change", "having": "maximum_500ms - minimum_500ms >= 30"},
+    {"emit": "change", "tolerance": "30%", "having": "maximum_500ms >= 30"},
+]
+
+
+@pytest.mark.parametrize("fields", CHOSEN, ids=str)
+@settings(laws, max_examples=12)
+@given(seed=st.integers(0, 2**32))
+def test_a_record_too_many_or_too_few_is_found(fields: dict[str, str], seed: int) -> None:
+    """Where figures are exact and decide what is written: any record that is left out is missed,
+    and any of another tick has no reason.
+    """
+    random, at, begin = Random(seed), 0, START_MS // 1_000 * 1_000
+    events = []
+    for _ in range(random.randint(1, 25)):
+        at += random.choice([1, 30, 90, 260, 700, 1_300])
+        events.append(("a key", at))
+    events += [("busy", time) for time in range(0, at + 2_500, 50)]
+    events.sort(key=lambda event: event[1])
+    records = [
+        Record(offset, b"", encode(key, begin + time, random.choice([1, 8, 33, 60])), begin + time)
+        for offset, (key, time) in enumerate(events)
+    ]
+    asked = topology(windows=("200ms", "500ms"), statistics=EXACT, **fields)
+    whole = Partition(asked, records)
+    written = whole.emissions["a key"]
+    assert whole.violations("a key") == []
+    for tick in sorted(written):
+        emission = written.pop(tick)
+        assert {*whole.violations("a key")} & {"not emitted", "the newest record is not true"}
+        written[tick] = emission
+    every_tick = Partition(replace(asked, emit="always", tolerance="0%", having=""), records)
+    for tick, emission in every_tick.emissions["a key"].items():
+        if tick not in written:
+            written[tick] = emission
+            assert "emitted without a reason" in whole.violations("a key")
+            del written[tick]
 
 
 def test_a_value_of_emit_that_an_audit_does_not_know_is_refused() -> None:

@@ -19,7 +19,7 @@ from slidestat.spark.audit import key
 from slidestat.spark.audit.columns import Column, ExactNumbers
 from slidestat.spark.audit.key import Emitted, Finding, KeyEvents, KeyJudge, RunningAudit
 from tests.audit.test_audit_key import NEVER_MS, Partition
-from tests.engine.cases import Case, cases, laws, topology
+from tests.engine.cases import BY_FIGURES, TOPOLOGIES, Case, cases, laws, topology
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
 
@@ -71,7 +71,7 @@ def drops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @laws
-@given(cases(max_size=120), st.sampled_from([1, 3, 50]))
+@given(cases(max_size=120, topologies=[*TOPOLOGIES, *BY_FIGURES]), st.sampled_from([1, 3, 50]))
 @pytest.mark.usefixtures("drops_at_once")
 def test_pieces_find_what_the_whole_key_does(case: Case, size: int) -> None:
     """Every statistic, whatever pieces its events come in, all being dropped as soon as they can:

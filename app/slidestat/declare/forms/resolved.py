@@ -6,6 +6,7 @@ from dataclasses import asdict, fields
 
 import msgspec
 
+from slidestat.declare.alerts import figure_name
 from slidestat.declare.declared import Declared
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
@@ -74,6 +75,7 @@ def _topology(topology: Topology) -> dict[str, object]:
         table["tolerance"] = str(topology.tolerated)
     if topology.having:
         table["having"] = topology.having
+        table["having_figures"] = _read_by_condition(topology)
     if topology.condition is not None:
         table["where"] = topology.condition.text
     if topology.computed:
@@ -94,6 +96,24 @@ def _topology(topology: Topology) -> dict[str, object]:
     if topology.publish:
         table["publish"] = topology.publish
     return table
+
+
+def _read_by_condition(topology: Topology) -> list[dict[str, object]]:
+    """Return the figures that `having` reads: the path of each in the condition, its statistic, its
+    place among that statistic's series, and the length of its window.
+    """
+    places = [
+        (label, place, window)
+        for statistic, label in zip(topology.statistics, topology.labels, strict=True)
+        if not isinstance(statistic, ListStatistic)
+        for window in (topology.window_lengths if statistic.has_windows else (None,))
+        for place, _ in enumerate(statistic.series())
+    ]
+    found = []
+    for path in () if topology.condition_to_emit is None else topology.condition_to_emit.paths:
+        label, place, window = places[topology.names_over_windows[figure_name(path)][0]]
+        found.append({"path": path, "label": label, "series": place, "window": window})
+    return found
 
 
 def _series(series: Series) -> dict[str, object]:

@@ -66,6 +66,17 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
         return not self.paths and not self.where
 
 
+class ReadFigure(msgspec.Struct, frozen=True):
+    """A figure that the condition `having` reads by a path: that of a statistic by its label, of
+    one of its series by its place, and of a window by its length.
+    """
+
+    path: Path
+    label: str
+    series: int
+    window: int | None
+
+
 class Declaration(msgspec.Struct, frozen=True):
     """A topology; `span` and `windows` are in ms, or in events if `of_events`. Without a `key_path`
     keys are those of the Kafka records, without a `time_path` times are their timestamps.
@@ -96,6 +107,7 @@ class Declaration(msgspec.Struct, frozen=True):
     emit: Literal["events", "windows", "always", "change"] = "events"
     tolerance: str = "0"
     having: str = ""
+    having_figures: tuple[ReadFigure, ...] = ()
     publish: tuple[str, ...] = ()
     parties: str = ""
     answers_for: tuple[str, ...] = ()
@@ -192,6 +204,7 @@ def declaration_of(table: Mapping[str, object]) -> Declaration:
         "forget_after_ms": None,
         "tolerance": "0",
         "having": "",
+        "having_figures": (),
     }
     return msgspec.convert(parties | answered, Declaration)
 

@@ -23,11 +23,13 @@ from slidestat.spark.audit.declaration import (
     promises_less,
 )
 from slidestat.spark.audit.exact_key import ExactKey
+from slidestat.spark.audit.having import Having
 from slidestat.spark.audit.verdict import Verdict, is_known, judge, violation_of_sample
 from slidestat.synopses.core.arrays import Integers
 
 # Before any event that there may be.
 BEFORE_ALL = -(2**61)
+NOT_EMITTED, NOT_TRUE = "not emitted", "the newest record is not true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class KeyJudge:
         self._is_marked = is_marked
         self._statistics = {s.label: s for s in declaration.statistics}
         self._expected = expected_figures(declaration)
+        self._having = Having(declaration) if declaration.having else None
 
     def due(self, times: Integers, following: Integers) -> set[int]:
         """Return the ticks at which a key is emitted by events at `times`, each followed by the
@@ -134,29 +137,149 @@ class KeyJudge:
         ticks = (anew // declaration.every_ms + 1) * declaration.every_ms
         return wanted & set(ticks.tolist())
 
-    def not_true(
+    def not_as_asked(
         self,
         key: ExactKey,
         records: Sequence[tuple[int, Emission | None]],
         since_ms: int,
         until_ms: int,
     ) -> Iterator[Finding]:
-        """Yield a violation for each tick from `since_ms` to before `until_ms` at which the newest
-        record of the key is not true. `records` are by tick, None for one of another declaration.
+        """Yield a violation for each tick from `since_ms` to before `until_ms` at which, where
+        figures decide, a record is missing, or is there without a reason. `records` are by tick,
+        None for one of another declaration.
         """
-        declaration = self.declaration
-        if not (declaration.is_kept_true and self._is_marked):
+        if not (self.declaration.chooses and self._is_marked):
             return
-        tolerance = Fraction(declaration.tolerance)
         ticks = [tick for tick, _ in records]
         for tick in self._ticks_of_span(key.times, since_ms, min(until_ms, self.watermark_ms + 1)):
+            if not any(charge.has(tick) for charge in self._charges):
+                continue
             place = bisect_right(ticks, tick) - 1
             newest = records[place][1] if place >= 0 else None
-            if newest is None or newest.window_end_ms == tick or not _is_sure(newest):
+            if place >= 0 and ticks[place] == tick:
+                before = records[place - 1][1] if place else None
+                violation = self._without_reason(key, before, newest, is_first=place == 0)
+            else:
+                violation = self._missing_at(key, tick, newest, is_first=place < 0)
+            if violation:
+                yield Finding(self.name, tick, violation=violation)
+
+    def _without_reason(
+        self, key: ExactKey, before: Emission | None, record: Emission | None, *, is_first: bool
+    ) -> str:
+        """Return the violation if nothing asks for a record, by the one before it; "" if something
+        does, or may.
+        """
+        if record is None or not _is_sure(record):
+            return ""
+        tick = record.window_end_ms
+        is_known = before is not None and _is_sure(before)
+        written_before = BEFORE_ALL if before is None else before.window_end_ms
+        begins = self._begins_after(key.times, tick, written_before)
+        may_hold = self._may_hold(record)
+        if may_hold and self.declaration.emit != "change":
+            has_reason = self._is_due(key.times, tick)
+        elif begins and may_hold is False and (is_first or is_known):
+            # Of a key that was forgotten, the newest record may be one in which it holds.
+            has_reason = self._having is not None and self._having.may_hold_of_nothing
+        elif begins or not is_known or before is None or may_hold is None:
+            has_reason = True
+        elif may_hold:
+            has_reason = not self._may_hold(before) or not self._is_still_true(before, record)
+        else:
+            has_reason = self._may_hold(before) is not False
+        return "" if has_reason else "emitted without a reason"
+
+    def _missing_at(
+        self, key: ExactKey, tick: int, newest: Emission | None, *, is_first: bool
+    ) -> str:
+        """Return the violation if there must be a record at a tick that has none, `newest` being
+        the one before; "" if there need not be.
+        """
+        declaration = self.declaration
+        is_sure = newest is not None and _is_sure(newest)
+        by_change = declaration.emit == "change"
+        if self._having is None:
+            if newest is None or not is_sure or self._is_true(key, newest, tick):
+                return ""
+            return NOT_TRUE
+        if not self._knows_condition(tick):
+            return ""
+        holds, is_certain = self._having.at(key, tick)
+        written_before = BEFORE_ALL if newest is None else newest.window_end_ms
+        begins = self._begins_after(key.times, tick, written_before)
+        if holds and not by_change:
+            return NOT_EMITTED if self._is_due(key.times, tick) else ""
+        if begins and (is_first or is_sure):
+            # A forgotten key may have left a record in which it holds.
+            is_left = is_certain and self._having.may_hold_of_nothing
+            return NOT_EMITTED if holds or is_left else ""
+        if begins or newest is None or not is_sure:
+            return ""
+        may_hold = self._may_hold(newest)
+        if holds:
+            is_told = may_hold is not False and self._is_true(key, newest, tick)
+        else:
+            # Of figures with an error it may be that the condition still could hold.
+            is_told = not (holds is False and is_certain and may_hold)
+        return "" if is_told else NOT_TRUE
+
+    def _is_still_true(self, before: Emission, record: Emission) -> bool:
+        """Return whether all that a record has was known from the one before it: bounds within its
+        bounds, widened by the tolerance, and the same lists.
+        """
+        if len(before.figures) != len(record.figures):
+            return False
+        tolerance = Fraction(self.declaration.tolerance)
+        for known, figure in zip(before.figures, record.figures, strict=True):
+            if _place(known) != _place(figure) or known.counted_from_ms != figure.counted_from_ms:
+                return False
+            if figure == known:
                 continue
-            is_its = any(charge.has(tick) for charge in self._charges)
-            if is_its and not self._is_true(key, newest, tick, tolerance):
-                yield Finding(self.name, tick, violation="the newest record is not true")
+            statistic = self._statistics.get(figure.statistic)
+            ends = _ends(known), _ends(figure)
+            if statistic is None or statistic.series is None or None in (*ends[0], *ends[1]):
+                return False
+            (low, high), (least, most) = ([Fraction(end or 0) for end in pair] for pair in ends)
+            if least < low - tolerance * abs(low) or most > high + tolerance * abs(high):
+                return False
+        return True
+
+    def _may_hold(self, record: Emission) -> bool | None:
+        return True if self._having is None else self._having.may_hold(record)
+
+    def _knows_condition(self, tick: int) -> bool:
+        """Return whether the source has all events that the condition reads at a tick, and all
+        figures are counted from before.
+        """
+        begin = tick - self.declaration.span
+        is_known = any(charge.since_ms <= begin for charge in self._charges if charge.has(tick))
+        reads_all = self.declaration.of_events or (self._having and self._having.reads_all)
+        return is_known and self._complete_from_ms <= (0 if reads_all else begin)
+
+    def _is_due(self, times: Integers, tick: int) -> bool:
+        """Return whether a key is emitted at a tick, whatever its figures are."""
+        declaration, every = self.declaration, self.declaration.every_ms
+        last = int(times[np.searchsorted(times, tick) - 1])
+        silences = ((last + silence) // every * every + every for silence in declaration.silences)
+        return declaration.emit == "always" or last >= tick - every or tick in silences
+
+    def _begins_after(self, times: Integers, tick: int, written_ms: int) -> bool:
+        """Return whether it is sure that a key began, or began anew, with an event before a tick
+        and at `written_ms` or later.
+        """
+        forget_ms = self.declaration.forget_ms
+        before = times[: np.searchsorted(times, tick)]
+        first = int(before[0]) if len(before) else tick
+        if forget_ms is not None:
+            anew = before[1:][np.diff(before) >= forget_ms]
+            if len(anew):
+                return bool(anew[-1] >= written_ms)
+            if first - forget_ms < self._complete_from_ms:
+                return False
+        elif self._complete_from_ms > 0:
+            return False
+        return len(before) > 0 and first >= written_ms and written_ms == BEFORE_ALL
 
     def _ticks_of_span(self, times: Integers, since_ms: int, until_ms: int) -> list[int]:
         """Return the ticks at which the figures of a key with these events change, one after the
@@ -181,7 +304,8 @@ class KeyJudge:
             for tick in range(max(begin, start), min(end + 1, until_ms), every)
         ]
 
-    def _is_true(self, key: ExactKey, newest: Emission, tick: int, tolerance: Fraction) -> bool:
+    def _is_true(self, key: ExactKey, newest: Emission, tick: int) -> bool:
+        tolerance = Fraction(self.declaration.tolerance)
         for told in newest.figures:
             figure = told
             if self.declaration.is_sequence:
@@ -206,7 +330,7 @@ class KeyJudge:
         for tick in sorted(ticks):
             is_its = any(charge.has(tick) for charge in self._charges)
             if is_its and tick - self.declaration.span >= self._complete_from_ms:
-                yield Finding(self.name, tick, violation="not emitted")
+                yield Finding(self.name, tick, violation=NOT_EMITTED)
 
     def not_due(self, ticks: Iterable[int]) -> Iterator[Finding]:
         """Yield a violation for each tick at which there was an emission and none was due, as far
@@ -333,7 +457,13 @@ def audit_key(
     for _, emission in sorted(emissions.items()):
         yield from judge_of_key.emission(key, emission)
     records = sorted({**dict.fromkeys(by_others), **emissions}.items())
-    yield from judge_of_key.not_true(key, records, BEFORE_ALL, watermark_ms + 1)
+    yield from judge_of_key.not_as_asked(key, records, BEFORE_ALL, watermark_ms + 1)
+
+
+def _ends(figure: Figure) -> tuple[float | None, float | None]:
+    """Return the bounds of a figure; its estimate where it has none."""
+    ends = figure.lower, figure.upper
+    return tuple(figure.estimate if end is None else end for end in ends)  # type: ignore[return-value]
 
 
 def _is_sure(emission: Emission) -> bool:
@@ -566,7 +696,7 @@ class RunningAudit:
     def _look_at(self, until_ms: int) -> Iterator[Finding]:
         """Judge whether the newest record was true at the ticks before `until_ms`."""
         records = sorted(self._records.items())
-        yield from self._judge.not_true(self._key, records, self._looked_at, until_ms)
+        yield from self._judge.not_as_asked(self._key, records, self._looked_at, until_ms)
         self._looked_at = until_ms
         self._records = dict(records[-1:])
 

@@ -1,0 +1,148 @@
+"""What the condition `having` of a declaration is at a tick, and in a record: exactly."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.spark.audit.columns import EXACT
+from slidestat.spark.audit.declaration import (
+    Declaration,
+    DeclaredStatistic,
+    Path,
+    least_confidence,
+)
+from slidestat.spark.audit.events.conditions import NotComputableError, holds
+from slidestat.spark.audit.exact_key import Exact, ExactKey
+from slidestat.spark.audit.verdict import nearest
+
+# Of more figures, not all combinations of bounds are looked at.
+_MOST_COMBINED = 6
+
+
+class Truth(NamedTuple):
+    """Whether a condition holds of exact figures, None if that is not known; and whether these are
+    figures that are written without an error.
+    """
+
+    holds: bool | None
+    is_certain: bool
+
+
+class _Read(NamedTuple):
+    """A figure that the condition reads, by its path in it, without numbers."""
+
+    path: Path
+    statistic: DeclaredStatistic
+    figure: Figure
+
+
+class Having:
+    """The condition of a declaration, of which it has one."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self._declaration = declaration
+        statistics = {statistic.label: statistic for statistic in declaration.statistics}
+        self._read: list[_Read] = []
+        for read in declaration.having_figures:
+            statistic = statistics[read.label]
+            series = (statistic.series or ())[read.series]
+            figure = Figure(
+                *(read.label, None, None, None),
+                window_ms=None if declaration.of_events else read.window,
+                window_events=read.window if declaration.of_events else None,
+                quantile=series.quantile,
+                at_least=series.at_least,
+                below=series.below,
+                item=series.item,
+            )
+            self._read.append(_Read(read.path, statistic, figure))
+        self._is_by_chance = any(least_confidence(one.statistic) < 1 for one in self._read)
+        self.reads_all = any(not one.statistic.is_windowed for one in self._read)
+
+    @property
+    def may_hold_of_nothing(self) -> bool:
+        """Return whether the condition may hold where a key has no event any more."""
+        if self._declaration.of_events or any(
+            not one.statistic.is_windowed or one.statistic.kind == "age_of_last"
+            for one in self._read
+        ):
+            return True
+        nothing: list[tuple[float | None, ...]] = [(0.0, None)] * len(self._read)
+        return any(map(self._holds, product(*nothing)))
+
+    def at(self, key: ExactKey, tick: int) -> Truth:
+        """Return what the condition is of the exact figures of a tick."""
+        if self._is_by_chance:
+            return Truth(None, is_certain=False)
+        values: list[float | None] = []
+        is_certain = True
+        for _, statistic, figure in self._read:
+            lengths = figure.window_ms, figure.window_events
+            if not statistic.has_windows:
+                lengths = self._declaration.span, None
+            window = key.window(tick, *lengths, self._declaration.forget_ms)
+            if statistic.kind == "age_of_last":
+                exact: Exact = key.age(statistic, window, tick, beyond=False)
+                if exact != key.age(statistic, window, tick, beyond=True):
+                    return Truth(None, is_certain=False)
+                is_certain = False
+            else:
+                exact = key.exact(statistic, figure, window)
+            is_certain = is_certain and _is_exact(key, statistic, window, exact)
+            values.append(None if exact is None else nearest(exact))
+        return Truth(self._holds(values), is_certain)
+
+    def may_hold(self, emission: Emission) -> bool | None:
+        """Return whether the condition may hold in a record, by the bounds that it has; None if
+        that does not follow from their ends alone.
+        """
+        told = {_identity(figure): figure for figure in emission.figures}
+        ends: list[tuple[float | None, ...]] = []
+        for one in self._read:
+            figure = told.get(_identity(one.figure))
+            if figure is None:
+                return None
+            known = (figure.lower, figure.upper, figure.estimate)
+            values = {value for value in known if value is not None}
+            ends.append(tuple(sorted(values)) or (None,))
+        combined = product(*ends) if len(ends) <= _MOST_COMBINED else zip(*ends, strict=False)
+        if any(map(self._holds, combined)):
+            return True
+        return None if any(len(values) > 1 for values in ends) else False
+
+    def _holds(self, values: Sequence[float | None]) -> bool:
+        """Return whether the condition holds of these values of the figures that it reads."""
+        fields: dict[str, Any] = {}
+        for read, value in zip(self._read, values, strict=True):
+            inside = fields
+            for name in read.path[:-1]:
+                inside = inside.setdefault(name, {})
+            inside[read.path[-1]] = value
+        try:
+            return holds(self._declaration.having, fields)
+        except NotComputableError:
+            return False
+
+
+def _is_exact(key: ExactKey, statistic: DeclaredStatistic, window: slice, exact: Exact) -> bool:
+    """Return whether a figure is written without an error: of no events, or an exact extreme."""
+    if statistic.is_landmark:
+        return False
+    if key.taken(statistic, window) == 0:
+        return True
+    is_extreme = statistic.kind in ("minimum", "maximum")
+    return (
+        is_extreme
+        and not statistic.parameters.get("epsilon")
+        and exact is not None
+        and abs(nearest(exact)) < EXACT
+    )
+
+
+def _identity(figure: Figure) -> tuple[object, ...]:
+    # Of a sequence, lengths are numbers of it, as the declaration has them.
+    return (
+        *(figure.statistic, figure.window_ms or figure.window_events),
+        *(figure.quantile, figure.at_least, figure.below, figure.item),
+    )
