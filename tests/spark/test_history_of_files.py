@@ -168,6 +168,13 @@ def test_what_cannot_be_read_is_named_with_its_file(spark: SparkSession, tmp_pat
         (folder / name).write_bytes(content)
         with pytest.raises(Exception, match=told):
             backfill(TOPOLOGY, read_files(spark, TOPOLOGY, Files(str(folder), "json"))).collect()
+    folder = tmp_path / "quotes"
+    folder.mkdir()
+    (folder / "x.csv").write_text('key,time,value,store,user.id\na,1,"2,3,4\n' + "a,1,2,3,4\n" * 9)
+    with pytest.raises(
+        Exception, match=r"x\.csv cannot be read: the quote .* line 2 is never closed"
+    ):
+        backfill(TOPOLOGY, read_files(spark, TOPOLOGY, Files(str(folder), "csv"))).collect()
     (tmp_path / "none").mkdir()
     gone = tmp_path / "gone.json"
     (part,) = files_here({f"file:{gone}": 0}, "json")

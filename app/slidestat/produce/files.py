@@ -189,26 +189,6 @@ class _Lines(io.RawIOBase):
         return len(data)
 
 
-class UncutLineEnds(io.RawIOBase):
-    """A stream whose blocks never end between the two bytes of a line end: pyarrow's CSV reader
-    loses the second one of those in quotes (apache/arrow#51368).
-    """
-
-    def __init__(self, stream: ByteStream) -> None:
-        self._stream = stream
-        self._held = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
-        data = self._held + self._stream.read(len(into) - len(self._held))
-        self._held = b"\r" if data.endswith(b"\r") and len(data) > 1 else b""
-        data = data[: len(data) - len(self._held)]
-        into[: len(data)] = data
-        return len(data)
-
-
 def _line_start(raw: IO[bytes], place: int) -> int:
     """Return where the first line begins at or after a place of a file."""
     if place:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count, filterfalse, islice
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from slidestat.produce.files import (
     Format,
     OpenFile,
     Share,
-    UncutLineEnds,
 )
+from slidestat.produce.quotes import CheckedQuotes
 
 BATCH_ROWS = 32_768
 _BLOCK_BYTES = 1 << 20
@@ -48,6 +49,8 @@ _PRETTY_OBJECT = re.compile(rb"\s*\{(?:|[^\r\n]*(?:[\[{:]|[^}\s],))[ \t]*[\r\n]"
 # The first bytes of a text in UTF-16 or UTF-32, with or without its mark.
 _UTF_32 = re.compile(rb"\xff\xfe\0\0|\0\0\xfe\xff|\0\0\0.|[^\0]\0\0\0", re.DOTALL)
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|\0.|.\0", re.DOTALL)
+# What rows get that are to be set aside.
+_MARK = "{}\0"
 _NOTHING = pa.array([b"", b"null"], pa.binary())
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
 _SUFFIXES = {",": ".csv", "\t": ".tsv"}
@@ -169,24 +172,30 @@ class Reader:
 
     def _separated(self, names: list[str], needed: list[str]) -> Iterator[Rows]:
         malformed: list[BadRow] = []
+        set_aside: set[int] = set()
+        present = self._header()
+        # No row has so many columns, nor such text.
+        mark = _MARK.format(_separator(self.file)) * (len(present) + 1)
 
-        def set_aside(row: pa.csv.InvalidRow) -> str:
+        def on_invalid(row: pa.csv.InvalidRow) -> str:
             reason = f"has {row.actual_columns} columns, not {row.expected_columns}"
-            malformed.append(BadRow(row.number, reason, row.text.encode()))
+            if mark in row.text:
+                reason = 'has text behind a quote that closes; within a cell write it twice: ""'
+            malformed.append(BadRow(row.number, reason, row.text.replace(mark, "").encode()))
+            set_aside.add(row.number)
             return "skip"
 
-        present = self._header()
         _require_columns(self.file, needed, present)
         _require_each_once(self.file, names, present)
         # Without any column rows would not be counted.
         read = [name for name in names if name in present] or present[:1]
-        table = self._open_separated(set_aside, read)
+        table = self._open_separated(on_invalid, read, mark)
         try:
             row = 2
             for batch in table.reader:
                 self.done = table.opened.position()
-                numbers = range(row, row + batch.num_rows)
-                row += batch.num_rows
+                numbers = _numbers(row, batch.num_rows, set_aside)
+                row = numbers[-1] + 1 if numbers else row
                 found = {name: WrittenCells(batch[name]) for name in read}
                 yield Rows(numbers, self._with_absent(names, found, len(numbers)), malformed[:])
                 malformed.clear()
@@ -227,13 +236,17 @@ class Reader:
         return names
 
     def _open_separated(
-        self, invalid_row: Callable[[pa.csv.InvalidRow], str], names: list[str] | None
+        self,
+        invalid_row: Callable[[pa.csv.InvalidRow], str],
+        names: list[str] | None,
+        mark: str = "",
     ) -> "_Separated":
         opened = OpenFile(self.file, self._share, headed=True)
         tabs = self.file.format is Format.TSV
+        quotes = CheckedQuotes(opened.stream, self.file.name, mark.encode())
         try:
             reader = pa.csv.open_csv(
-                UncutLineEnds(opened.stream),
+                opened.stream if tabs else quotes,
                 # One thread, or invalid rows would come without their number.
                 read_options=pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
                 parse_options=pa.csv.ParseOptions(
@@ -251,8 +264,12 @@ class Reader:
                     check_utf8=False,
                 ),
             )
-        except BaseException:
-            opened.close()
+        except BaseException as error:
+            try:
+                if isinstance(error, pa.ArrowInvalid):
+                    quotes.require_closed()
+            finally:
+                opened.close()
             raise
         return _Separated(opened, reader)
 
@@ -418,6 +435,13 @@ def _written(cells: Sequence[bytes], of_folder: str | None) -> pa.Array:
     return pc.if_else(pc.is_in(texts, _NOTHING), other, texts)
 
 
+def _numbers(first: int, rows: int, others: Collection[int]) -> Sequence[int]:
+    """Return the next numbers from the first on, without the others."""
+    if not others:
+        return range(first, first + rows)
+    return list(islice(filterfalse(others.__contains__, count(first)), rows))
+
+
 def _fields(lines: list[bytes]) -> list[str]:
     """The fields of the first line that is an object."""
     for line in lines:
@@ -539,7 +563,9 @@ def _damage_told(file: EventFile) -> Iterator[None]:
             "Ask its owner for permission to read it.",
         ) from error
     except (pa.ArrowException, OSError, EOFError, lzma.LZMAError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
+        reason = (
+            str(error).partition("\n")[0].rstrip(".").replace(_MARK.format(_separator(file)), "")
+        )
         if "Empty CSV" in reason:
             raise no_events(file) from error
         if "straddling object" in reason:

@@ -1,0 +1,135 @@
+"""Quotes of CSV: Python's `csv`, asked to be strict, knows what a good file is."""
+
+import csv
+import gzip
+import io
+from random import Random
+
+import pytest
+
+from slidestat.declare.statistics import Sum
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.produce.events import Columns, encode
+from slidestat.produce.files import EventFile, Format
+from slidestat.produce.quotes import CheckedQuotes
+from slidestat.produce.readers import BadRow, Reader
+from slidestat.spark.backfill.reading.file_records import FileRecords, Part
+
+TEXTS, SIZES = 6_000, (1, 2, 3, 7, 64)
+MARK = b"<MARK>"
+HEAD, ROW = b"time,key,value\n", b"1764072000000,a,1\n"
+NAMES = ("time", "key", "value")
+TOPOLOGY = Topology(
+    name="filled", source="events", span="1h", every="1m", statistics=(Sum(decimals=0),)
+)
+RECORDS = FileRecords.of(TOPOLOGY, {}, "ms")
+
+
+def checked(text: bytes, size: int) -> bytes | SlidestatError:
+    stream = CheckedQuotes(io.BytesIO(text), "x.csv", MARK)
+    try:
+        return b"".join(iter(lambda: stream.read(size) or b"", b""))
+    except SlidestatError as error:
+        return error
+
+
+def is_good(text: bytes) -> bool:
+    """Whether all quotes close, and before the end of their cells."""
+    try:
+        list(csv.reader(text.decode().splitlines(keepends=True), strict=True))
+    except csv.Error:
+        return False
+    return True
+
+
+def test_bytes_of_good_files_pass_and_others_are_told() -> None:
+    """Any quotes, separators and line ends, in blocks of any size. What has text behind a quote is
+    marked, or refused, and without the marks the text is what it was.
+    """
+    good = 0
+    for seed in range(TEXTS):
+        chance = Random(seed)
+        text = "".join(chance.choices('a"",\n\r', k=chance.randrange(1, 14))).encode()
+        good += is_good(text)
+        told = set()
+        for size in SIZES:
+            found = checked(text, size)
+            if isinstance(found, SlidestatError):
+                told.add(found.message)
+                continue
+            assert found.replace(MARK, b"") == text, (text, size)
+            assert (MARK not in found) == is_good(text), (text, size)
+        # The same is found in blocks of any size, but for cells longer than one.
+        told = {reason for reason in told if "longer than" not in reason}
+        assert len(told) <= (not is_good(text)), text
+    assert TEXTS / 4 < good < TEXTS * 3 / 4
+
+
+def in_both_ways(content: bytes) -> tuple[list[bytes], list[BadRow]]:
+    """What `produce` sends of a file, and its bad rows; a backfill has their text as well."""
+    compression = "gzip" if content.startswith(b"\x1f\x8b") else None
+    file = EventFile("x.csv", Format.CSV, compression, len(content), content)
+    sent: list[bytes] = []
+    bad: list[BadRow] = []
+    numbers: list[int] = []
+    for rows in Reader(file).batches(NAMES):
+        sent += encode(rows, Columns("key", "time", "value")).values
+        bad += rows.malformed
+        numbers += rows.numbers
+    assert sorted([*numbers, *(row.row for row in bad)]) == list(
+        range(2, len(numbers) + len(bad) + 2)
+    )
+    filled = [batch["value"].to_pylist() for batch in RECORDS.read(Part(file, 0))]
+    assert sorted(value for batch in filled for value in batch) == sorted(
+        [*sent, *(row.text for row in bad)]
+    )
+    return sent, bad
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (HEAD + ROW + b'1764072000000,b,"2\n' + ROW * 9, "line 3 is never closed"),
+        (HEAD + ROW + b'1764072000000,b,"2', "line 3 is never closed"),
+        (HEAD + ROW + b'1764072000000,b,"2""', "line 3 is never closed"),
+        (HEAD + ROW + b'1764072000000,"b\n' + ROW * 40_000, "line 3 is never closed"),
+        (b'time,"key,value\n' + ROW * 9, "line 1 is never closed"),
+        (b'time,"key,value\n' + ROW * 40_000, "line 1 is never closed"),
+        (HEAD + ROW * 40_000 + b'1764072000000,b,"2\n', "line 40002 is never closed"),
+        ((HEAD + ROW).replace(b"\n", b"\r\n") + b',,"', "line 3 is never closed"),
+        ((HEAD + ROW).replace(b"\n", b"\r") + b',,"', "line 3 is never closed"),
+        (gzip.compress(HEAD + ROW + b'1764072000000,"b\n', mtime=0), "line 3 is never closed"),
+        (HEAD + b'1764072000000,"b,2\n1764072000000,"c,3\n', "line 2 closes in line 3, and more"),
+        (HEAD + b'1764072000000,"' + b"x" * 600_000 + b'",1\n', "line 2 is longer than 256 KiB"),
+    ],
+)
+def test_quotes_that_take_rows_with_them_are_named(content: bytes, reason: str) -> None:
+    """With the line where they open: at the end, over blocks, in the header, before other text."""
+    with pytest.raises(SlidestatError, match=f"x.csv cannot be read: the .*{reason}") as told:
+        in_both_ways(content)
+    assert "Close it" in told.value.advice
+
+
+def test_rows_with_text_behind_a_quote_are_bad_ones() -> None:
+    """Alone, with their text; quotes in other cells are signs, and numbers of rows stay true."""
+    rows = [
+        b'1764072000000,5" pipe,1\n',
+        b'1764072000000,"say "hi"",1\n',
+        b'1764072000000,"b" ,1\n',
+        b"1,2\n",
+        b'1764072000000,"two\nlines",1\n',
+        b'1764072000000,"it""s",1',
+    ]
+    sent, bad = in_both_ways(HEAD + b"".join(rows))
+    assert [value.split(b",")[0] for value in sent] == [
+        b'{"key":"5\\" pipe"',
+        b'{"key":"two\\nlines"',
+        b'{"key":"it\\"s"',
+    ]
+    assert [(row.row, row.text) for row in bad] == [
+        (3, rows[1].strip()),
+        (4, rows[2].strip()),
+        (5, b"1,2"),
+    ]
+    assert "text behind a quote" in bad[0].reason
