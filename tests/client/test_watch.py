@@ -11,12 +11,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from slidestat.cli.display.watch import Latest, show_rows, watch
+from slidestat.errors import SlidestatError
 from slidestat.kafka.read.topic_reader import EmissionReader
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 from slidestat.schemas.emission import Emission, Figure
@@ -208,6 +209,21 @@ def test_watching_as_they_come(bootstrap_servers: str, output_topic: str) -> Non
         send_until_read = next(batches)
     assert {record.emission.key for record in send_until_read} == {"new"}
     batches.close()
+
+
+def test_a_broker_of_several_may_restart(bootstrap_servers: str, output_topic: str) -> None:
+    """The client takes brokers that it had no use for so far for down, too (librdkafka 1101, 3090):
+    reading ends where none answers, and for what does not pass.
+    """
+    reader = EmissionReader(bootstrap_servers, output_topic, range(3), from_beginning=True)
+    batches = reader.batches()
+    next(batches)
+    for code in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+        reader._failed(KafkaError(code))
+        next(batches)
+    reader._failed(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(SlidestatError, match="no longer serves"):
+        next(batches)
 
 
 def test_ctrl_c_ends_well(bootstrap_servers: str, output_topic: str) -> None:

@@ -34,6 +34,7 @@ from slidestat.schemas.sequence import decode_alert_change
 TAIL_RECORDS = 10_000
 
 _FETCH_RECORDS = 1_000
+_ANSWER_S = 10.0
 
 Read = TypeVar("Read")
 
@@ -65,6 +66,7 @@ class TopicReader(ABC, Generic[Read]):
     skipped: int = field(default=0, init=False)
     letters: dict[Reason, Letters] = field(default_factory=dict, init=False)
     _lost: str | None = field(default=None, init=False)
+    _is_cut_off: bool = field(default=False, init=False)
     _behind: set[int] = field(default_factory=set, init=False)
 
     @property
@@ -95,6 +97,10 @@ class TopicReader(ABC, Generic[Read]):
             while not self.once or ends:
                 messages = consumer.consume(_FETCH_RECORDS, timeout=0.25)
                 yield [record for message in messages if (record := self._read(message, ends))]
+                if self._is_cut_off and self._lost is None:
+                    self._is_cut_off = False
+                    # Raises an error if none answers.
+                    consumer.list_topics(self.topic, _ANSWER_S)
                 if self._lost is not None:
                     raise SlidestatError(
                         f"The broker no longer serves {self.topic!r}: {self._lost}.",
@@ -151,8 +157,10 @@ class TopicReader(ABC, Generic[Read]):
     def _failed(self, kafka_error: KafkaError) -> None:
         if concerns_group(kafka_error):
             return
-        if kafka_error.code() == KafkaError._ALL_BROKERS_DOWN or not passes(kafka_error):
+        if not passes(kafka_error):
             self._lost = kafka_error.str()
+        # Of one broker of several, too, if the client had no use for the others so far.
+        self._is_cut_off |= kafka_error.code() == KafkaError._ALL_BROKERS_DOWN
 
     @abstractmethod
     def _decoded(self, value: bytes, headers: list[tuple[str, bytes]]) -> Read | None:
