@@ -11,11 +11,11 @@ from hypothesis import given, strategies as st
 
 from slidestat.declare.statistics import Count
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint, decode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint
 from slidestat.engine.clock import LEAST_STEP, EventClock
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.schemas.dead_letter import Reason
 from slidestat.synopses.core.arrays import Integers
 from tests.engine.cases import laws

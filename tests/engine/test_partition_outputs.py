@@ -6,8 +6,9 @@ from random import Random
 from hypothesis import given, strategies as st
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
+from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import NO_TIME
 from slidestat.schemas.dead_letter import Reason
 from tests.engine.cases import Case, cases, laws, topology
 from tests.engine.checks import check_emissions, emissions_of, offsets_of

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from slidestat import Count, Sum, Topology, TopologyDriver
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.records import NO_TIME
 from slidestat.errors import SlidestatError
 from slidestat.repartition.keyed_records import KeyReader
 

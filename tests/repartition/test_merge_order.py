@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint
+from slidestat.engine.checkpoints.checkpoint import Checkpoint
 from slidestat.engine.clock import RECORDS, EventClock
+from slidestat.engine.records import NO_TIME
 from slidestat.repartition.merge_order import MergeOrder
 from slidestat.synopses.core.arrays import Integers
 

@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint, Loss, Recent
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, Loss, Recent
+from slidestat.engine.records import NO_TIME
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 

@@ -27,6 +27,9 @@ class LogMark(msgspec.Struct, frozen=True, array_like=True):
         return other is not None and self.offset < other.offset
 
 
+NO_TIME = -(2**62)
+"""The time of a record that has none: below every time of an event, and far from overflow."""
+
 UNKNOWN_EPOCH = -1
 
 

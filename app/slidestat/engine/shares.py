@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint
+from slidestat.engine.checkpoints.checkpoint import Checkpoint
 from slidestat.engine.clock import GivenClock
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
@@ -30,7 +30,7 @@ from slidestat.engine.keys.stored_keys import NoStates, PartitionStore
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import TickPublisher
 from slidestat.engine.quota import needed_quotas
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.engine.waiting import EventStore
 from slidestat.synopses.core.arrays import Integers
 

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidestat.declare.columns import Columns
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.events import Events, distinct_texts, joined
 from slidestat.engine.keys.keyed_events import KeySlices
+from slidestat.engine.records import NO_TIME
 from slidestat.synopses.core.arrays import Integers
 
 # Events that wait long, in files: the operating system has in memory what of them is looked at.

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from msgspec.structs import asdict
 
-from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
+from slidestat.engine.checkpoints.checkpoint import Counters
+from slidestat.engine.records import NO_TIME
 from slidestat.log import log_event
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import EARLIEST_TIME_MS

@@ -6,7 +6,8 @@ from typing import Any, Protocol
 import msgspec
 
 from slidestat.declare.declared import Declared
-from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint
+from slidestat.engine.checkpoints.checkpoint import Checkpoint
+from slidestat.engine.records import NO_TIME
 from slidestat.live.observed import Observed
 from slidestat.repartition.moved_from import Behind
 from slidestat.schemas.query import AddedStatistic, KeyAnswer, PartitionStatus

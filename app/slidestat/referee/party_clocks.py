@@ -3,7 +3,7 @@
 import msgspec
 
 from slidestat.declare.referee import Referee
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.records import NO_TIME
 from slidestat.referee.party_synopses import Piece
 from slidestat.referee.referee_answers import Present
 from slidestat.schemas.sequence import kinds

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import msgspec
 
 from slidestat.declare.referee import Referee
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.records import NO_TIME
 
 
 class Piece(NamedTuple):

@@ -32,7 +32,6 @@ import numpy as np
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import (
-    NO_TIME,
     Checkpoint,
     Snapshot,
     claims,
@@ -50,7 +49,7 @@ from slidestat.engine.intake.letters import letter_of
 from slidestat.engine.keys.shared_keys import KeySample
 from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.publishing import Clock, Publication
-from slidestat.engine.records import LogMark, RecordBatch
+from slidestat.engine.records import NO_TIME, LogMark, RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.referee.live_referee import RefereeView
 from slidestat.referee.party_clocks import CLOCKS, PartyClocks

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from slidestat.declare.statistics import Count
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.records import NO_TIME
 
 
 class KeyReader:

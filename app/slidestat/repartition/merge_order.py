@@ -17,8 +17,9 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint
+from slidestat.engine.checkpoints.checkpoint import Checkpoint
 from slidestat.engine.clock import RECORDS, EventClock
+from slidestat.engine.records import NO_TIME
 from slidestat.synopses.core.arrays import Integers
 
 # The keys by which a record takes its turn among those of other partitions.

@@ -13,7 +13,7 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from slidestat.declare.lengths import window_length
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
+from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.clock import RECORDS
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_codec
@@ -23,7 +23,7 @@ from slidestat.engine.intake.letters import Letter
 from slidestat.engine.keys.shared_keys import SharedKeys
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.errors import SlidestatError, shown
 from slidestat.live.live_query import LiveQuery
 from slidestat.repartition.keyed_records import KeyReader

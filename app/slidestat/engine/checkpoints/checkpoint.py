@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import astuple, replace
 
-from slidestat.engine.records import LogMark
+from slidestat.engine.records import NO_TIME, LogMark
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import LostRecords
 
@@ -162,9 +162,6 @@ _SHORTEST = 3
 
 # Of a partition's checkpoint, in its table and its changelog.
 CHECKPOINT_KEY = b"p"
-
-# Before any event: below every time that an event may have, and far from overflow.
-NO_TIME = -(2**62)
 
 # What is meant by a field that is not there.
 _MEANT_IF_NOT_SAID = {"where": "none"}

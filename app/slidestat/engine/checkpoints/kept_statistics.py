@@ -14,7 +14,6 @@ from slidestat.declare.figure_names import named_figures
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import (
-    NO_TIME,
     Slots,
     changed,
     decode_checkpoint,
@@ -26,6 +25,7 @@ from slidestat.engine.checkpoints.checkpoint import (
 )
 from slidestat.engine.keys.key_state import number_of_synopses, read_clock
 from slidestat.engine.keys.stored_keys import PartitionStore
+from slidestat.engine.records import NO_TIME
 from slidestat.errors import SlidestatError
 
 _RENAME = "Give the changed topology a new name, which counts from the start of its source."

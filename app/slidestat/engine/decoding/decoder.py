@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from slidestat.declare.columns import MAX_ITEM_LENGTH, Limits
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.computed_columns import too_long
 from slidestat.engine.decoding.conditions import Judged, LackedFields
@@ -28,6 +27,7 @@ from slidestat.engine.decoding.scan_reader import ScanPlan, ScanReader
 from slidestat.engine.decoding.struct_reader import StructReader
 from slidestat.engine.decoding.times import NOT_A_TIME
 from slidestat.engine.events import numbered_texts, texts
+from slidestat.engine.records import NO_TIME
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH, remark_on_seconds
 

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.declare.fields import FieldPath
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.decoding.computed_columns import Errors
 from slidestat.engine.decoding.conditions import Judged
 from slidestat.engine.events import joined_texts
+from slidestat.engine.records import NO_TIME
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import remark_on_seconds
 from slidestat.synopses.core.arrays import Integers

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidestat.declare.time_format import TimeFormat
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.records import NO_TIME
 from slidestat.schemas.dead_letter import Reason
 from slidestat.synopses.core.arrays import Bools, Floats, Integers
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from slidestat.declare.topology import Topology
 from slidestat.engine import clock
-from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint, Loss, joined
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, Loss, joined
 from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, LATE, PASSED_OVER, Ledger
 from slidestat.engine.clock import EventClock, Refused
 from slidestat.engine.decoding.conditions import LackedFields
@@ -19,7 +19,7 @@ from slidestat.engine.events import Events, texts
 from slidestat.engine.intake.letters import Decided, Letter, as_decided, letter_of
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.quota import Quota
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.engine.waiting import EventStore
 from slidestat.schemas.dead_letter import Reason
 from slidestat.synopses.core.arrays import Integers

@@ -7,7 +7,6 @@ from itertools import groupby, islice
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.keys.columns import fitted
 from slidestat.engine.keys.key_numbers import UNKNOWN, KeyNumbers
 from slidestat.engine.keys.key_state import AS_DECLARED, KeyState, StateLayout
@@ -16,6 +15,7 @@ from slidestat.engine.keys.states import States
 from slidestat.engine.keys.stored_keys import PartitionStore, StoredKeys
 from slidestat.engine.keys.unwritten import NOTHING_NEEDED, SLOTS, Unwritten
 from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.records import NO_TIME
 from slidestat.synopses.core.arrays import Bools, Integers
 
 # The first of many keys that are in no order, for a page of them.

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.clock import Advance, closing_tick, tick_after, ticks_through
 from slidestat.engine.keys.columns import fitted
 from slidestat.engine.keys.key_numbers import KeyNumbers
+from slidestat.engine.records import NO_TIME
 from slidestat.synopses.core.arrays import Bools, Integers
 
 Place = tuple[int, str]  # of what is due at a tick for a key: by tick, then by key

@@ -7,7 +7,6 @@ import numpy as np
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine import clock
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
@@ -16,6 +15,7 @@ from slidestat.engine.keys.held_keys import DueBeside, HeldKeys
 from slidestat.engine.keys.key_timers import NO_SILENCES, NOT_DUE, Silences
 from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.keys.states import States, objects
+from slidestat.engine.records import NO_TIME
 from slidestat.engine.ticks.chosen_records import ChosenRecords
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls, KeyRuns, cut, gaps_of, previous_times

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from slidestat.declare.statistics.runner import Answered, ItemColumn, Runner, Work
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.events import Events, distinct_texts
 from slidestat.engine.keys.states import States
 from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.records import NO_TIME
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import NewerVersionError, SynopsisError, WindowTooLargeError

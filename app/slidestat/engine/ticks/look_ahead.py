@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.placed_answers import PlacedAnswers, newest
 from slidestat.engine.events import Events
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.publishing import Clock, Publication, TickPublisher
+from slidestat.engine.records import NO_TIME
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.ticker import Outputs, Ticker
 from slidestat.engine.waiting import EventStore

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.records import NO_TIME
 from slidestat.options import TIME_UNIT, TimeUnit
 from slidestat.produce.cells import Cells
 from slidestat.produce.events import keys_in_json, objects, raw_keys
