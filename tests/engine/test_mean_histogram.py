@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from slidestat import Mean, MeanHistogram, Topology
+from slidestat import Mean, MeanHistogram, RootMeanSquare, Topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
 from slidestat.engine.partition import PartitionProcessor
@@ -37,6 +37,12 @@ MEANS = (
     MeanHistogram(edges=EDGES, epsilon=0.03, name="finer"),
     MeanHistogram(edges=(3,), decimals=0, name="whole"),
 )
+# Computed from mean and variance; the largest epsilon is where its promise is nearest to epsilon.
+SQUARES = (
+    RootMeanSquare(epsilon=0.4),
+    RootMeanSquare(epsilon=0.03, name="finer_rms"),
+    RootMeanSquare(decimals=0, name="whole_rms"),
+)
 LAW = Topology(
     name="law",
     source=SOURCE,
@@ -50,14 +56,16 @@ LAW = Topology(
 @pytest.mark.parametrize("kind", VALUES)
 def test_each_mean_keeps_its_promise(kind: str) -> None:
     """Each figure is within its bounds, which lie between its edges, and within its share of the
-    deviation of its own values; a range without a value has none; the audit finds the same.
+    deviation of its own values; a range without a value has none; the audit finds the same. A root
+    mean square is within its share of itself.
     """
     stream = streamed(kind, VALUES)
-    partition = Partition(LAW, records(stream))
+    asked = replace(LAW, statistics=(*MEANS, *SQUARES))
+    partition = Partition(asked, records(stream))
     checked = 0
     for end, emission in partition.emissions["a"].items():
         figures = iter(emission.figures)
-        for statistic in MEANS:
+        for statistic in asked.statistics:
             for window in (100, 330, 1_000):
                 inside = [Fraction(v) for time, v in stream if end - window <= time < end]
                 for right in exact(statistic, inside, window):
