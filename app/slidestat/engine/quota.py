@@ -147,8 +147,8 @@ class Quota:
 
 
 def needed_quotas(used: dict[str, bytes], oldest: int) -> dict[str, bytes]:
-    """Return the stored quotas with a stretch from `oldest` on, to which events on time are still
-    charged; for readers that read no record again. For who reads no record again.
+    """Return the stored quotas without those whose stretches are all before `oldest`: no event on
+    time is charged to these any more. For readers that never read a record again.
     """
     return {
         key: stored for key, stored in used.items() if max(_decode(stored), default=-1) >= oldest

@@ -24,9 +24,7 @@ def is_in_seconds(time_ms: int) -> bool:
 
 
 def remark_on_seconds(time_ms: int) -> str:
-    """Return what is to be said of a time in milliseconds that seems to be in seconds; "" of any
-    other.
-    """
+    """Return a remark on a time in milliseconds that seems to be in seconds; "" for any other."""
     if not is_in_seconds(time_ms):
         return ""
     return f", {_utc(time_ms / 1_000)}: it seems to be in seconds, {_utc(time_ms)}"

@@ -36,8 +36,8 @@ _MORE_NUMBERS = 10_000
 
 
 class Beside(NamedTuple):
-    """A key of which something is kept anew beside its synopses, after its emissions up to `tick`;
-    the first one that changed it was caused by the record at `first_offset`.
+    """A key whose extra block (`kept`, next to its synopses) changed with its emissions up to
+    `tick`; the first of these was caused by the record at `first_offset`.
     """
 
     key: str

@@ -25,9 +25,9 @@ from slidestat.synopses.core.arrays import Bools, Integers
 
 
 class Asked(NamedTuple):
-    """Queries of some keys: at those that are shown a key is emitted, at those that are due its
-    alerts are evaluated, at the others if one of them waits or fires. All of those are in it of the
-    keys at the places `followed`; `silences` are the stretches in which they lie.
+    """Queries of some keys. At the shown ones a key is emitted; at the due ones its alerts are
+    evaluated; at the others only if an alert waits or fires. Of the keys at the places `followed`
+    all ticks are included; `silences` are the stretches in which they lie.
     """
 
     queries: Queries
@@ -220,8 +220,8 @@ class FollowedAlerts:
     def _unconfirmed(
         self, numbers: Integers, silences: Silences, *, are_coming: bool = False
     ) -> Queries:
-        """Return the ticks at which something was told provisionally of keys, up to the end of
-        their last stretches, or those that come after it.
+        """Return the ticks with provisional alerts of keys, up to the end of their last stretches;
+        with `are_coming` those after it.
         """
         if self._alerting is None or not self._alerting.unconfirmed:
             return NO_QUERIES

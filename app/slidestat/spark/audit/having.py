@@ -1,4 +1,4 @@
-"""What the condition `having` of a declaration is at a tick, and in a record: exactly."""
+"""The condition `having` of a declaration, evaluated exactly at a tick and in a record."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -21,8 +21,8 @@ _MOST_COMBINED = 6
 
 
 class Truth(NamedTuple):
-    """Whether a condition holds of exact figures, None if that is not known; and whether these are
-    figures that are written without an error.
+    """The outcome of a condition over exact figures: whether it holds, None if that is not known,
+    and whether all of them are figures that are written without an error.
     """
 
     holds: bool | None

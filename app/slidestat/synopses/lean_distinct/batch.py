@@ -72,7 +72,7 @@ class Figures:
         self._known[:, 0] = 0.0
 
     def _root(self, bits: Floats, side: int) -> Floats:
-        """Return the number of items of which `bits` are at the end of what is likely."""
+        """Return the number of items whose likely range of bits ends with `bits` on `side`."""
         k, c = self._reach
         low, high = np.full(len(bits), 1e-9), np.full(len(bits), MOST_ITEMS)
         for _ in range(110):

@@ -55,8 +55,8 @@ def head_of(parameters: ValueQuantileParameters) -> Integers:
 
 
 def cuts_of(values: npt.ArrayLike, mapping: Mapping) -> Integers:
-    """Return between which bins each of `values` lies, int64[2, values]: what is below the first is
-    at most the value, and what is from the second on is more. SynopsisError for NaN.
+    """Return the two bins at which each of `values` cuts, int64[2, values]: items in bins below the
+    first are at most the value, those in bins from the second on are more. SynopsisError for NaN.
     """
     array = np.atleast_1d(np.asarray(values, np.float64))
     if array.ndim != 1 or np.isnan(array).any():

@@ -89,8 +89,8 @@ def _at(items: Integers, until: int, slot: int) -> tuple[float, float, float]:
 
 @borrowing_kernel
 def _before(state: Integers, items: Integers, until: int, newer: int) -> tuple[float, float, float]:
-    """Return what is known of events between an item and the one before it, or what is lost: they
-    are not after the event before the newer item.
+    """Return the bounds of the age of events between the item `newer` and the one before it, or the
+    lost ones: none of them is after the last event before `newer`.
     """
     older = items[OLDER, newer]
     last = items[TIME, older] if older >= 0 else state[LOST_TIME]

@@ -115,8 +115,8 @@ class NamedText(NamedTuple):
 
 
 class SchemaText(NamedTuple):
-    """A schema, and those that it names types of, each before those that name its own; `kind` is
-    its type as a registry calls it.
+    """A schema and the schemas that it refers to, each before those that refer to it; `kind` is its
+    type as a registry calls it.
     """
 
     text: str
