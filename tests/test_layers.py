@@ -33,7 +33,7 @@ LAYERS = (
 )
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 # Public faces name what they load at its first use.
-FACES = {"slidestat", "slidestat.spark", "slidestat.synopses"}
+FACES = {"slidestat", "slidestat.faust", "slidestat.spark", "slidestat.synopses"}
 # Not ours to import in the engine and below: they must run without a broker.
 PURE = ("engine", "declare", "synopses", "schemas")
 # They are loaded where Avro or Protobuf is asked for alone: the schemas go to a registry.

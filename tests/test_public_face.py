@@ -11,10 +11,11 @@ from types import ModuleType, UnionType
 import pytest
 
 import slidestat
+import slidestat.faust
 import slidestat.spark
 import slidestat.synopses
 
-FACES = [slidestat, slidestat.synopses]
+FACES = [slidestat, slidestat.faust, slidestat.synopses]
 if find_spec("pyspark"):  # There is no PySpark 4.0 for Python 3.14.
     FACES.append(slidestat.spark)
 
@@ -66,6 +67,6 @@ def test_a_name_that_is_not_there_is_refused(face: ModuleType) -> None:
 
 def test_the_faces_import_nothing_at_once() -> None:
     """Whoever imports the package does not wait for numba, Faust or Kafka."""
-    code = "import sys, slidestat, slidestat.synopses; print(*sys.modules)"
+    code = "import sys, slidestat, slidestat.faust, slidestat.synopses; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert not {"numba", "numpy", "faust", "confluent_kafka"} & set(done.stdout.split())

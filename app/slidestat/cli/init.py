@@ -81,15 +81,17 @@ def init(
     topology = load_topology(str(path))
     show_topology(topology)
     if run:
-        from slidestat.cli.start_worker import letter_command, start_worker
+        from slidestat.cli.start_worker import letter_command, prepared_worker, start_worker
         from slidestat.log import logging_to_stderr
 
         with logging_to_stderr():
             start_worker(
-                [topology],
-                bootstrap,
-                registry=registry,
-                letter_commands={topology.name: letter_command(str(path), bootstrap)},
+                prepared_worker(
+                    [topology],
+                    bootstrap,
+                    registry=registry,
+                    letter_commands={topology.name: letter_command(str(path), bootstrap)},
+                )
             )
         return
     print(f"\nRead {path}, then: slidestat run {path}")

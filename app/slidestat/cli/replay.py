@@ -61,7 +61,7 @@ def replay(
     from slidestat.admin.state_reset import require_no_workers, reset_state
     from slidestat.admin.worker_topics import prepare_topics, remarks_on_times
     from slidestat.cli.display.replay import plan_json, plan_lines, result_lines
-    from slidestat.cli.start_worker import start_worker
+    from slidestat.cli.start_worker import prepared_worker, start_worker
     from slidestat.declare.forms.files import load_topology
     from slidestat.log import logging_to_stderr
 
@@ -93,7 +93,9 @@ def replay(
     if plan.records:
         with logging_to_stderr():
             start_worker(
-                [plan.topology], bootstrap, data_dir, registry, extent=plan.extent, anyway=True
+                prepared_worker(
+                    [plan.topology], bootstrap, data_dir, registry, extent=plan.extent, anyway=True
+                )
             )
     for line in result_lines(plan, topology):
         print(line)

@@ -167,7 +167,7 @@ def run(
             "There is no topology to run.",
             "Name one, give a file, or declare it with --source, --name, --span and --every.",
         )
-    from slidestat.cli.start_worker import letter_command, start_worker
+    from slidestat.cli.start_worker import letter_command, prepared_worker, start_worker
     from slidestat.declare.forms.files import load_declaration
     from slidestat.declare.forms.flags import topology_of_flags
     from slidestat.declare.lengths import duration_ms
@@ -193,19 +193,22 @@ def run(
             WorkerProcesses(worker_commands(arguments, workers, data_dir, web_port)).run()
             return
         start_worker(
-            declared,
-            bootstrap,
-            data_dir,
-            registry,
-            web_host,
-            web_port,
-            log=log,
-            allow_loss=allow_loss,
-            change_statistics=change_statistics,
-            anyway=anyway,
-            letter_commands={
-                it.name: letter_command(typed, bootstrap)
-                for it, typed in zip(declared, topologies or (), strict=False)
-            },
-            checkpoint_interval_s=duration_ms(checkpoint_interval, "--checkpoint-interval") / 1000,
+            prepared_worker(
+                declared,
+                bootstrap,
+                data_dir,
+                registry,
+                web_host,
+                web_port,
+                log=log,
+                allow_loss=allow_loss,
+                change_statistics=change_statistics,
+                anyway=anyway,
+                letter_commands={
+                    it.name: letter_command(typed, bootstrap)
+                    for it, typed in zip(declared, topologies or (), strict=False)
+                },
+                checkpoint_interval_s=duration_ms(checkpoint_interval, "--checkpoint-interval")
+                / 1000,
+            )
         )

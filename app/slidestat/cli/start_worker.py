@@ -3,9 +3,9 @@
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.other_groups import OtherGroups
@@ -37,8 +37,20 @@ from slidestat.repartition.elected_mover import ElectedMover
 from slidestat.repartition.moved_from import Move
 from slidestat.web.address import announced, listen
 
+if TYPE_CHECKING:
+    from slidestat.faust.worker.settings import WorkerSettings
 
-def start_worker(
+
+def start_worker(prepared: "AbstractContextManager[WorkerSettings]") -> None:
+    """Run a worker that is `prepared` until SIGINT or SIGTERM."""
+    with prepared as settings:
+        from slidestat.faust.worker.run import run_worker
+
+        run_worker(settings)
+
+
+@contextmanager
+def prepared_worker(
     topologies: Sequence[Declared],
     bootstrap: str,
     data_dir: Path | None = None,
@@ -53,8 +65,9 @@ def start_worker(
     change_statistics: bool = False,
     anyway: bool = False,
     letter_commands: Mapping[str, str] | None = None,
-) -> None:
-    """Run a worker of `topologies`, which share a group and a source, until SIGINT or SIGTERM.
+) -> "Iterator[WorkerSettings]":
+    """Yield the settings of a worker of `topologies`, which share a group and a source, with all
+    that it needs on the brokers and on this machine.
 
     The source topic must exist; the topics that are written are made with its partition count.
     `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
@@ -78,7 +91,6 @@ def start_worker(
     with data_folder(data_dir, topologies[0].application_id, source.cluster_id) as folder:
         letter_bytes = _load_kernels(topologies, bootstrap)
         # Faust takes a second to import.
-        from slidestat.faust.worker.run import run_worker
         from slidestat.faust.worker.settings import WorkerSettings
         from slidestat.web.answers.history import OutputHistory
         from slidestat.web.server import QueryServer
@@ -87,7 +99,7 @@ def start_worker(
         log_event("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
         moving = _moving(topologies, bootstrap, extent, allow_loss=allow_loss)
         with announced(folder, address), moving as mover:
-            settings = WorkerSettings(
+            yield WorkerSettings(
                 topologies=topologies,
                 bootstrap_servers=bootstrap,
                 data_dir=folder,
@@ -107,7 +119,6 @@ def start_worker(
                 registry=schemas,
                 mover=mover,
             )
-            run_worker(settings)
 
 
 def _counted(topologies: Sequence[Declared]) -> list[Topology]:

@@ -1,0 +1,1 @@
+from slidestat.cli.attached_worker import attach as attach

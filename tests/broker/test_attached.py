@@ -1,0 +1,76 @@
+"""A topology attached to a Faust application, run by Faust's own command."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.broker.conftest import BODY
+from tests.broker.workers import (
+    START_S,
+    Stage,
+    end_offsets,
+    events,
+    produce,
+    undisturbed,
+    wait_until,
+)
+
+APPLICATION = """
+import faust
+from slidestat import Count, Sum, Topology
+from slidestat.faust import attach
+
+app = faust.App("{name}-app", broker="kafka://{bootstrap}", web_enabled=False, datadir="{folder}")
+topology = Topology(name="{name}", source="{source}", {body})
+emissions = attach(app, topology, data_dir="{folder}/tables")
+seen = app.topic("{seen}", value_serializer="raw")
+
+@app.agent(emissions)
+async def look(stream):
+    async for emission in stream:
+        await seen.send(key=emission.key, value=b"%d" % emission.window_end_ms)
+"""
+
+
+def test_agents_read_the_emissions_of_an_attached_topology(
+    make_stage: Callable[..., Stage], make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """They see all that the topology writes, which is what a worker of ours writes; a signal ends
+    both with everything committed.
+    """
+    stage = make_stage(body=BODY)
+    seen = make_topic("seen", 1)
+    text = APPLICATION.format(
+        **{"name": stage.topology.name, "bootstrap": stage.bootstrap, "folder": tmp_path},
+        **{"source": stage.topology.source, "body": BODY, "seen": seen},
+    )
+    (tmp_path / "shop.py").write_text(text)
+
+    def ends(topic: str) -> int:
+        return sum(end_offsets(stage.bootstrap, topic).values())
+
+    produce(stage.bootstrap, stage.topology.source, events(3_000))
+    expected = undisturbed(stage.topology, stage.read(stage.topology.source))
+    with (tmp_path / "said").open("wb") as said:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "faust", "-A", "shop", "worker", "-l", "warn"],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=said,
+            stderr=said,
+        )
+        try:
+            wait_until(
+                lambda: worker.poll() is not None or ends(seen) >= len(expected.emissions),
+                "an agent that has seen all",
+                START_S,
+            )
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(30) == 0, (tmp_path / "said").read_text()
+        finally:
+            worker.kill()
+            worker.wait()
+    stage.check()
