@@ -16,7 +16,7 @@ LAYERS = (
     {"admin"},
     {"infer"},
     {"web", "spark"},
-    {"faust"},
+    {"faust", "frames"},
     {"testing"},
     {"referee"},
     {"live"},

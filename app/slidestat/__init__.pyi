@@ -4,5 +4,6 @@ from slidestat.declare.referee import Referee as Referee
 from slidestat.declare.statistics import *
 from slidestat.declare.topology import Topology as Topology
 from slidestat.errors import SlidestatError as SlidestatError
+from slidestat.frames import over as over
 from slidestat.testing.driver import TopologyDriver as TopologyDriver
 from slidestat.testing.referee_driver import RefereeDriver as RefereeDriver

@@ -56,7 +56,7 @@ _TREES = {
         *("source-formats", "test-a-topology", "deploy", "secured-brokers", "../deploy/README"),
         *("read-the-output", "when-a-key-is-written", "rows", "alerts", "ask-a-worker"),
         *("many-parties", "dead-letters"),
-        *("replay", "spark", "your-own-synopsis"),
+        *("replay", "spark", "dataframes", "your-own-synopsis"),
     ],
     "Reference": [
         *("reference", "../scripts/site/slidestat", "../scripts/site/synopses"),

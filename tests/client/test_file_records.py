@@ -24,9 +24,9 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.errors import SlidestatError
 from slidestat.produce.events import Columns, encode, raw_records
+from slidestat.produce.file_records import FileRecords, Part
 from slidestat.produce.files import WHOLE, EventFile, Format, Share, compression_of
 from slidestat.produce.readers import Reader
-from slidestat.spark.backfill.reading.file_records import FileRecords, Part
 
 NOON = 1_764_072_000_000
 # More of those that are opened quickly; what is dear is tried on some.

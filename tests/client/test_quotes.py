@@ -11,10 +11,10 @@ from slidestat.declare.statistics import Sum
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.produce.events import Columns, encode
+from slidestat.produce.file_records import FileRecords, Part
 from slidestat.produce.files import EventFile, Format
 from slidestat.produce.quotes import CheckedQuotes
 from slidestat.produce.readers import BadRow, Reader
-from slidestat.spark.backfill.reading.file_records import FileRecords, Part
 
 TEXTS, SIZES = 6_000, (1, 2, 3, 7, 64)
 MARK = b"<MARK>"

@@ -313,7 +313,12 @@ def _plain(column: pa.Array) -> pa.Array:
         return column.storage.cast(pa.bool_())
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(column.storage)
-    return _plain(column.cast(kind.value_type)) if pa.types.is_dictionary(kind) else column
+    if pa.types.is_dictionary(kind):
+        values = column.dictionary
+        # Arrow cannot decode a dictionary of views, as Polars has for categories.
+        values = values.cast(pa.large_string()) if pa.types.is_string_view(values.type) else values
+        return _plain(values.take(column.indices))
+    return column
 
 
 def _is_textual(kind: pa.DataType) -> bool:

@@ -499,6 +499,26 @@ def _require_columns(file: EventFile, names: Sequence[str], present: Sequence[st
     )
 
 
+def rows_of_table(table: pa.Table, names: Sequence[str]) -> Iterator[Rows]:
+    """Yield the rows of a table, read as those of a Parquet file are: the columns `names`, or the
+    fields of structs; raises SlidestatError for one that is not there.
+    """
+    paths = {name: _path_to(table.schema, name) or () for name in names}
+    missing = [name for name, path in paths.items() if not path]
+    if missing:
+        raise SlidestatError(
+            f"The frame has no column {', '.join(map(repr, missing))}; it has"
+            f" {', '.join(map(repr, table.column_names))}.",
+            "Say which columns hold key, time and value; an index has to have a name.",
+        )
+    first = 1
+    for batch in table.to_batches(BATCH_ROWS):
+        numbers = range(first, first + batch.num_rows)
+        first += batch.num_rows
+        found: dict[str, Cells] = {n: TypedCells(_in_objects(batch, p)) for n, p in paths.items()}
+        yield Rows(numbers, found)
+
+
 def _require_each_once(file: EventFile, names: Sequence[str], present: Sequence[str]) -> None:
     twice = next((name for name in names if present.count(name) > 1), None)
     if twice is not None:

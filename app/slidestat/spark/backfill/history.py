@@ -21,9 +21,9 @@ from slidestat.kafka.fetches.partition_range import PartitionRange, read_range
 from slidestat.kafka.settings import CarriedSecurity, broker_security
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import HISTORY_FORMAT, TIME_UNIT, TimeUnit
+from slidestat.produce.file_records import RECORDS, FileRecords, Part
 from slidestat.produce.files import EventFile, Format
 from slidestat.produce.readers import Reader
-from slidestat.spark.backfill.reading.file_records import RECORDS, FileRecords, Part
 from slidestat.spark.backfill.reading.file_tasks import FORMATS, file_urls, files_here, pieces
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER, in_order
 from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS, History

@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from slidestat.errors import SlidestatError
+from slidestat.produce.file_records import RECORDS, FileRecords, Part
 from slidestat.produce.files import EventFile, Format, Share, compression_of, start_of
-from slidestat.spark.backfill.reading.file_records import RECORDS, FileRecords, Part
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_DDL, in_pieces
 from slidestat.spark.errors import in_words
 

@@ -90,12 +90,13 @@ class FileRecords:
         may_lack = {*self.fields.values()} - {self.key, self.time}
         for rows in reader.batches(self.names, may_lack):
             if len(rows.numbers):
-                yield self._of_rows(rows)
+                yield self.of_rows(rows)
             if rows.malformed:
                 texts = [row.text for row in rows.malformed]
                 yield _batch(pa.nulls(len(texts)), pa.nulls(len(texts)), texts)
 
-    def _of_rows(self, rows: Rows) -> pa.RecordBatch:
+    def of_rows(self, rows: Rows) -> pa.RecordBatch:
+        """Return the records of rows, with the columns of `RECORDS`."""
         key, time = rows.columns[self.key], rows.columns[self.time]
         keys, times = key.text(), time.times_ms(self.unit)
         members: dict[FieldPath, pa.Array] = {}

@@ -1,0 +1,290 @@
+"""Statistics over a DataFrame: its rows are events, read and counted as a worker would.
+
+    DataFrame -> Arrow -> records, in order of time -> a partition's engine -> figures -> DataFrame
+
+Rows are read as those of a Parquet file of the same types are, by `produce` and backfills.
+"""
+
+import sys
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slidestat.declare.derived import EMIT_EVENTS, EMIT_WINDOWS
+from slidestat.declare.lengths import window_length
+from slidestat.declare.statistics import Statistic
+from slidestat.declare.topology import Topology, require_json, require_times
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.clock import RECORDS as CLOCK_RECORDS
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
+from slidestat.engine.effects import Effects
+from slidestat.engine.emissions.emission_codec import JsonCodec
+from slidestat.engine.intake.letters import Letter
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError, shown
+from slidestat.options import KEY_FIELD, TIME_FIELD, TIME_UNIT, VALUE_FIELD, TimeUnit
+from slidestat.produce.cells import TypedCells
+from slidestat.produce.file_records import RECORDS, FileRecords
+from slidestat.produce.readers import Rows, rows_of_table
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
+from slidestat.testing.records import DriverDecoder, MemoryStore, tick_at
+
+Frame = TypeVar("Frame")
+
+_BATCH_RECORDS = 50_000
+_NAME = "frame"
+_NO_TIMESTAMP = -1
+_OWN_COLUMNS = {name: name for name in (KEY_FIELD, TIME_FIELD, VALUE_FIELD)}
+_TYPES: dict[str, pa.DataType] = {
+    "statistic": pa.string(),
+    "item": pa.string(),
+    "window_ms": pa.int64(),
+    "window_events": pa.int64(),
+    "counted_from_ms": pa.int64(),
+}
+_TIME = pa.timestamp("ms", "UTC")
+
+
+def over(
+    frame: Frame,
+    counted: Topology | Sequence[Statistic],
+    *,
+    key: str = KEY_FIELD,
+    time: str = TIME_FIELD,
+    value: str = VALUE_FIELD,
+    every: str | None = None,
+    windows: Sequence[str] = (),
+    unit: str = TIME_UNIT,
+) -> Frame:
+    """Return the figures of a DataFrame's rows, with their bounds, as a DataFrame of its kind.
+
+    `frame` is one of pandas or Polars, a table of Arrow, or what else hands out Arrow's streams.
+    With statistics alone there is one window, of all rows from the first time to the last; with
+    `every` ("5m"), one for each length in `windows` ("1h"), by default `every` itself, at each of
+    its multiples, as a worker has them. `key`, `time` and `value` are the columns of these; other
+    fields are columns of their own names. A topology has all of that itself: the figures are those
+    of a worker that reads the rows in order of time, and goes on until all windows are empty.
+
+    Whole numbers of time count `unit`s: "s", "ms", "us" or "ns". Times without a zone are UTC. Rows
+    may be in any order; those that are no events, as they have no time, are left out with a
+    warning.
+
+    The columns are those of `slidestat.spark.read_statistics`: key, window_start, window_end,
+    statistic, what tells figures of one statistic apart, estimate, lower, upper, and what is
+    promised. Raises SlidestatError for a frame that lacks a column or cannot be read. Memory: some
+    400 bytes a row, and the figures.
+    """
+    if unit not in [*TimeUnit]:
+        raise SlidestatError(f"unit is {shown(unit)}.", f"Give one of {', '.join(TimeUnit)}.")
+    columns = {KEY_FIELD: key, TIME_FIELD: time, VALUE_FIELD: value}
+    if isinstance(counted, Topology):
+        if (columns, every, windows) != (_OWN_COLUMNS, None, ()):
+            raise SlidestatError(
+                "A topology declares its fields, windows and ticks itself.",
+                "Give it alone, or statistics in its place.",
+            )
+        require_times(counted, "over")
+        require_json(counted, "over")
+        return _like(frame, _Events.of(frame, counted, {}, unit).figures())
+    if every is None:
+        if windows:
+            raise SlidestatError(
+                "There are windows, and nothing says when they end.",
+                'Give every="5m" too, or leave windows out for one window of all rows.',
+            )
+        # Its lengths are not known before the times are: those of the fields are the same.
+        any_length = _topology(counted, "1h")
+        return _like(frame, _Events.of(frame, any_length, columns, unit).figures_of_all())
+    windows = tuple(windows) or (every,)
+    span = max(windows, key=lambda text: window_length(text, "windows"))
+    topology = replace(_topology(counted, span), every=every, windows=windows, emit=EMIT_WINDOWS)
+    return _like(frame, _Events.of(frame, topology, columns, unit).figures())
+
+
+def _topology(statistics: Sequence[Statistic], length: str) -> Topology:
+    """Return one with a window of a length, at each of whose ends keys with events are written."""
+    return Topology(
+        name=_NAME,
+        source=_NAME,
+        span=length,
+        every=length,
+        statistics=tuple(statistics),
+        emit=EMIT_EVENTS,
+    )
+
+
+@dataclass(frozen=True)
+class _Events:
+    """The rows of a table as the events of a topology."""
+
+    topology: Topology
+    records: FileRecords
+    rows: Sequence[Rows]
+
+    @classmethod
+    def of(
+        cls, frame: object, topology: Topology, columns: Mapping[str, str], unit: str
+    ) -> "_Events":
+        records = FileRecords.of(topology, columns, unit)
+        rows = list(rows_of_table(_table(frame, records.names), records.names))
+        return cls(topology, records, rows)
+
+    def figures(self) -> pa.Table:
+        """Return the figures of all windows, in order of their ends."""
+        return _figures(self._emissions())
+
+    def figures_of_all(self) -> pa.Table:
+        """Return those of one window, which has all events.
+
+        Windows end at multiples of a length: for this one to begin with the first event, all times
+        are moved, and its end back again.
+        """
+        name, unit = self.records.time, self.records.unit
+        times = pa.chunked_array(
+            [rows.columns[name].times_ms(unit) for rows in self.rows], pa.int64()
+        ).to_numpy(zero_copy_only=False)
+        times = times[(times >= EARLIEST_TIME_MS) & (times < LATEST_TIME_MS)].astype(np.int64)
+        if not len(times):
+            return _figures(self._emissions())
+        first, end = int(times.min()), int(times.max()) + 1
+        length = end - first
+        moved = first - -(-first // length) * length
+        topology = _topology(self.topology.statistics, f"{length}ms")
+        rows = [
+            replace(it, columns=it.columns | {name: _Moved(it.columns[name].column, moved)})
+            for it in self.rows
+        ]
+        found = _Events(topology, replace(self.records, topology=topology), rows)._emissions()
+        return _figures(
+            msgspec.structs.replace(emission, window_end_ms=end)
+            for emission in found
+            if emission.window_end_ms + moved == end
+        )
+
+    def _emissions(self) -> list[Emission]:
+        """Return what a worker emits that reads the records in order of time, until no event is in
+        a window.
+        """
+        batches = [self.records.of_rows(rows) for rows in self.rows]
+        events = pa.Table.from_batches(batches, RECORDS)
+        times = events["timestamp"].fill_null(_NO_TIMESTAMP).to_numpy()
+        order = np.argsort(times, kind="stable")
+        topology, source = self.topology, self.topology.events_topic
+        decoder = DriverDecoder(topology, SourceSchemas())
+        codec = JsonCodec()
+        engine = PartitionProcessor(topology, source, 0, MemoryStore(), decoder, codec)
+        emissions: list[Emission] = []
+        letters: list[Letter] = []
+
+        def take(effects: Effects) -> None:
+            emissions.extend(codec.decode(value) for _, value, *_ in effects.emissions)
+            letters.extend((*effects.dead_letters, *effects.late))
+
+        for start in range(0, len(order), _BATCH_RECORDS):
+            chosen = order[start : start + _BATCH_RECORDS]
+            part = events.take(pa.array(chosen)).combine_chunks().to_batches()[0]
+            keys, values = BinaryColumn.of(part["key"]), BinaryColumn.of(part["value"])
+            offsets = np.arange(start, start + len(chosen), dtype=np.int64)
+            batch = RecordBatch(source, 0, offsets, keys, values, times[chosen], start)
+            take(engine.process(batch))
+        if engine.newest_time != NO_TIME:
+            span = topology.span_length
+            rest = topology.every_ms + topology.lateness_ms + (0 if span.of_events else span.length)
+            tick = tick_at(engine.newest_time + rest)
+            for offset in range(len(order), len(order) + CLOCK_RECORDS):
+                offsets = np.array([offset], np.int64)
+                one = ([tick.key], [tick.value], [tick.timestamp])
+                take(engine.process(RecordBatch(source, 0, offsets, *one, offset)))
+        self._warn(letters, order)
+        return emissions
+
+    def _warn(self, letters: Sequence[Letter], order: npt.NDArray[np.int64]) -> None:
+        """Warn of rows that are not counted."""
+        if letters:
+            first = min(letters, key=lambda letter: order[letter.offset])
+            warnings.warn(
+                f"{len(letters):,} of {len(order):,} rows are not counted; the first, at"
+                f" {order[first.offset]:,} (from 0): {first.reason}, {first.detail}",
+                stacklevel=5,
+            )
+
+
+class _Moved(TypedCells):
+    """Cells whose times are so many milliseconds earlier than they are."""
+
+    def __init__(self, column: pa.Array, moved: int) -> None:
+        super().__init__(column)
+        self._moved = moved
+
+    def times_ms(self, unit: TimeUnit) -> pa.Array:
+        return pc.subtract(super().times_ms(unit), self._moved)
+
+
+def _table(frame: Any, names: Sequence[str]) -> pa.Table:
+    """Return the columns of a frame that these names, or paths, need."""
+    try:
+        if isinstance(frame, pa.Table):
+            table = frame
+        elif type(frame).__module__.startswith("pandas."):
+            table = _of_pandas(frame, names)
+        else:
+            table = pa.table(frame)
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
+        raise SlidestatError(
+            f"The frame cannot be read: {': '.join(map(str, error.args)).splitlines()[0]}.",
+            "Give a DataFrame of pandas or Polars (collected, if it is lazy), or a table of Arrow,"
+            " with one type in each column.",
+        ) from error
+    return table
+
+
+def _of_pandas(frame: Any, names: Sequence[str]) -> pa.Table:
+    """Return the columns of a pandas frame, and of its index if that has one of the names."""
+    if {*frame.index.names}.intersection(names).difference(frame.columns):
+        frame = frame.reset_index()
+    needed = [
+        column
+        for column in frame.columns
+        if any(name == column or name.startswith(f"{column}.") for name in names)
+    ]
+    return pa.Table.from_pandas(frame[needed or list(frame.columns)], preserve_index=False)
+
+
+def _like(frame: Frame, table: pa.Table) -> Frame:
+    """Return a table as a frame of the other one's kind."""
+    found: Any = table
+    kind = type(frame).__module__.partition(".")[0]
+    if kind == "pandas":
+        found = table.to_pandas()
+    elif kind == "polars":
+        found = sys.modules["polars"].from_arrow(table)
+    return cast(Frame, found)
+
+
+def _figures(emissions: Iterable[Emission]) -> pa.Table:
+    """Return a row for each figure."""
+    pairs = [(emission, figure) for emission in emissions for figure in emission.figures]
+    ends = [emission.window_end_ms for emission, _ in pairs]
+    starts = [
+        None if figure.window_ms is None else end - figure.window_ms
+        for end, (_, figure) in zip(ends, pairs, strict=True)
+    ]
+    columns = {
+        "key": pa.array([emission.key for emission, _ in pairs], pa.string()),
+        "window_start": pa.array(starts, _TIME),
+        "window_end": pa.array(ends, _TIME),
+    }
+    for field in msgspec.structs.fields(Figure):
+        cells = [getattr(figure, field.name) for _, figure in pairs]
+        columns[field.name] = pa.array(cells, _TYPES.get(field.name, pa.float64()))
+    return pa.table(columns)

@@ -1,0 +1,230 @@
+"""`slidestat.over`: the figures of a DataFrame are those of a worker that reads the same events."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import duckdb
+import msgspec
+import pyarrow as pa
+import pytest
+
+from slidestat.declare.statistics import (
+    Count,
+    Distinct,
+    Maximum,
+    Mean,
+    NetSum,
+    Quantiles,
+    Rate,
+    Sum,
+    TopItems,
+)
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.frames import over
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.testing.driver import TopologyDriver
+
+NOON = 1_764_072_000_000
+FRAMES = 12
+TOPOLOGY = Topology(
+    name="filled",
+    source="events",
+    span="1h",
+    every="5m",
+    windows=("10m", "1h"),
+    lateness="1m",
+    where="kind != 'test'",
+    statistics=(Count(), Mean(), Quantiles(), Distinct(field="code"), TopItems(field="code")),
+)
+ALL = (Count(), Rate(), NetSum(decimals=1), Maximum(), TopItems(field="kind"))
+FIGURE = [field.name for field in msgspec.structs.fields(Figure)]
+
+
+def rows_of(emissions: list[Emission]) -> list[tuple[Any, ...]]:
+    return [
+        (emission.key, emission.window_end_ms, *(getattr(figure, name) for name in FIGURE))
+        for emission in emissions
+        for figure in emission.figures
+    ]
+
+
+def found(table: pa.Table) -> list[tuple[Any, ...]]:
+    ends = table["window_end"].cast(pa.int64()).to_pylist()
+    names = ("key", *FIGURE)
+    key, *figures = (table[name].to_pylist() for name in names)
+    return list(zip(key, ends, *figures, strict=True))
+
+
+def events(seed: int) -> list[dict[str, Any]]:
+    """Some rows in no order, with nights between them; a field may be null."""
+    chance = Random(seed)
+    time, made = NOON, []
+    for row in range(chance.choice((1, 2, 17, 300))):
+        time += chance.choice((0, 1, 1_000, 60_000, 3_600_000 * (chance.random() < 0.05)))
+        made.append(
+            {
+                "key": chance.choice("abc"),
+                "time": time,
+                "value": float(chance.randrange(1, 1_000)),
+                "code": chance.choice((None, row % 7)),
+                "kind": chance.choice(("real", "real", "test")),
+            }
+        )
+    return made
+
+
+def test_figures_are_those_of_a_worker() -> None:
+    """Of every key, window and tick, with all that is promised, whatever the order of rows."""
+    for seed in range(FRAMES):
+        made = events(seed)
+        driver = TopologyDriver(TOPOLOGY)
+        for event in made:
+            driver.send({name: cell for name, cell in event.items() if cell is not None})
+        driver.close_windows()
+        assert not driver.dead_letters
+        # Rows of one time keep their order: where it has no meaning, any order is tried.
+        shuffled = made if seed % 2 else sorted(made, key=lambda it: (-it["time"] // 2, it["time"]))
+        table = over(pa.Table.from_pylist(shuffled), TOPOLOGY)
+        assert sorted(map(repr, found(table))) == sorted(map(repr, rows_of(driver.emissions)))
+
+
+def test_one_window_has_all_rows() -> None:
+    """From the first time to the last: counts, sums and rates are those of a plain sum."""
+    for seed in range(FRAMES):
+        made = [event for event in events(seed) if event["key"] != "c"]
+        table = over(pa.Table.from_pylist(made, pa.Table.from_pylist(events(3)).schema), ALL)
+        times = [event["time"] for event in made] or [0]
+        first, end = min(times), max(times) + 1
+        for key in {event["key"] for event in made}:
+            own = [event for event in made if event["key"] == key]
+            exact = {
+                "count": len(own),
+                "rate": len(own) * 1_000 / (end - first),
+                "net_sum": sum(event["value"] for event in own),
+                "maximum": max(event["value"] for event in own),
+            }
+            for row in table.filter(pa.compute.equal(table["key"], key)).to_pylist():
+                assert row["window_start"] == moment(first)
+                assert row["window_end"] == moment(end)
+                figure = exact.pop(row["statistic"], row["estimate"])
+                rounding = 1e-9 * figure
+                assert row["lower"] - rounding <= figure <= row["upper"] + rounding
+            assert not exact
+        assert set(table["key"].to_pylist()) == {event["key"] for event in made}
+
+
+def moment(ms: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+
+
+def one_key(times: pa.Array, keys: Any = ("a", "a"), values: Any = (1, 2)) -> pa.Table:
+    return pa.table({"key": pa.array(keys), "time": times, "value": pa.array(values)})
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([NOON, NOON + 60_000]),
+        pa.array([NOON * 1_000_000, (NOON + 60_000) * 1_000_000], pa.timestamp("ns")),
+        pa.array([NOON, NOON + 60_000], pa.timestamp("ms", "America/New_York")),
+        pa.array([NOON * 1_000, (NOON + 60_000) * 1_000], pa.timestamp("us", "+05:45")),
+        pa.array(["2025-11-25T13:00:00+01:00", "2025-11-25 12:01"]),
+        pa.array([date(2025, 11, 25)] * 2),
+    ],
+    ids=str,
+)
+def test_times_are_instants(times: pa.Array) -> None:
+    """Of every type, in every zone; without one in UTC."""
+    table = over(one_key(times), [Sum(decimals=0)], every="1d")
+    (row, _) = table.sort_by("window_end").to_pylist()
+    assert (row["estimate"], row["window_end"]) == (3, datetime(2025, 11, 26, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("keys", "texts"),
+    [
+        (pa.array([7, 2**60]), {"7", str(2**60)}),
+        (pa.array([7.0, 12_345_678_901.0]), {"7", "12345678901"}),
+        (pa.array(["x", "y"]).dictionary_encode(), {"x", "y"}),
+        (pa.array(["x", "y"], pa.string_view()), {"x", "y"}),
+        (
+            pa.DictionaryArray.from_arrays(
+                pa.array([1, 0], pa.uint32()), pa.array(["x", "y"], pa.string_view())
+            ),
+            {"x", "y"},
+        ),
+        (pa.array([Decimal("1.10"), Decimal("2.00")]), {"1.10", "2.00"}),
+    ],
+    ids=str,
+)
+def test_keys_are_texts(keys: pa.Array, texts: set[str]) -> None:
+    """As they are produced: a number of a float column is a whole one, a category its text."""
+    table = over(one_key(pa.array([NOON, NOON + 1]), keys), [Count()])
+    assert set(table["key"].to_pylist()) == texts
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_that_are_no_events_are_warned_of() -> None:
+    """With how many, where the first one is in the frame, and why."""
+    times = pa.array([NOON + 5, None, NOON])
+    with pytest.warns(UserWarning, match=r"1 of 3 rows .* at 1 \(from 0\): missing-field") as told:
+        table = over(one_key(times, ["a", "b", "a"], [1, 2, 3]), [Count()])
+    assert told[0].filename == __file__
+    assert table["estimate"].to_pylist() == [2]
+    with pytest.warns(UserWarning, match="'soon' is no time"):
+        over(one_key(pa.array(["soon", "2025-11-25"])), [Count()])
+    with pytest.warns(UserWarning, match="2 of 2 rows"):
+        assert over(one_key(pa.array([1, 2])), [Count()]).num_rows == 0
+
+
+def test_what_comes_back_is_of_the_same_kind() -> None:
+    """Of pandas with its types, its index among the columns; else a table of Arrow."""
+    relation = duckdb.sql("SELECT 'a' AS key, TIMESTAMP '2025-11-25 12:00:00' AS time, 5 AS value")
+    assert found(over(relation, [Count()]))[0][:2] == ("a", NOON + 1)  # type: ignore[arg-type]  # a table
+    pandas = pytest.importorskip("pandas")
+    times = pandas.to_datetime([NOON, None, NOON + 1], unit="ms")
+    frame = pandas.DataFrame(
+        {
+            "key": pandas.Categorical(["a", "a", "b"]),
+            "value": pandas.array([1, 2, None], dtype="Int64"),
+            "time": times,
+            "more": ["one", 2, None],  # A column that is not read may hold anything.
+        }
+    )
+    with pytest.warns(UserWarning, match="2 of 3 rows"):
+        of_index = over(frame.set_index("time"), [Sum(decimals=0)])
+    assert isinstance(of_index, pandas.DataFrame)
+    assert of_index[["key", "estimate"]].to_dict("list") == {"key": ["a"], "estimate": [1.0]}
+    assert str(of_index["window_end"].dtype.tz) == "UTC"
+
+
+class Lazy:
+    """A frame that has no rows yet."""
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda t: over(t, [Count()], key="user"),
+            "has no column 'user'; it has 'key', 'time', 'v",
+        ),
+        (lambda t: over(t, [Sum(field="bytes", decimals=0)]), "has no column 'bytes'"),
+        (lambda t: over(t, [Count()], windows=["1h"]), "nothing says when they end"),
+        (lambda t: over(t, [Count()], unit="min"), "unit is 'min'"),
+        (lambda t: over(t, TOPOLOGY, key="key2"), "declares its fields"),
+        (lambda t: over(t, replace(TOPOLOGY, source_format="avro")), "reads JSON alone"),
+        (lambda _: over(Lazy(), [Count()]), "The frame cannot be read"),
+        (lambda t: over(t, []), "statistic"),
+    ],
+)
+def test_what_cannot_be_is_told(call: Callable[[pa.Table], object], message: str) -> None:
+    """With what to do."""
+    with pytest.raises(SlidestatError, match=message) as told:
+        call(one_key(pa.array([NOON, NOON])))
+    assert told.value.advice
