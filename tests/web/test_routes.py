@@ -45,6 +45,14 @@ async def pages(url: str, query: str = "", limit: int = 2) -> list[str]:
         after = "&after=" + quote(page["next_after"], safe="")
 
 
+async def test_a_key_is_answered_for_the_past() -> None:
+    """The figures of windows that ended so long ago, and their end."""
+    async with serving({0: ["c", "c", "c"]}) as [worker]:
+        body = (await get(worker.url, f"{KEYS}/c?window=2ms&statistic=count&ago=2ms")).json
+        assert body["window_end_ms"] == START_MS + 1
+        assert [f["estimate"] for f in body["figures"]] == [1.0]
+
+
 async def test_a_key_is_answered_for_any_window() -> None:
     """The figures that were asked for, of windows that end behind the newest event."""
     async with serving({0: ["a", "b"], 1: ["c", "c", "c"]}) as [worker]:
@@ -295,6 +303,10 @@ async def test_a_damaged_state_is_told_without_a_trace() -> None:
         (f"{KEYS}/a?where=country=NL", "no distinct items by a field"),
         (f"{KEYS}/a?where=a=1&where=b=2", "where is given 2 times"),
         (f"{KEYS}/a?where=", "no distinct items by a field"),
+        (f"{KEYS}/a?ago=yesterday", "not a duration"),
+        (f"{KEYS}/a?ago=1h&ago=2h", "ago is given 2 times"),
+        (f"{KEYS}/a?window=1m&ago=9999h", "the windows begin before"),
+        (f"{KEYS}/a?ago=-1h", "not a duration"),
         (f"{KEYS}/a?windows=5m", "Did you mean window?"),
         (f"{KEYS}/a?" + "window=5m&" * 51, "window is given 51 times"),
         (f"{KEYS}/a?" + "window=5m&" * 501, "500 parameters"),
