@@ -4,13 +4,14 @@ from collections import Counter as Counted
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat import (
+    Alert,
     Count,
     Distinct,
     Items,
@@ -32,12 +33,20 @@ from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import KeyAnswer
-from tests.engine.cases import TOPOLOGIES, Case, cases, laws
+from tests.engine.cases import TOPOLOGIES, Case, cases, laws, topology
 from tests.engine.checks import check_figure, emissions_of, sent
 from tests.engine.exact import exact
 from tests.engine.meant import meant
-from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of, outputs_of
+from tests.engine.memory import (
+    PARTITION,
+    SOURCE,
+    MemoryStore,
+    Partition,
+    batch_of,
+    outputs_of,
+)
 from tests.engine.model import Model, inside, is_forgotten
+from tests.engine.test_partition_crash import same_end, undisturbed
 
 HOUR = 3_600_000
 # A multiple of every length below.
@@ -100,7 +109,7 @@ def check_items(statistic: TopItems, figures: Sequence[Figure], values: Sequence
         assert figure.upper - figure.estimate <= figure.absolute_error
 
 
-@settings(laws, max_examples=60)
+@settings(laws, max_examples=40)
 @given(cases(max_size=60, topologies=HAVE_PAST), st.booleans())
 def test_the_past_is_right_at_any_moment_for_any_window(case: Case, is_whole: bool) -> None:
     """After all records, of any windows and any time ago that the span covers: exact figures lie
@@ -157,6 +166,88 @@ def test_the_past_agrees_with_what_was_emitted(case: Case) -> None:
             if first is not None and first.lower is not None and figure.lower is not None:
                 assert first.lower <= figure.upper, (first, figure)
                 assert figure.lower <= first.upper, (first, figure)
+
+
+COMPARED = topology(emit="always", epsilon=0.001, having="count_330ms > ago(count_330ms, '500ms')")
+
+
+@settings(laws, max_examples=15)
+@given(
+    cases(topologies=["no lateness"], max_size=60),
+    st.lists(st.integers(0, 120), max_size=3),
+)
+def test_a_condition_reads_the_past(case: Case, crashes: list[int]) -> None:
+    """With counts that are exact: a key is written where more came than in the window that ended
+    500 ms before, and once when that ends; crashes leave no trace.
+    """
+    case = replace(case, topology=COMPARED)
+    partition = Partition(case.topology, case.records, case.random)
+    for steps in crashes:
+        partition.live(steps)
+    partition.live()
+    whole = undisturbed(case)
+    same_end(partition, whole)
+    every = undisturbed(replace(case, topology=replace(COMPARED, having="")))
+    of_key = Model(case.topology, case.records).of_key()
+    newest: dict[str, tuple[bool, int]] = {}
+    expected = []
+    for emission in emissions_of(every.outputs):
+        end, times = emission.window_end_ms, [event.time for event in of_key[emission.key]]
+        now, before = (
+            sum(last - 330 <= time < last for time in times) for last in (end, end - 500)
+        )
+        life = sum(b - a >= 1_000 for a, b in pairwise(t for t in times if t < end))
+        held, its_life = newest.get(emission.key, (False, life))
+        if now > before or (held and its_life == life):
+            expected.append(emission)
+            newest[emission.key] = now > before, life
+    assert emissions_of(whole.outputs) == expected
+
+
+@pytest.mark.parametrize(
+    ("having", "words"),
+    [
+        ("count_1h > ago(count_1h, '3h')", "is not kept: the span is '3h'"),
+        ("count_1h > ago(count_1h, '0s')", "is not kept"),
+        ("count_1h > ago(count_1h, 'x')", "not a duration"),
+        ("count_1h > ago(count_1h)", "is not a figure and how long before"),
+        ("count_1h > ago(count_1h, 60)", "is not a figure and how long before"),
+        ("count_1h > ago(count_2h, '1h')", "reads 'count_2h'"),
+        ("count_1h > ago(maximum_1h, '1h')", "is of maximum"),
+        ("count_1h > ago(mean_1h, '1h')", "is of mean"),
+        ("count_1h > ago(landmark_count, '1h')", "is of no window of time"),
+        ("count_1h > ago(ago(count_1h, '1h'), '1h')", "is not a figure and how long before"),
+        ("ago(count_1h, '1h')", "not a truth value"),
+    ],
+)
+def test_what_a_condition_cannot_read(having: str, words: str) -> None:
+    """In words: what has no past, or none that a condition reads, and what is not kept."""
+    fields = {"name": "law", "source": "s", "span": "3h", "every": "1m", "windows": ("1h",)}
+    statistics = (Count(), Maximum(), Mean(), LandmarkCount())
+    with pytest.raises(SlidestatError, match=words):
+        Topology(**fields, statistics=statistics, having=having)  # type: ignore[arg-type]
+    with pytest.raises(SlidestatError, match="by having alone"):
+        Alert(name="a", when="count > 2 * ago(count, '1h')")
+    with pytest.raises(SlidestatError, match="is of figures, and this reads events"):
+        Topology(**fields, where="status > ago(status, '1h')")  # type: ignore[arg-type]
+
+
+def test_questions_go_beyond_what_having_reads() -> None:
+    """Windows and statistics that the condition does not name can be asked for all the same."""
+    law = Topology(
+        name="law",
+        source="s",
+        span="3h",
+        every="1m",
+        windows=("1h",),
+        statistics=(Count(), NetSum()),
+        having="count_1h > 2 * ago(count_1h, '2h') and net_sum_1h >= ago(net_sum_1h, '1h')",
+    )
+    driver = TopologyDriver(law)
+    driver.send(*({"key": "k", "time": START_MS + 60_000 * i, "value": i} for i in range(60)))
+    driver.advance_to(START_MS + HOUR - 1)
+    assert driver.emissions
+    assert told(driver, windows=["30m"], statistics=["net_sum"]).figures[0].estimate > 0
 
 
 def name_of(figure: Figure) -> tuple[object, ...]:
@@ -239,8 +330,6 @@ def test_what_is_refused_of_the_past() -> None:
 
 def test_a_figure_of_the_past_is_not_an_alert() -> None:
     """Alerts are as of now, and are no part of an answer about the past."""
-    from slidestat import Alert
-
     driver = TopologyDriver(
         Topology(
             name="law",

@@ -11,7 +11,15 @@ import numpy as np
 
 from slidestat.declare.expressions.expression import Expression, condition
 from slidestat.declare.expressions.intervals import Intervals, Numbers
-from slidestat.declare.expressions.nodes import COMPARISONS, Call, Literal, Node, Sort, text_of
+from slidestat.declare.expressions.nodes import (
+    COMPARISONS,
+    Call,
+    Literal,
+    Node,
+    Sort,
+    calls_of,
+    text_of,
+)
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.figure_names import (
     NamedFigure,
@@ -348,11 +356,17 @@ def label_of(alerts: Sequence[Alert], windows: Sequence[int | None]) -> str:
     return hashlib.blake2b(repr(declared).encode(), digest_size=8).hexdigest()
 
 
-def figure_condition(text: str, what: str) -> Expression:
+def figure_condition(text: str, what: str, *, can_be_past: bool = False) -> Expression:
     """Return the condition on figures in a text; raises SlidestatError, naming `what`, for one that
     cannot be evaluated over bounds.
     """
     found = condition(text, what, Sort.NUMBER)
+    past = next(calls_of(found.node, "ago"), None)
+    if past is not None and not can_be_past:
+        raise SlidestatError(
+            f"{what} is {text!r}, and reads {text_of(past)}: the past is read by having alone.",
+            "Compare with a number, or emit such keys with having.",
+        )
     _check_computable(found.node, text, what)
     return found
 
@@ -364,7 +378,7 @@ def _is_truth(node: Node) -> bool:
 
 
 def _check_computable(node: Node, text: str, what: str) -> None:
-    if not isinstance(node, Call):
+    if not isinstance(node, Call) or node.operator == "ago":
         return
     of_numbers = node.operator in _NUMBERS or node.operator in COMPARISONS | {"in", "is null"}
     if not (of_numbers or node.operator in _TRUTHS) or (

@@ -225,6 +225,7 @@ def check_having(topology: KeptFigures) -> None:
                 f"{what}, and several statistics have a figure of that name.",
                 "Give one of these statistics another name.",
             )
+    _ = topology.past_figures
 
 
 # Published synopses, records moved by key, alerts and rows.

@@ -1,11 +1,11 @@
 """Derived from the fields of a topology: topics, lengths, columns, synopses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from slidestat.declare.alerts import (
     AlertFigures,
     alert_figures,
     figure_condition,
+    figure_name,
     label_of,
 )
 from slidestat.declare.columns import Column, Columns
@@ -24,7 +25,15 @@ from slidestat.declare.expressions.expression import (
     computed_fields,
     condition_of,
 )
-from slidestat.declare.expressions.nodes import Sort
+from slidestat.declare.expressions.nodes import (
+    Call,
+    FieldValue,
+    Literal,
+    Node,
+    Sort,
+    calls_of,
+    text_of,
+)
 from slidestat.declare.fields import (
     RECORD_KEY,
     RECORD_TIMESTAMP,
@@ -50,10 +59,19 @@ from slidestat.declare.lengths import (
 from slidestat.declare.naming import Named
 from slidestat.declare.rows import RowColumn, row_columns
 from slidestat.declare.statistics import Statistic
-from slidestat.declare.statistics.base import Promise
-from slidestat.declare.statistics.runner import ChosenRunner, Runner, Work, shared
+from slidestat.declare.statistics.base import ListStatistic, Promise
+from slidestat.declare.statistics.runner import (
+    Answered,
+    ChosenRunner,
+    PastWindow,
+    Runner,
+    Work,
+    past_of,
+    shared,
+)
 from slidestat.declare.time_format import TIME_FORMATS, TimeFormat
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.errors import SynopsisError
 
 # Event time as a topology declares it: the format of times, and lengths.
@@ -398,6 +416,22 @@ class WrittenTopics(Named):
 # The figures of a topology, the synopses that they come from, and the meaning of states.
 
 
+class PastFigure(NamedTuple):
+    """A figure of the past: its statistic, the runner that answers for it, and the place of its
+    series.
+    """
+
+    statistic: Statistic
+    runner: PastWindow
+    series: int
+
+    def of(self, answered: Mapping[Runner, Answered]) -> Floats:
+        """Return the figure's estimates, lowers and uppers, float64[queries, 3]."""
+        windows = np.array([self.runner.window], np.float64)
+        numbers = self.statistic.numbers(answered[self.runner].answers, windows)
+        return numbers[:, :, 0, self.series].T
+
+
 class KeptFigures(WrittenTopics, ReadFields):
     """The figures of a topology by name, and the synopses that keep them."""
 
@@ -585,7 +619,53 @@ class KeptFigures(WrittenTopics, ReadFields):
     @cached_property
     def condition_to_emit(self) -> Expression | None:
         """The condition `having`, None without one."""
-        return figure_condition(self.having, "having") if self.having else None
+        if not self.having:
+            return None
+        return figure_condition(self.having, "having", can_be_past=True)
+
+    @cached_property
+    def past_figures(self) -> dict[Node, PastFigure]:
+        """The figures of the past that the condition `having` reads, by its calls of `ago`.
+
+        Raises SlidestatError for what has no past, or none that is kept.
+        """
+        asked = self.condition_to_emit
+        calls = () if asked is None else calls_of(asked.node, "ago")
+        return {call: self._past_figure(call) for call in calls}
+
+    def _past_figure(self, call: Call) -> PastFigure:
+        match call.operands:
+            case (FieldValue(path), Literal(str() as text)):
+                place = self.names_over_windows[figure_name(path)][0]
+            case _:
+                raise ValueError(f"{call} is no figure of the past")
+        what = f"having is {self.having!r}: {text_of(call)}"
+        sources = [
+            (statistic, runner, window, series)
+            for statistic, runner in zip(self.statistics, self.runners, strict=True)
+            if not isinstance(statistic, ListStatistic)
+            for window in (self.window_lengths if statistic.has_windows else (None,))
+            for series in range(len(statistic.series()))
+        ]
+        statistic, runner, window, series = sources[place]
+        if self.span_length.of_events or window is None:
+            raise SlidestatError(
+                f"{what} is of no window of time, and others have no past.",
+                "Ask for the past of a figure over a window such as 5m.",
+            )
+        if not (statistic.has_past and past_of(runner).adds_up):
+            raise SlidestatError(
+                f"{what} is of {statistic.kind}, whose past a condition cannot read.",
+                "It reads that of counts, rates, sums, histograms and named items.",
+            )
+        ago = self.duration(text, f"the ago of {text_of(call)} in having")
+        if not 0 < ago <= self.span_length.length - window:
+            raise SlidestatError(
+                f"{what} is not kept: the span is {self.span!r}.",
+                "Window and ago together are at most the span: declare a longer one, or ask for"
+                " less.",
+            )
+        return PastFigure(statistic, PastWindow(runner, window, ago), series)
 
     @cached_property
     def names_over_windows(self) -> dict[str, list[int]]:

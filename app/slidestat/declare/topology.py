@@ -64,8 +64,8 @@ class Topology(KeptFigures):
     tolerance: of emit = "change", how far the bounds of a figure may pass those that were written
     last, as a share of them: "5%".
     having: the condition for a key to be emitted, as SQL over its figures, each with its window:
-    "count_5m >= 100 and p99_1h > 500". A key is written unless the condition certainly does not
-    hold, and once when it ceases to hold.
+    "count_5m >= 100 and p99_1h > 500", "count_1h > 2 * ago(count_1h, '24h')". A key is written
+    unless the condition certainly does not hold, and once when it ceases to hold.
     key_field: the path of the key in the JSON records, a text or a whole number; "kafka:key" is the
     key that Kafka keeps of the record, UTF-8 text.
     time_field: the path of the event time; "kafka:timestamp" is the one that Kafka keeps of the

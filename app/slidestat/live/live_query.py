@@ -193,8 +193,9 @@ def asked_of(
             topology,
             windows=windows or topology.windows,
             statistics=asked,
-            # An answer is neither a row nor an alert.
+            # An answer is neither a row nor an alert, and is given on no condition.
             alerts=(),
+            having="",
             computed=_computed_for(topology, asked),
             output_shape="emissions",
             output_format="json",

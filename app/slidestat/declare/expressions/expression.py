@@ -81,6 +81,13 @@ class _Sorts:
             if operator in _ORDERED:
                 self._ordered.append(kinds)
             return _Class(node, Sort.TRUTH)
+        if operator == "ago":
+            if self._read is None:
+                raise SlidestatError(
+                    f"{self._says}: {text_of(node)} is of figures, and this reads events.",
+                    "Give it to having.",
+                )
+            return self._all(operands[:1], Sort.NUMBER)
         if operator == "coalesce":
             return self._same(operands)
         if operator == "case":

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
+from types import MappingProxyType
 
 import numpy as np
 
@@ -77,11 +78,19 @@ class Truths:
 
 
 class Intervals:
-    """An evaluator of conditions over `rows` rows; `figures` are those of the fields."""
+    """An evaluator of conditions over `rows` rows; `figures` are those of the fields, and `past`
+    those of calls of `ago`.
+    """
 
-    def __init__(self, rows: int, figures: Mapping[FieldPath, Numbers]) -> None:
+    def __init__(
+        self,
+        rows: int,
+        figures: Mapping[FieldPath, Numbers],
+        past: Mapping[Node, Numbers] = MappingProxyType({}),
+    ) -> None:
         self._rows = rows
         self._figures = figures
+        self._past = past
 
     def truths(self, node: Node) -> Truths:
         """Return the truth values of a condition."""
@@ -111,6 +120,8 @@ class Intervals:
         match node:
             case FieldValue(path):
                 return self._figures[path]
+            case Call("ago"):
+                return self._past[node]
             case Literal(value):
                 if value is None:
                     return Numbers.of(np.full((self._rows, 3), np.nan))

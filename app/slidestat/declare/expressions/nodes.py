@@ -48,7 +48,8 @@ class Call:
     """An operator over its operands. `case` has conditions and values in turn, and the one for all
     others last; `substring` the first character, from 1, and how many; `like` a pattern in which
     '%' stands for any text, '_' for any character, and what escapes both, or NULL; `cast` and
-    `try_cast`, which is NULL where `cast` is an error, the name of a type.
+    `try_cast`, which is NULL where `cast` is an error, the name of a type; `ago` a figure, and how
+    long before.
     """
 
     operator: str
@@ -68,7 +69,7 @@ INFIX = (
 )
 COMPARISONS = frozenset(INFIX[2])
 ARITHMETIC = frozenset((*INFIX[4], *INFIX[5]))
-FUNCTIONS = frozenset(("coalesce", "lower", "upper", "substring"))
+FUNCTIONS = frozenset(("coalesce", "lower", "upper", "substring", "ago"))
 # Words of SQL that are no names of fields unless in quotes.
 _RESERVED_WORDS = """
 all alter and any array as between call case connect_by_root create cross current_catalog
@@ -102,6 +103,15 @@ def fields_of(node: Node) -> Iterator[FieldPath]:
         case Call(_, operands):
             for operand in operands:
                 yield from fields_of(operand)
+
+
+def calls_of(node: Node, operator: str) -> Iterator[Call]:
+    """Yield the calls of an operator in an expression, repeated ones too."""
+    if isinstance(node, Call):
+        if node.operator == operator:
+            yield node
+        for operand in node.operands:
+            yield from calls_of(operand, operator)
 
 
 def text_of(node: Node) -> str:

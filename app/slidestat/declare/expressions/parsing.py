@@ -152,6 +152,7 @@ def _known() -> dict[type, frozenset[str]]:
         exp.In: ("this", "expressions"),
         exp.Case: ("this", "ifs", "default"),
         exp.Coalesce: ("this", "expressions"),
+        exp.Anonymous: ("this", "expressions"),
         exp.Substring: ("this", "start", "length"),
         exp.Cast: ("this", "to"),
         exp.TryCast: ("this", "to", "safe"),
@@ -214,6 +215,8 @@ class _Reader:
                 return self._case(tree)
             case exp.Coalesce():
                 return Call("coalesce", tuple(map(self.node, (tree.this, *tree.expressions))))
+            case exp.Anonymous() if tree.name.lower() == "ago":
+                return self._ago(tree)
             case exp.Lower():
                 return Call("lower", (self.node(tree.this),))
             case exp.Upper():
@@ -319,6 +322,15 @@ class _Reader:
         otherwise = tree.args.get("default")
         operands.append(Literal(None) if otherwise is None else self.node(otherwise))
         return Call("case", tuple(operands))
+
+    def _ago(self, tree: exp.Expression) -> Node:
+        match [self.node(part) for part in tree.expressions]:
+            case [FieldValue() as figure, Literal(str() as length)]:
+                return Call("ago", (figure, Literal(length)))
+        raise SlidestatError(
+            f"{self._what} is {self._text!r}: {tree.sql()} is not a figure and how long before.",
+            "Write ago(count_5m, '1h'): the figure with its window, and a length in quotes.",
+        )
 
     def _substring(self, tree: exp.Expression) -> Node:
         places = [tree.args.get("start"), tree.args.get("length")]

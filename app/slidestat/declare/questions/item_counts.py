@@ -53,6 +53,7 @@ class ItemCountRunner(UnitedRunner, PastRunner):
         from slidestat.synopses.frequent.named_batch import run_item_counts
         from slidestat.synopses.past.past import past_totals
 
+        require_question(work)
         _, counts = run_item_counts(self.parameters, states, *work.longer(ago).queries, self.items)
         return Answered([], {}, self.listed(past_totals(counts[:, :, :-1], counts[:, :, -1:])))
 

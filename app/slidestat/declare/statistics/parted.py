@@ -28,6 +28,7 @@ from slidestat.declare.statistics.runner import (
     PastRunner,
     UnitedRunner,
     Work,
+    added_past,
     of_field,
     past_of,
 )
@@ -183,10 +184,16 @@ class PartedRunner(UnitedRunner, PastRunner):
         return Answered(found, {self.answer: answers})
 
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
+        if self.adds_up:
+            return added_past(self, states, work, ago)
         parts = zip(*(parts_of(state, self.count) for state in states), strict=True)
         found = [past_of(self.of_one).past(part, work, ago) for part in parts]
         answers = [answered.answers[self.of_one.what] for answered in found]
         return Answered([], {self.answer: np.stack(answers, axis=-1)})
+
+    @property
+    def adds_up(self) -> bool:
+        return past_of(self.of_one).adds_up
 
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers

@@ -23,6 +23,7 @@ from slidestat.declare.statistics.runner import (
     Work,
     figures_of,
     of_field,
+    require_question,
 )
 from slidestat.errors import SlidestatError
 from slidestat.options import QUANTILES
@@ -115,6 +116,7 @@ class ValueQuantileRunner(CombinableRunner, UnitedRunner, PastRunner):
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
         from slidestat.synopses.past.past import past_value_quantiles
 
+        require_question(work)
         known = self.run(states, work.longer(ago)).states  # which refuses what cannot be asked
         windows, parts = work.windows.tolist(), self.quantiles
         found = [

@@ -88,11 +88,7 @@ class Work:
         return zip(groups.tolist(), self.query_times.tolist(), strict=True)
 
     def longer(self, ago: int) -> Work:
-        """Return a question over windows that are longer by `ago`, and over what came since, last.
-
-        Raises SynopsisError for work with events.
-        """
-        require_question(self)
+        """Return the work for windows that are longer by `ago`, and for what came since, last."""
         return replace(self, windows=np.append(self.windows + ago, ago), _made={})
 
     def values(self, field: FieldPath) -> tuple[Integers, Integers, Floats]:
@@ -241,26 +237,60 @@ class PastRunner(Runner, ABC):
 
     @abstractmethod
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
-        """Answer over the windows that ended `ago` before each query, of states without new events;
-        the result has no states. Raises SynopsisError for states that are not its own, and for
-        windows that reach beyond the span.
+        """Answer over the windows that ended `ago` before each query; the result has no states.
+
+        Only what adds up takes events in as well. Raises SynopsisError for states that are not its
+        own, and for windows that reach beyond the span.
         """
+
+    @property
+    def adds_up(self) -> bool:
+        """Return whether its answers are of counts, or of sums of what is not negative: those of
+        separate windows add up.
+        """
+        return False
 
 
 class AdditiveRunner(PastRunner):
-    """A runner of counts, or of sums of what is not negative: those of separate windows add up."""
+    """A runner whose answers add up."""
 
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
-        from slidestat.synopses.past.past import past_totals
+        return added_past(self, states, work, ago)
 
-        answers = self.run(states, work.longer(ago)).answers
-        return Answered(
-            [],
-            {
-                name: past_totals(answer[:, :, :-1], answer[:, :, -1:])
-                for name, answer in answers.items()
-            },
-        )
+    @property
+    def adds_up(self) -> bool:
+        return True
+
+
+def added_past(runner: Runner, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
+    """Return what `PastRunner.past` does, of a runner whose answers add up."""
+    from slidestat.synopses.past.past import past_totals
+
+    answers = runner.run(states, work.longer(ago)).answers
+    return Answered(
+        [],
+        {
+            name: past_totals(answer[:, :, :-1], answer[:, :, -1:])
+            for name, answer in answers.items()
+        },
+    )
+
+
+@dataclass(frozen=True)
+class PastWindow(Runner):
+    """Another runner's answers over one window that ended `ago` before; it has no states."""
+
+    runner: Runner
+    window: int
+    ago: int
+
+    @property
+    def meaning(self) -> str:
+        return f"{self.runner.meaning}, {self.ago} before"
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        own = replace(work, windows=np.array([self.window], np.int64), _made={})
+        return past_of(self.runner).past(states, own, self.ago)
 
 
 def past_of(runner: Runner) -> PastRunner:
@@ -336,7 +366,11 @@ class ChosenRunner(CombinableRunner, UnitedRunner, PastRunner):
         return self.runner.run(states, work.chosen(self.condition))
 
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
-        return past_of(self.runner).past(states, work, ago)
+        return past_of(self.runner).past(states, work.chosen(self.condition), ago)
+
+    @property
+    def adds_up(self) -> bool:
+        return isinstance(self.runner, PastRunner) and self.runner.adds_up
 
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers

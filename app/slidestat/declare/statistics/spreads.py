@@ -32,6 +32,7 @@ from slidestat.declare.statistics.runner import (
     Work,
     figures_of,
     of_field,
+    require_question,
 )
 from slidestat.synopses.core.arrays import Floats, Integers
 
@@ -67,6 +68,7 @@ class SpreadRunner(PartRunner, PastRunner):
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
         from slidestat.synopses.past.past import past_spreads
 
+        require_question(work)
         asked = work.longer(ago).values_of(self.field)
         known = self.fed(states, asked).states  # which refuses what cannot be asked
         windows = work.windows.tolist()

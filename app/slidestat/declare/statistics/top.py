@@ -18,6 +18,7 @@ from slidestat.declare.statistics.runner import (
     UnitedRunner,
     Work,
     of_field,
+    require_question,
 )
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Integers
@@ -77,6 +78,7 @@ class TopRunner(CombinableRunner, UnitedRunner, PastRunner):
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
         from slidestat.synopses.past.past import past_items
 
+        require_question(work)
         batch, (items,) = work.longer(ago).items_of(self.field)
         result = synopses.run_named_items_batch(
             self.parameters, states, batch.holding(items.codes), items.texts, 0

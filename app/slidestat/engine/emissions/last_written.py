@@ -152,6 +152,7 @@ class LastWritten:
         )
         self._kinds: dict[tuple[int, bool], bytes] = {}
         self._having = topology.condition_to_emit
+        self._past = topology.past_figures
         self._columns = {name: places[0] for name, places in topology.names_over_windows.items()}
         # A forgotten key may have left a record in which the condition holds, and is not known when
         # it comes back: it is written once, then, where the condition does not hold.
@@ -180,7 +181,7 @@ class LastWritten:
         """
         groups, rows = asked.groups, len(asked.groups)
         table = self._table(answered, rows)
-        holds = self._may_hold(table)
+        holds = self._may_hold(table, answered)
         newest = self._decoded(kept, is_new)
         bounds = _bounds(table)
         kinds = self._kinds_of(asked.ticks, loss)
@@ -231,7 +232,7 @@ class LastWritten:
             return np.empty((rows, 0, 3))
         return self._figures.numbered.table(answered)
 
-    def _may_hold(self, table: Floats) -> Bools:
+    def _may_hold(self, table: Floats, answered: Mapping[Runner, Answered]) -> Bools:
         """Return bool[n]: where the condition may hold."""
         if self._having is None:
             return np.ones(len(table), bool)
@@ -239,7 +240,8 @@ class LastWritten:
             path: Numbers.of(table[:, self._columns[figure_name(path)]])
             for path in self._having.paths
         }
-        return Intervals(len(table), figures).truths(self._having.node).may_be_true
+        past = {call: Numbers.of(figure.of(answered)) for call, figure in self._past.items()}
+        return Intervals(len(table), figures, past).truths(self._having.node).may_be_true
 
     def _kinds_of(self, ticks: Integers, loss: Loss | None) -> npt.NDArray[np.uint8]:
         """Return the kind of the record of each tick, uint8[n, 8]."""
@@ -278,15 +280,17 @@ class LastWritten:
         }
         of_time = not topology.span_length.of_events
         figures = {}
+        always = np.ones(1, bool)
         for path in having.paths:
             model = self._figures.numbered.models()[self._columns[figure_name(path)]]
             # A number of no events is 0 or NULL.
             reach = 0.0 if of_time and model.statistic in empties else np.inf
-            always = np.ones(1, bool)
             figures[path] = Numbers(
                 np.zeros(1), np.full(1, -reach), np.full(1, reach), always, always
             )
-        return bool(Intervals(1, figures).truths(having.node).may_be_true[0])
+        nothing = np.zeros(1)
+        past = dict.fromkeys(self._past, Numbers(nothing, nothing, nothing, always, always))
+        return bool(Intervals(1, figures, past).truths(having.node).may_be_true[0])
 
     def _decoded(self, kept: Sequence[bytes], is_new: Bools) -> _Newest:
         """Return the newest records from their bytes; raises SlidestatError for bytes that are

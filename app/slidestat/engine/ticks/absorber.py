@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slidestat.declare.statistics.runner import Answered, Runner
+from slidestat.declare.statistics.runner import Answered, PastWindow, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine import clock
 from slidestat.engine.clock import Advance
@@ -186,7 +186,11 @@ class Absorber:
             np.full(len(touched), advance.last_offset),
             events.times[newest],
             count,
-            [objects(result.states)[last_runs] for result in answered.values()],
+            [
+                objects(result.states)[last_runs]
+                for runner, result in answered.items()
+                if not isinstance(runner, PastWindow)
+            ],
             used,
             alerts,
             written,

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.statistics.runner import Answered, ItemColumn, Runner, Work
+from slidestat.declare.statistics.runner import Answered, ItemColumn, PastWindow, Runner, Work
 from slidestat.declare.topology import Topology
 from slidestat.engine.events import Events, distinct_texts
 from slidestat.engine.keys.states import States
@@ -111,6 +111,9 @@ class KernelCalls:
         self._runners = list(dict.fromkeys(topology.runners))
         self._columns = topology.columns
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
+        self._past: dict[Runner, list[PastWindow]] = {}
+        for past in dict.fromkeys(figure.runner for figure in topology.past_figures.values()):
+            self._past.setdefault(past.runner, []).append(past)
         self._observed = observed
 
     def absorb(
@@ -132,7 +135,8 @@ class KernelCalls:
             before[runs.first] = synopses
             start = self._starts.get(runner)
             own = work if start is None else work.among(events.times >= start)
-            answered[runner] = self._run(runner, before.tolist(), own)
+            for each in (runner, *self._past.get(runner, ())):
+                answered[each] = self._run(each, before.tolist(), own)
         return answered
 
     def ask(self, states: States, groups: Integers, times: Integers) -> dict[Runner, Answered]:
@@ -142,8 +146,9 @@ class KernelCalls:
         starts = np.zeros(len(states) + 1, np.int64)
         work = self._work(starts, none.times, none, query_starts, times)
         return {
-            runner: self._run(runner, synopses.tolist(), work)
+            each: self._run(each, synopses.tolist(), work)
             for runner, synopses in zip(self._runners, states.synopses, strict=True)
+            for each in (runner, *self._past.get(runner, ()))
         }
 
     def _work(
