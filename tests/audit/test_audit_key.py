@@ -349,6 +349,33 @@ def test_a_record_too_many_or_too_few_is_found(fields: dict[str, str], seed: int
             del written[tick]
 
 
+def test_a_condition_that_reads_the_past_is_judged() -> None:
+    """A record at which more came than 500 ms before is missed, and none is where less came."""
+    begin = START_MS // 1_000 * 1_000
+    times = [*range(0, 900, 10), *range(900, 1_500, 100), *range(1_500, 2_400, 15)]
+    events = [("a key", time) for time in times] + [("busy", time) for time in range(0, 5_000, 50)]
+    records = [
+        Record(offset, b"", encode(key, begin + time, 1), begin + time)
+        for offset, (key, time) in enumerate(sorted(events, key=lambda event: event[1]))
+    ]
+    having = "count_200ms > 2 * ago(count_200ms, '500ms')"
+    asked = topology(windows=("200ms",), statistics=(Count(epsilon=0.05),), emit="always")
+    every = Partition(asked, records).emissions["a key"]
+    whole = Partition(replace(asked, having=having), records)
+    written = whole.emissions["a key"]
+    assert whole.violations("a key") == []
+    assert 3 < len(written) < len(every)
+
+    def came(end: int) -> int:
+        return sum(end - 200 <= begin + time < end for time in times)
+
+    for tick in sorted(written):
+        emission = written.pop(tick)
+        is_missed = came(tick) > 2 * came(tick - 500)
+        assert ("not emitted" in whole.violations("a key")) == is_missed
+        written[tick] = emission
+
+
 def test_a_value_of_emit_that_an_audit_does_not_know_is_refused() -> None:
     """An audit of this version does not take it for one that it knows."""
     plain = msgspec.json.decode(msgspec.json.encode(resolved(topology(emit="windows"))))

@@ -8,6 +8,7 @@ import msgspec
 
 from slidestat.declare.alerts import figure_name
 from slidestat.declare.declared import Declared
+from slidestat.declare.expressions.nodes import Call, FieldValue, Node, text_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
 from slidestat.declare.topology import Topology, require_emissions, require_json
@@ -74,7 +75,7 @@ def _topology(topology: Topology) -> dict[str, object]:
     if topology.tolerated:
         table["tolerance"] = str(topology.tolerated)
     if topology.having:
-        table["having"] = topology.having
+        table["having"] = _having(topology)
         table["having_figures"] = _read_by_condition(topology)
     if topology.condition is not None:
         table["where"] = topology.condition.text
@@ -98,9 +99,26 @@ def _topology(topology: Topology) -> dict[str, object]:
     return table
 
 
+def _having(topology: Topology) -> str:
+    """Return the condition `having`, with a name for each figure of the past."""
+    asked = topology.condition_to_emit
+    if asked is None or not topology.past_figures:
+        return topology.having
+    return text_of(_with_names(asked.node))
+
+
+def _with_names(node: Node) -> Node:
+    match node:
+        case Call("ago"):
+            return FieldValue((text_of(node),))
+        case Call(operator, operands):
+            return Call(operator, tuple(map(_with_names, operands)))
+    return node
+
+
 def _read_by_condition(topology: Topology) -> list[dict[str, object]]:
     """Return the figures that `having` reads: the path of each in the condition, its statistic, its
-    place among that statistic's series, and the length of its window.
+    place among that statistic's series, the length of its window, and how long ago that ended.
     """
     places = [
         (label, place, window)
@@ -113,6 +131,11 @@ def _read_by_condition(topology: Topology) -> list[dict[str, object]]:
     for path in () if topology.condition_to_emit is None else topology.condition_to_emit.paths:
         label, place, window = places[topology.names_over_windows[figure_name(path)][0]]
         found.append({"path": path, "label": label, "series": place, "window": window})
+    labels = dict(zip(map(id, topology.statistics), topology.labels, strict=True))
+    for call, past in topology.past_figures.items():
+        read = {"label": labels[id(past.statistic)], "series": past.series}
+        ended = {"window": past.runner.window, "ago": past.runner.ago}
+        found.append({"path": (text_of(call),), **read, **ended})
     return found
 
 

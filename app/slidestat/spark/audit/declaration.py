@@ -68,13 +68,14 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
 
 class ReadFigure(msgspec.Struct, frozen=True):
     """A figure that the condition `having` reads by a path: that of a statistic by its label, of
-    one of its series by its place, and of a window by its length.
+    one of its series by its place, and of a window by its length, which ended `ago` before.
     """
 
     path: Path
     label: str
     series: int
     window: int | None
+    ago: int = 0
 
 
 class Declaration(msgspec.Struct, frozen=True):

@@ -30,11 +30,14 @@ class Truth(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """A figure that the condition reads, by its path in it, without numbers."""
+    """A figure that the condition reads, by its path in it, without numbers; its window ended
+    `ago` before the tick.
+    """
 
     path: Path
     statistic: DeclaredStatistic
     figure: Figure
+    ago: int
 
 
 class Having:
@@ -56,7 +59,7 @@ class Having:
                 below=series.below,
                 item=series.item,
             )
-            self._read.append(_Read(read.path, statistic, figure))
+            self._read.append(_Read(read.path, statistic, figure, read.ago))
         self._is_by_chance = any(least_confidence(one.statistic) < 1 for one in self._read)
         self.reads_all = any(not one.statistic.is_windowed for one in self._read)
 
@@ -77,11 +80,11 @@ class Having:
             return Truth(None, is_certain=False)
         values: list[float | None] = []
         is_certain = True
-        for _, statistic, figure in self._read:
+        for _, statistic, figure, ago in self._read:
             lengths = figure.window_ms, figure.window_events
             if not statistic.has_windows:
                 lengths = self._declaration.span, None
-            window = key.window(tick, *lengths, self._declaration.forget_ms)
+            window = key.window(tick - ago, *lengths, self._declaration.forget_ms)
             if statistic.kind == "age_of_last":
                 exact: Exact = key.age(statistic, window, tick, beyond=False)
                 if exact != key.age(statistic, window, tick, beyond=True):
@@ -89,7 +92,8 @@ class Having:
                 is_certain = False
             else:
                 exact = key.exact(statistic, figure, window)
-            is_certain = is_certain and _is_exact(key, statistic, window, exact)
+            # Ends of a past window may cut what came before and after it, also of no events.
+            is_certain = is_certain and not ago and _is_exact(key, statistic, window, exact)
             values.append(None if exact is None else nearest(exact))
         return Truth(self._holds(values), is_certain)
 
@@ -101,7 +105,7 @@ class Having:
         ends: list[tuple[float | None, ...]] = []
         for one in self._read:
             figure = told.get(_identity(one.figure))
-            if figure is None:
+            if figure is None or one.ago:
                 return None
             known = (figure.lower, figure.upper, figure.estimate)
             values = {value for value in known if value is not None}
