@@ -2,6 +2,7 @@
 
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from slidestat.infer.sampling import Sample, SampledRecord, without_envelope
 from slidestat.infer.survey import survey
 from slidestat.schemas.dead_letter import Reason
 
+DOCS = Path(__file__).parents[2] / "docs"
 START = 1_764_072_000_000
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
 Row = dict[str, Any] | None
@@ -188,3 +190,20 @@ def test_init_sees_the_envelope(has_schema: bool) -> None:
         "# where = \"op in ('c', 'r')\"",
     ):
         assert f"\n{line}" in text
+
+
+def test_changes_of_a_text_are_counted_as_documented() -> None:
+    condition = "after.status || '' <> before.status || ''"
+    assert f"`{condition}`" in (DOCS / "source-formats.md").read_text("utf-8")
+    driver = TopologyDriver(
+        orders(statistics=(Count(), Count(name="moved", where=condition), Sum(field="paid")))
+    )
+    driver.send(
+        change("c", None, row("1", status="new"), 0),
+        change("u", row("1", status="new"), row("1", status="paid"), 1),
+        change("u", row("1", status="paid"), row("2", status="paid"), 2),
+    )
+    driver.close_windows()
+    assert driver.figure("ada", "count", "1h", at=START + 60_000).estimate == 3
+    assert driver.figure("ada", "moved", "1h", at=START + 60_000).estimate == 1
+    assert not driver.dead_letters
