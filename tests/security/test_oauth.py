@@ -210,7 +210,7 @@ def test_an_authority_of_its_own(tmp_path: Path) -> None:
         ({"KAFKA_OAUTH_CLIENT_SECRET": ""}, "KAFKA_OAUTH_CLIENT_SECRET is not set"),
         ({"KAFKA_OAUTH_TOKEN_ENDPOINT": ""}, "KAFKA_OAUTH_TOKEN_ENDPOINT is not set"),
         ({"KAFKA_OAUTH_TOKEN_ENDPOINT": "login.example.org"}, "no address of a server"),
-        ({"KAFKA_OAUTH_TOKEN_ENDPOINT": "https://u:canary@h/t"}, "no address of a server"),
+        ({"KAFKA_OAUTH_TOKEN_ENDPOINT": "https://u:canary@h/t"}, "with a user in it"),
         ({"KAFKA_SASL_PASSWORD": "x-password"}, "KAFKA_SASL_PASSWORD is set"),
         ({"KAFKA_SASL_MECHANISM": "PLAIN"}, "KAFKA_OAUTH_TOKEN_ENDPOINT is set"),
         ({"KAFKA_SECURITY_PROTOCOL": "SSL"}, "is set, and KAFKA_SECURITY_PROTOCOL is SSL"),
@@ -317,6 +317,7 @@ def test_whom_the_broker_does_not_let_in(
 ) -> None:
     run = run_secured(guarded.variables(**changed), "topics", "list")
     assert run.returncode == 2, run.stdout + run.stderr
+    assert run.stderr.startswith("error: No token for the client "), run.stderr
     assert told in run.stderr, run.stderr
     assert "server of tokens" in run.stderr
     assert run.stderr.count("\n") == 2
@@ -345,6 +346,20 @@ def test_a_client_of_javas_is_let_in(guarded: Guarded, tmp_path: Path) -> None:
         check=False,
     )
     assert "Dynamic configs for broker 1" in run.stdout, run.stdout + run.stderr
+
+
+def test_another_mechanism_than_the_listener_has(
+    guarded: Guarded, run_secured: RunSecured
+) -> None:
+    variables = {
+        "KAFKA_BOOTSTRAP_SERVERS": guarded.variables()["KAFKA_BOOTSTRAP_SERVERS"],
+        "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "KAFKA_SASL_USERNAME": "alice",
+        "KAFKA_SASL_PASSWORD": "canary",
+    }
+    run = run_secured(variables, "topics", "list")
+    assert run.returncode == 2, run.stdout + run.stderr
+    assert "does not offer PLAIN" in run.stderr, run.stderr
 
 
 def test_the_settings_of_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,11 +32,20 @@ def test_a_secret_is_in_no_text() -> None:
 
 
 def test_a_password_in_a_file(tmp_path: Path) -> None:
-    """As orchestrators mount it: the line feed at its end is no part of it."""
+    """As orchestrators mount it: the line feed at its end is no part of it, nor is one that `echo`
+    left in a variable, or a byte order mark.
+    """
     file = tmp_path / "password"
-    file.write_text(PASSWORD + "\n")
-    given = {**SASL, "KAFKA_SASL_PASSWORD": "", "KAFKA_SASL_PASSWORD_FILE": str(file)}
-    assert broker_security(given).password == PASSWORD
+    for text in (f"{PASSWORD}\n", f"\ufeff{PASSWORD}\r\n"):
+        file.write_text(text, "utf-8")
+        given = {**SASL, "KAFKA_SASL_PASSWORD": "", "KAFKA_SASL_PASSWORD_FILE": str(file)}
+        assert broker_security(given).password == PASSWORD
+    assert broker_security({**SASL, "KAFKA_SASL_PASSWORD": f"{PASSWORD}\n"}).password == PASSWORD
+    for text in (f" {PASSWORD}", f"{PASSWORD}\nanother"):
+        file.write_text(text)
+        for changes in (given, {**SASL, "KAFKA_SASL_PASSWORD": text}):
+            with pytest.raises(SlidestatError, match="begins with a blank, or has several lines"):
+                broker_security(changes)
 
 
 @pytest.mark.parametrize(

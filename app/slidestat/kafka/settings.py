@@ -184,7 +184,8 @@ def _with_oauth(environment: Mapping[str, str], security: BrokerSecurity) -> Bro
     endpoint = needed[TOKEN_ENDPOINT] or ""
     if not re.fullmatch(r"https?://[^\s/@]+(/[^\s@]*)?", endpoint):
         raise SlidestatError(
-            f"{TOKEN_ENDPOINT} is {without_user(endpoint)!r}, which is no address of a server.",
+            f"{TOKEN_ENDPOINT} is {without_user(endpoint)!r}, "
+            + ("with a user in it." if "@" in endpoint else "which is no address of a server."),
             'Write it as "https://HOST/PATH"; the client and its secret have variables of their'
             f" own, {CLIENT_ID} and {CLIENT_SECRET}.",
         )
@@ -251,29 +252,37 @@ def _file(environment: Mapping[str, str], name: str) -> Path | None:
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str | None:
-    """Return a secret, from its variable or its file, without the line feed that editors leave."""
+    """Return a secret, from its variable or its file, without the line feed that editors and `echo`
+    leave, and without a byte order mark.
+    """
     value, path = environment.get(name), environment.get(f"{name}_FILE")
     if value and path:
         raise SlidestatError(
             f"Both {name} and {name}_FILE are set.",
             "Unset one of them: it is not clear which holds.",
         )
-    if not path:
-        keep_secret(value)
-        return value or None
-    try:
-        secret = Path(path).read_text("utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SlidestatError(
-            f"{name}_FILE names {path}, which cannot be read: {_reason(error)}.",
-            "Name a text file that this process may read, with the secret alone in it.",
-        ) from None
-    if not secret:
+    if path:
+        try:
+            value = Path(path).read_text("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SlidestatError(
+                f"{name}_FILE names {path}, which cannot be read: {_reason(error)}.",
+                "Name a text file that this process may read, with the secret alone in it.",
+            ) from None
+    secret = (value or "").rstrip("\r\n")
+    keep_secret(secret)
+    if path and not secret:
         raise SlidestatError(
             f"{name}_FILE names {path}, which is empty.", "Write the secret to it."
         )
-    keep_secret(secret)
-    return secret
+    # librdkafka cuts a blank in front off, and sends several lines as they are.
+    if secret != secret.lstrip() or len(secret.splitlines()) > 1:
+        raise SlidestatError(
+            f"The secret of {f'{path} ({name}_FILE)' if path else name} begins with a blank, or has"
+            " several lines.",
+            "Give the secret alone, in one line.",
+        )
+    return secret or None
 
 
 def _reason(error: Exception) -> str:
