@@ -108,8 +108,6 @@ def test_times_without_a_zone_are_counted(times: list[object], zoneless: int) ->
         ("a", TIME_MS * 1000, 1.0, "which is no date"),
         ("a", EARLIEST_TIME_MS - 1, 1.0, "which is 1979-12-31"),
         ("a", LATEST_TIME_MS, 1.0, "which is 2100-01-01"),
-        ("a", TIME_MS, None, "value (the value) is missing"),
-        ("a", TIME_MS, float("nan"), "value (the value) is nan, which is not a finite number"),
         ("a", TIME_MS, float("inf"), "value (the value) is inf"),
         (float("nan"), TIME_MS, 1.0, "key (the key) is missing"),
         ([1], TIME_MS, 1.0, "key (the key) is [1], which is not one value"),
@@ -126,6 +124,14 @@ def test_rows_that_are_no_events(key: object, time: object, value: object, reaso
     assert records.first_bad is not None
     assert records.first_bad.row == 1
     assert re.search(re.escape(reason), records.first_bad.reason)
+
+
+def test_events_without_a_value() -> None:
+    """They count, as those of any producer that leaves a field out."""
+    batch = rows(["a"] * 4, [TIME_MS] * 4, [1.0, None, float("nan"), -2.0])
+    records = encode(batch, Columns())
+    assert [json.loads(value).get("value") for value in records.values] == [1, None, None, -2]
+    assert (records.bad, records.valueless, records.negative) == (0, 2, 1)
 
 
 def test_good_rows_beside_bad_ones() -> None:
@@ -215,7 +221,9 @@ def test_one_number_is_one_key(cells: tuple[str, ...], expected: set[str]) -> No
     ids=lambda column: str(column.type),
 )
 def test_times_that_python_does_not_have_are_bad_rows(column: pa.Array) -> None:
-    """As a key, a time, a value, and under their own name; the row beside them is sent."""
+    """As a key, a time, a value, and under their own name; the row beside them, which has none, is
+    sent without it where it is neither key nor time.
+    """
     plain = {"k": pa.array(["a"] * 2), "t": pa.array([TIME_MS] * 2), "v": pa.array([1, 2])}
     odd = pa.concat_arrays([column, pa.nulls(1, column.type)])
     for columns in (
@@ -225,7 +233,7 @@ def test_times_that_python_does_not_have_are_bad_rows(column: pa.Array) -> None:
         Columns("k", "t", "v", more=("x",)),
     ):
         records = encode(Rows(range(1, 3), typed({**plain, "x": odd})), columns)
-        assert len(records.values) == len(columns.more)
+        assert len(records.values) == ("x" not in (columns.key, columns.time))
         assert re.search(r"^x( \(the .+\))? is .+", records.first_bad.reason)  # type: ignore[union-attr]
 
 

@@ -160,7 +160,7 @@ def test_times_are_instants(times: pa.Array) -> None:
         ),
         (pa.array([Decimal("1.10"), Decimal("2.00")]), {"1.10", "2.00"}),
     ],
-    ids=str,
+    ids=["whole", "double", "dictionary", "view", "dictionary of views", "decimal"],
 )
 def test_keys_are_texts(keys: pa.Array, texts: set[str]) -> None:
     """As they are produced: a number of a float column is a whole one, a category its text."""

@@ -348,9 +348,7 @@ def test_a_client_of_javas_is_let_in(guarded: Guarded, tmp_path: Path) -> None:
     assert "Dynamic configs for broker 1" in run.stdout, run.stdout + run.stderr
 
 
-def test_another_mechanism_than_the_listener_has(
-    guarded: Guarded, run_secured: RunSecured
-) -> None:
+def test_another_mechanism_than_the_listener_has(guarded: Guarded, run_secured: RunSecured) -> None:
     variables = {
         "KAFKA_BOOTSTRAP_SERVERS": guarded.variables()["KAFKA_BOOTSTRAP_SERVERS"],
         "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",

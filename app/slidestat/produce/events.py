@@ -63,7 +63,7 @@ class Columns:
 class Records:
     """Kafka records of some rows, in their order, and what was wrong with the rest; `negative` of
     them have a value below 0, as far as values were read, `non_numbers` one that is no number,
-    `unkeyed` no key, and `zoneless` a time without a zone.
+    `valueless` none, `unkeyed` no key, and `zoneless` a time without a zone.
     """
 
     keys: Sequence[bytes | None]
@@ -74,6 +74,7 @@ class Records:
     negative: int = 0
     unkeyed: int = 0
     zoneless: int = 0
+    valueless: int = 0
     non_numbers: int = 0
     first_non_number: BadRow | None = None
 
@@ -85,18 +86,17 @@ class _Field(NamedTuple):
     column: str
     cells: Cells
     json: pa.Array
-    is_required: bool = False
 
     def is_good(self) -> Bools:
-        """Return in which rows the cell can be sent, or may be missing and is."""
+        """Return in which rows the cell can be sent, or is missing."""
         good = _valid(self.json)
-        return good if self.is_required or good.all() else good | self.cells.missing()
+        return good if good.all() else good | self.cells.missing()
 
 
 def _fields(rows: Rows, columns: Columns) -> Iterator[_Field]:
     if columns.value:
         cells = rows.columns[columns.value]
-        yield _Field("value", columns.value, cells, cells.number(), is_required=True)
+        yield _Field("value", columns.value, cells, cells.number())
     for name in columns.more:
         yield _Field(name, name, rows.columns[name], rows.columns[name].json())
     for name in columns.texts:
@@ -153,6 +153,7 @@ def encode(rows: Rows, columns: Columns) -> Records:
     return replace(
         found,
         negative=_negative(values),
+        valueless=values.null_count,
         non_numbers=len(others),
         first_non_number=first_other,
     )
@@ -266,10 +267,8 @@ def _time_error(column: str, time: Cells, times: pa.Array, at: int) -> str | Non
 
 def _field_error(fields: Iterable["_Field"], at: int) -> str:
     field = next(field for field in fields if not field.is_good()[at])
-    what = f"{field.column} (the value)" if field.is_required else field.column
-    if field.cells.column[at].is_valid:
-        return f"{what} is {field.cells.shown(at)}, {field.cells.fault(at)}"
-    return f"{what} is missing"
+    what = f"{field.column} (the value)" if field.name == "value" else field.column
+    return f"{what} is {field.cells.shown(at)}, {field.cells.fault(at)}"
 
 
 def _date(time_ms: int) -> str:

@@ -42,6 +42,7 @@ class _Counts:
     negative: int = 0
     unkeyed: int = 0
     zoneless: int = 0
+    valueless: int = 0
     non_numbers: int = 0
     first_non_number: str | None = None
 
@@ -53,6 +54,7 @@ class _Counts:
         self.negative += records.negative
         self.unkeyed += records.unkeyed
         self.zoneless += records.zoneless
+        self.valueless += records.valueless
         self.non_numbers += records.non_numbers
         if self.first_non_number is None and records.first_non_number is not None:
             self.first_non_number = str(records.first_non_number)
@@ -63,7 +65,7 @@ class ProduceReport:
     """The counts of a run. `sent` events were acknowledged, `failed` were not (`first_failure` says
     why, and `is_time_refused` whether for its time), `skipped` rows were no events (`first_skipped`
     says why). `negative` events have a value below 0, `non_numbers` one that is no number
-    (`first_non_number` is the first), and `zoneless` a time without a zone, which was taken for
+    (`first_non_number` is the first), `valueless` none, and `zoneless` a time without a zone, which was taken for
     UTC; of lines sent raw, `unkeyed` went without a key.
     """
 
@@ -78,6 +80,7 @@ class ProduceReport:
     negative: int
     unkeyed: int
     zoneless: int
+    valueless: int
     non_numbers: int
     first_non_number: str | None
 

@@ -65,6 +65,10 @@ def _lines(report: ProduceReport) -> list[str]:
             f" {report.first_non_number}: a topology with a statistic of numbers sets such events"
             " aside, on its topic of dead letters"
         )
+    if report.valueless:
+        lines.append(
+            f"{_counted(report.valueless, 'event')} without a value: statistics of it leave them out"
+        )
     if report.zoneless:
         lines.append(f"{_counted(report.zoneless, 'time')} without a time zone: taken for UTC")
     if report.unkeyed:
