@@ -65,8 +65,8 @@ class ProduceReport:
     """The counts of a run. `sent` events were acknowledged, `failed` were not (`first_failure` says
     why, and `is_time_refused` whether for its time), `skipped` rows were no events (`first_skipped`
     says why). `negative` events have a value below 0, `non_numbers` one that is no number
-    (`first_non_number` is the first), `valueless` none, and `zoneless` a time without a zone, which was taken for
-    UTC; of lines sent raw, `unkeyed` went without a key.
+    (`first_non_number` is the first), `valueless` none, and `zoneless` a time without a zone, which
+    was taken for UTC; of lines sent raw, `unkeyed` went without a key.
     """
 
     topic: str
