@@ -16,7 +16,7 @@ from slidestat.synopses.blocks.memory import (
 )
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.quantiles import random_layout
 
 MIN_EPSILON = 0.001
@@ -24,15 +24,6 @@ MAX_EPSILON = 0.5
 MIN_DELTA = 1e-9
 MAX_DELTA = 0.5
 MAX_SEED = 2**63 - 1
-
-
-def check_whole(name: str, number: object, least: int, most: int, limit: str) -> None:
-    """Raise SynopsisError unless `number` is a whole number from `least` to `most`."""
-    whole = isinstance(number, int) and not isinstance(number, bool)
-    if not whole or not (least <= number <= most):  # type: ignore[operator]
-        raise SynopsisError(
-            f"{name} must be a whole number from {least} to {limit}, not {number!r}"
-        )
 
 
 @dataclass(frozen=True)
@@ -52,7 +43,7 @@ class BlockParameters:
                 f"epsilon of {self.what} must be from {MIN_EPSILON} to {MAX_EPSILON}, "
                 f"not {self.epsilon!r}"
             )
-        check_whole("span", self.span, 1, MAX_SPAN, "2^53")
+        check_whole("span", self.span, 1, MAX_SPAN)
 
     @property
     def layout(self) -> tuple[int, int, int]:
@@ -116,7 +107,7 @@ class RandomQuantileParameters(BlockParameters):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_delta(self.delta)
-        check_whole("seed", self.seed, 0, MAX_SEED, "2^63 - 1")
+        check_whole("seed", self.seed, 0, MAX_SEED)
 
     @property
     def layout(self) -> tuple[int, int, int]:

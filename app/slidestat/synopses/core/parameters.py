@@ -10,12 +10,23 @@ MAX_BUCKETS_PER_LEVEL = 500_000  # what MIN_EPSILON asks for
 MAX_DECIMALS = 9
 
 
+def check_whole(name: str, number: object, least: int, most: int) -> None:
+    """Raise SynopsisError unless `number` is a whole number from `least` to `most`."""
+    whole = isinstance(number, int) and not isinstance(number, bool)
+    if not whole or not (least <= number <= most):  # type: ignore[operator]
+        bits = most.bit_length()
+        known = {1 << bits - 1: f"2^{bits - 1}", (1 << bits) - 1: f"2^{bits} - 1"}
+        limit = known.get(most, most) if most >= MAX_SPAN else most
+        raise SynopsisError(
+            f"{name} must be a whole number from {least} to {limit}, not {number!r}"
+        )
+
+
 def check(epsilon: float, span: int) -> None:
     """Raise SynopsisError for an error or a span that no synopsis of these parameters has."""
     if not (MIN_EPSILON <= epsilon <= 1):
         raise SynopsisError(f"epsilon must be from {MIN_EPSILON} to 1, not {epsilon!r}")
-    if isinstance(span, bool) or not isinstance(span, int) or not (1 <= span <= MAX_SPAN):
-        raise SynopsisError(f"span must be a whole number from 1 to 2^53, not {span!r}")
+    check_whole("span", span, 1, MAX_SPAN)
 
 
 def _buckets_per_level(epsilon: float) -> int:
@@ -71,9 +82,7 @@ class SumParameters:
 
     def __post_init__(self) -> None:
         check(self.epsilon, self.span)
-        whole = isinstance(self.decimals, int) and not isinstance(self.decimals, bool)
-        if not whole or not (0 <= self.decimals <= MAX_DECIMALS):
-            raise SynopsisError(f"decimals must be from 0 to {MAX_DECIMALS}, not {self.decimals!r}")
+        check_whole("decimals", self.decimals, 0, MAX_DECIMALS)
 
     @property
     def buckets_per_level(self) -> int:

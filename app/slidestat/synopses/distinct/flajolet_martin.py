@@ -42,7 +42,7 @@ from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import Stored, asking, moving
 from slidestat.synopses.distinct.batch import item_column, run_items
@@ -56,7 +56,7 @@ from slidestat.synopses.distinct.codec import (
     Kept,
     read_state,
 )
-from slidestat.synopses.distinct.parameters import DELTAS, checked_delta, checked_whole
+from slidestat.synopses.distinct.parameters import DELTAS, checked_delta
 from slidestat.synopses.distinct.union_of_states import common, run_union
 from slidestat.synopses.kernels.compile import kernel
 
@@ -86,12 +86,12 @@ class BitmapsParameters:
     seed: int
 
     def __post_init__(self) -> None:
-        checked_whole("bitmaps", self.bitmaps, MIN_BITMAPS, MAX_BITMAPS)
+        check_whole("bitmaps", self.bitmaps, MIN_BITMAPS, MAX_BITMAPS)
         if self.bitmaps & (self.bitmaps - 1):
             raise SynopsisError(f"bitmaps must be a power of two, not {self.bitmaps}")
         checked_delta(self.delta)
-        checked_whole("span", self.span, 1, MAX_SPAN)
-        checked_whole("seed", self.seed, 0, 2**63 - 1)
+        check_whole("span", self.span, 1, MAX_SPAN)
+        check_whole("seed", self.seed, 0, 2**63 - 1)
 
     @property
     def relative_width(self) -> float:

@@ -43,7 +43,7 @@ from functools import lru_cache
 from math import comb
 
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 
 EPSILONS = 10**6  # epsilon is stored in millionths
 DELTAS = 10**9
@@ -138,13 +138,6 @@ def checked_delta(delta: float) -> None:
     _checked_share("delta", delta, 1 / DELTAS, MAX_DELTA, DELTAS)
 
 
-def checked_whole(name: str, number: int, least: int, most: int) -> None:
-    """Raise SynopsisError unless `number` is a whole number from `least` to `most`."""
-    whole = isinstance(number, int) and not isinstance(number, bool)
-    if not whole or not (least <= number <= most):
-        raise SynopsisError(f"{name} must be a whole number from {least} to {most}, not {number!r}")
-
-
 @dataclass(frozen=True)
 class DistinctParameters:
     """The number of distinct items in windows of up to `span`.
@@ -163,8 +156,8 @@ class DistinctParameters:
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
         checked_delta(self.delta)
-        checked_whole("span", self.span, 1, MAX_SPAN)
-        checked_whole("seed", self.seed, 0, 2**63 - 1)
+        check_whole("span", self.span, 1, MAX_SPAN)
+        check_whole("seed", self.seed, 0, 2**63 - 1)
 
     @property
     def instances(self) -> int:

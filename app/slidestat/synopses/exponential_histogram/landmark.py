@@ -17,9 +17,8 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult, Columns, split
-from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, open_body, open_envelope, seal
-from slidestat.synopses.core.parameters import MAX_DECIMALS
+from slidestat.synopses.core.parameters import MAX_DECIMALS, check_whole
 from slidestat.synopses.exponential_histogram.units import ONE, bounds, to_units
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
@@ -40,9 +39,7 @@ class LandmarkParameters:
     decimals: int = 3
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.decimals, int) and not isinstance(self.decimals, bool)
-        if not whole or not (0 <= self.decimals <= MAX_DECIMALS):
-            raise SynopsisError(f"decimals must be from 0 to {MAX_DECIMALS}, not {self.decimals!r}")
+        check_whole("decimals", self.decimals, 0, MAX_DECIMALS)
 
 
 @dataclass(frozen=True)

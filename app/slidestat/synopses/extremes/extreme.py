@@ -28,7 +28,7 @@ from slidestat.synopses.core.envelope import refusals, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
-from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON
+from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON, check_whole
 from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
 from slidestat.synopses.extremes.kernel import (
     ALL_BITS,
@@ -64,10 +64,7 @@ class ExtremeParameters:
     def __post_init__(self) -> None:
         if self.side not in _SIDES:
             raise SynopsisError(f"side must be minimum or maximum, not {self.side!r}")
-        if isinstance(self.span, bool) or not isinstance(self.span, int):
-            raise SynopsisError(f"span must be a whole number, not {self.span!r}")
-        if not (1 <= self.span <= MAX_SPAN):
-            raise SynopsisError(f"span must be a whole number from 1 to 2^53, not {self.span!r}")
+        check_whole("span", self.span, 1, MAX_SPAN)
         if not (self.epsilon == 0 or MIN_EPSILON <= self.epsilon <= 0.5):
             raise SynopsisError(f"epsilon must be 0 or 1e-06 to 0.5, not {self.epsilon!r}")
 

@@ -54,7 +54,6 @@ from slidestat.synopses.blocks.parameters import (
     MAX_SEED,
     MIN_EPSILON,
     check_delta,
-    check_whole,
 )
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
@@ -62,7 +61,7 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_room
-from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.answer import PARTS, with_columns
@@ -122,9 +121,9 @@ class RandomFrequentParameters:
                 f"epsilon of frequent items must be from {MIN_EPSILON} to {MAX_EPSILON}, "
                 f"not {self.epsilon!r}"
             )
-        check_whole("span", self.span, 1, MAX_SPAN, "2^53")
+        check_whole("span", self.span, 1, MAX_SPAN)
         check_delta(self.delta)
-        check_whole("seed", self.seed, 0, MAX_SEED, "2^63 - 1")
+        check_whole("seed", self.seed, 0, MAX_SEED)
 
     @property
     def rarity(self) -> float:

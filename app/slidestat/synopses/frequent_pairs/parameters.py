@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slidestat.synopses.blocks.parameters import MAX_EPSILON, MIN_EPSILON, check_whole
+from slidestat.synopses.blocks.parameters import MAX_EPSILON, MIN_EPSILON
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.frequent_pairs import layout
 
 
@@ -29,7 +29,7 @@ class PairedParameters:
                 f"epsilon of frequent items must be from {MIN_EPSILON} to {MAX_EPSILON}, "
                 f"not {self.epsilon!r}"
             )
-        check_whole("span", self.span, 1, MAX_SPAN, "2^53")
+        check_whole("span", self.span, 1, MAX_SPAN)
 
     @property
     def head(self) -> Integers:

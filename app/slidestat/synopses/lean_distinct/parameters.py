@@ -17,8 +17,8 @@ from math import atanh, ceil, log, sqrt
 from statistics import NormalDist
 
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN
-from slidestat.synopses.distinct.parameters import checked_delta, checked_epsilon, checked_whole
+from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
+from slidestat.synopses.distinct.parameters import checked_delta, checked_epsilon
 
 MIN_EPSILON = 0.01
 MIN_DELTA = 1e-6
@@ -67,8 +67,8 @@ class LeanDistinctParameters:
             raise SynopsisError(
                 f"delta must be from {MIN_DELTA} to {MAX_DELTA}, not {self.delta!r}"
             )
-        checked_whole("span", self.span, 1, MAX_SPAN)
-        checked_whole("seed", self.seed, 0, 2**63 - 1)
+        check_whole("span", self.span, 1, MAX_SPAN)
+        check_whole("seed", self.seed, 0, 2**63 - 1)
 
     @property
     def bitmaps(self) -> int:

@@ -66,7 +66,7 @@ from slidestat.synopses.core.envelope import refusals
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
-from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSILON
+from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSILON, check_whole
 from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
 from slidestat.synopses.moments.codec import (
     DECIMALS,
@@ -121,15 +121,8 @@ class SpreadParameters:
     def __post_init__(self) -> None:
         if not (MIN_EPSILON <= self.epsilon <= 0.5):
             raise SynopsisError(f"epsilon must be from 1e-06 to 0.5, not {self.epsilon!r}")
-        for name, number, least, most in (
-            ("span", self.span, 1, MAX_SPAN),
-            ("decimals", self.decimals, 0, MAX_DECIMALS),
-        ):
-            whole = isinstance(number, int) and not isinstance(number, bool)
-            if not whole or not (least <= number <= most):
-                raise SynopsisError(
-                    f"{name} must be a whole number from {least} to {most}, not {number!r}"
-                )
+        check_whole("span", self.span, 1, MAX_SPAN)
+        check_whole("decimals", self.decimals, 0, MAX_DECIMALS)
 
     @property
     def parts(self) -> int:

@@ -54,7 +54,7 @@ from slidestat.synopses.core.batch import (
 from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.stored import Stored, asking, moving
 from slidestat.synopses.norm import composition, stable
 from slidestat.synopses.norm.composition import MAX_WEIGHT, Buckets, Function
@@ -96,15 +96,8 @@ class LpNormParameters:
                 )
         if 1 < self.p < 1.05:
             raise SynopsisError(f"p must be 1, or from 1.05 to 2, not {self.p!r}")
-        for name, number, least, most in (
-            ("span", self.span, 1, MAX_SPAN),
-            ("seed", self.seed, 0, (1 << 62) - 1),
-        ):
-            whole = isinstance(number, int) and not isinstance(number, bool)
-            if not whole or not (least <= number <= most):
-                raise SynopsisError(
-                    f"{name} must be a whole number from {least} to {most}, not {number!r}"
-                )
+        check_whole("span", self.span, 1, MAX_SPAN)
+        check_whole("seed", self.seed, 0, (1 << 62) - 1)
         if self.p > 1 and _rows(self.p, self.epsilon, self.delta)[0] == _MAX_ROWS:
             raise SynopsisError(
                 f"epsilon or delta must be larger: {self.epsilon!r} and {self.delta!r} ask for "

@@ -35,7 +35,7 @@ from slidestat.synopses.core.envelope import refusals, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
-from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.stored import StoredSynopsis, moving
 from slidestat.synopses.sampling.kernel import (
     BITS,
@@ -74,16 +74,9 @@ class SampleParameters:
     replacement: bool = False
 
     def __post_init__(self) -> None:
-        for name, number, least, most in (
-            ("size", self.size, 1, MAX_SIZE),
-            ("span", self.span, 1, MAX_SPAN),
-            ("seed", self.seed, 0, 2**63 - 1),
-        ):
-            whole = isinstance(number, int) and not isinstance(number, bool)
-            if not whole or not (least <= number <= most):
-                raise SynopsisError(
-                    f"{name} must be a whole number from {least} to {most}, not {number!r}"
-                )
+        check_whole("size", self.size, 1, MAX_SIZE)
+        check_whole("span", self.span, 1, MAX_SPAN)
+        check_whole("seed", self.seed, 0, 2**63 - 1)
         if not isinstance(self.replacement, bool):
             raise SynopsisError(f"replacement must be True or False, not {self.replacement!r}")
 

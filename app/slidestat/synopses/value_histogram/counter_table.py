@@ -30,9 +30,13 @@ from slidestat.synopses.core import wire
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
 from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
-from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, CountParameters
+from slidestat.synopses.core.parameters import (
+    MAX_BUCKETS_PER_LEVEL,
+    MAX_SPAN,
+    CountParameters,
+    check_whole,
+)
 from slidestat.synopses.core.stored import Stored, asking, moving
 from slidestat.synopses.value_histogram.cells import check_cells
 from slidestat.synopses.value_histogram.cells_batch import CellsBatch, Settings, inspect, run_cells
@@ -56,11 +60,7 @@ class CounterTableParameters:
 
     def __post_init__(self) -> None:
         CountParameters(self.epsilon, self.span)
-        whole = isinstance(self.capacity, int) and not isinstance(self.capacity, bool)
-        if not whole or not (1 <= self.capacity <= MAX_CAPACITY):
-            raise SynopsisError(
-                f"capacity must be a whole number from 1 to {MAX_CAPACITY}, not {self.capacity!r}"
-            )
+        check_whole("capacity", self.capacity, 1, MAX_CAPACITY)
 
     @property
     def relative_error(self) -> float:

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from slidestat.synopses.core.envelope import body_of, damaged, sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters
+from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters, check_whole
 from slidestat.synopses.core.stored import time_in_range
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
 
@@ -61,9 +61,7 @@ class ApproximateCountParameters:
     def __post_init__(self) -> None:
         if not (_MIN_EPSILON <= self.epsilon <= 1):
             raise SynopsisError(f"epsilon must be from {_MIN_EPSILON} to 1, not {self.epsilon!r}")
-        whole = isinstance(self.n, int) and not isinstance(self.n, bool)
-        if not whole or not (1 <= self.n <= MAX_SPAN):
-            raise SynopsisError(f"n must be a whole number from 1 to 2^53, not {self.n!r}")
+        check_whole("n", self.n, 1, MAX_SPAN)
 
     @property
     def buckets_per_level(self) -> int:
