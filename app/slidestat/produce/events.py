@@ -205,13 +205,29 @@ def objects(members: Mapping[FieldPath, pa.Array]) -> pa.Array:
     inner: dict[str, dict[FieldPath, pa.Array]] = {}
     for path, column in members.items():
         inner.setdefault(path[0], {})[path[1:]] = column
-    parts = []
-    for name, below in inner.items():
-        json = below[()] if () in below else _if_any(objects(below))
-        start = b",%b:" % msgspec.json.encode(name)
-        member = pc.binary_join_element_wise(start, json.cast(pa.binary()), b"")
-        parts.append(pc.fill_null(member, b""))
-    joined = pc.binary_join_element_wise(*parts, b"")
+    columns = {
+        msgspec.json.encode(name): (below[()] if () in below else _if_any(objects(below))).cast(
+            pa.binary()
+        )
+        for name, below in inner.items()
+    }
+    # What is in all rows needs no comma for others to have one.
+    always = next((name for name, json in columns.items() if not json.null_count), None)
+    before, behind = (b"", b",") if always else (b",", b"")
+    parts: list[bytes | pa.Array] = []
+    for name, json in columns.items():
+        if name == always:
+            parts += [name + b":", json]
+            before, behind = b",", b""
+        elif json.null_count:
+            parts.append(pc.binary_join_element_wise(before + name + b":", json, behind, b""))
+        else:
+            parts += [before + name + b":", json]
+    # Each join writes all bytes once more: so there is one where it can be.
+    if always:
+        return pc.binary_join_element_wise(b"{", *parts, b"}", b"", null_handling="skip")
+    # A column more: of one alone Arrow drops the rows that are null.
+    joined = pc.binary_join_element_wise(b"", *parts, b"", null_handling="skip")
     return pc.binary_join_element_wise(b"{", pc.binary_replace_slice(joined, 0, 1, b""), b"}", b"")
 
 

@@ -186,9 +186,10 @@ def _in_format(times: pa.Array, cells: Cells, time_format: str) -> pa.Array:
     """Return times in JSON as the topology reads them; what is none, or far from all times, as it
     is, but for numbers and their texts: in another unit they may be times.
     """
-    json = cells.json()
     if time_format == TIME_UNIT:
-        return pc.coalesce(times.cast(pa.string()), json)
+        text = times.cast(pa.string())
+        return pc.coalesce(text, cells.json()) if text.null_count else text
+    json = cells.json()
     is_time = pc.and_(pc.greater_equal(times, EARLIEST_TIME_MS), pc.less(times, LATEST_TIME_MS))
     written = TIME_FORMATS[time_format].written
     texts = [
