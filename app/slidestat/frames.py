@@ -235,7 +235,7 @@ def _table(frame: Any, names: Sequence[str]) -> pa.Table:
     try:
         if isinstance(frame, pa.Table):
             table = frame
-        elif type(frame).__module__.startswith("pandas."):
+        elif _library(frame) == "pandas":
             table = _of_pandas(frame, names)
         else:
             table = pa.table(frame)
@@ -252,23 +252,34 @@ def _of_pandas(frame: Any, names: Sequence[str]) -> pa.Table:
     """Return the columns of a pandas frame, and of its index if that has one of the names."""
     if {*frame.index.names}.intersection(names).difference(frame.columns):
         frame = frame.reset_index()
-    needed = [
-        column
-        for column in frame.columns
-        if any(name == column or name.startswith(f"{column}.") for name in names)
-    ]
-    return pa.Table.from_pandas(frame[needed or list(frame.columns)], preserve_index=False)
+    present = frame.columns.tolist()
+    of_names = {
+        name: {column for column in present if name == column or name.startswith(f"{column}.")}
+        for name in names
+    }
+    missing = [name for name, columns in of_names.items() if not columns]
+    if missing:
+        raise SlidestatError(
+            f"The frame has no column {', '.join(map(repr, missing))}, but"
+            f" {', '.join(map(repr, present))}.",
+            "Say which columns hold key, time and value; an index has to have a name.",
+        )
+    needed = frame.columns.isin([*set().union(*of_names.values())])
+    return pa.Table.from_pandas(frame.loc[:, needed], preserve_index=False)
 
 
 def _like(frame: Frame, table: pa.Table) -> Frame:
     """Return a table as a frame of the other one's kind."""
     found: Any = table
-    kind = type(frame).__module__.partition(".")[0]
-    if kind == "pandas":
+    if _library(frame) == "pandas":
         found = table.to_pandas()
-    elif kind == "polars":
+    elif _library(frame) == "polars":
         found = sys.modules["polars"].from_arrow(table)
     return cast(Frame, found)
+
+
+def _library(frame: object) -> str:
+    return type(frame).__module__.partition(".")[0]
 
 
 def _figures(emissions: Iterable[Emission]) -> pa.Table:

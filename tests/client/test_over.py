@@ -201,6 +201,13 @@ def test_what_comes_back_is_of_the_same_kind() -> None:
     assert isinstance(of_index, pandas.DataFrame)
     assert of_index[["key", "estimate"]].to_dict("list") == {"key": ["a"], "estimate": [1.0]}
     assert str(of_index["window_end"].dtype.tz) == "UTC"
+    with pytest.raises(SlidestatError, match="no column 'time', but 'key', 'value', 'more'"):
+        over(frame.set_index("time").rename_axis(None), [Count()])
+    with pytest.raises(SlidestatError, match="Conversion failed for column more"):
+        over(frame, [Count()], key="more")
+    doubled = pandas.concat([frame, frame[["key"]]], axis=1)
+    with pytest.raises(SlidestatError, match="Duplicate column names"):
+        over(doubled, [Count()])
 
 
 class Lazy:
@@ -212,9 +219,9 @@ class Lazy:
     [
         (
             lambda t: over(t, [Count()], key="user"),
-            "has no column 'user'; it has 'key', 'time', 'v",
+            "no column 'user', but 'key', 'time', 'v",
         ),
-        (lambda t: over(t, [Sum(field="bytes", decimals=0)]), "has no column 'bytes'"),
+        (lambda t: over(t, [Sum(field="bytes", decimals=0)]), "no column 'bytes'"),
         (lambda t: over(t, [Count()], windows=["1h"]), "nothing says when they end"),
         (lambda t: over(t, [Count()], unit="min"), "unit is 'min'"),
         (lambda t: over(t, TOPOLOGY, key="key2"), "declares its fields"),

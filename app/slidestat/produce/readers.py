@@ -507,9 +507,9 @@ def rows_of_table(table: pa.Table, names: Sequence[str]) -> Iterator[Rows]:
     missing = [name for name, path in paths.items() if not path]
     if missing:
         raise SlidestatError(
-            f"The frame has no column {', '.join(map(repr, missing))}; it has"
+            f"There is no column {', '.join(map(repr, missing))}, but"
             f" {', '.join(map(repr, table.column_names))}.",
-            "Say which columns hold key, time and value; an index has to have a name.",
+            "Say which columns hold key, time and value.",
         )
     first = 1
     for batch in table.to_batches(BATCH_ROWS):
