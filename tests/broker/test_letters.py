@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from confluent_kafka import Producer
+import pytest
+from confluent_kafka import KafkaException, Producer
 
+from slidestat.admin import letters
+from slidestat.admin.topics import create_topic
+from slidestat.kafka.read.scan import reading, scan
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import Stage, events, produce, undisturbed
 
@@ -134,3 +138,44 @@ def test_letters_that_cannot_be_sent(make_stage: MakeStage, tmp_path: Path) -> N
     assert (missing.returncode, "cannot be read" in missing.stderr) == (2, True)
     assert f"{len(BAD) + 1} open letters" in said(stage, "count")
     assert f"{stage.name}-late: 0 open letters" in said(stage, "count", "--late")
+
+
+def test_a_late_request_ends_no_other_transaction(
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each transaction has a producer of its own (KIP-890), and none is begun before what a sender
+    before has left open is over: a letter is sent with its mark, or neither is there.
+    """
+    stage = make_stage(partitions=1, body=BODY)
+    topology = stage.topology
+    source, letter_topic = topology.source, topology.dead_letter_topic
+    for topic in (source, letter_topic):
+        create_topic(stage.bootstrap, topic, 1, {})
+    name = {
+        "bootstrap.servers": stage.bootstrap,
+        "transactional.id": f"slidestat-dlq-{letter_topic}",
+    }
+    before = Producer(name)
+    before.init_transactions(60)
+    before.begin_transaction()
+    before.produce(source, b"a letter without its mark", partition=0)
+    before.flush(60)
+    monkeypatch.setattr(letters, "_IN_ONE_TRANSACTION", 1)
+    two = [
+        letters.Letter(
+            topic=source,
+            partition=0,
+            offset=offset,
+            reason="not-json",
+            detail="",
+            timestamp_ms=1,
+            value="{}",
+        )
+        for offset in range(2)
+    ]
+    for sent in (letters.Sent(2, 0), letters.Sent(0, 2)):
+        assert letters.send_again(stage.bootstrap, topology, letter_topic, two) == sent
+    with pytest.raises(KafkaException):
+        before.commit_transaction(60)
+    with reading(stage.bootstrap, source) as consumer:
+        assert [message.value() for message in scan(consumer, source, {0: 0})] == [b"{}"] * 2

@@ -151,21 +151,13 @@ def send_again(
         _bytes(letter.key, letter.key_base64)
         _bytes(letter.value, letter.value_base64)
         _record_headers(letter)
-    starts = _beginnings(bootstrap, letter_topic)
-    with reading(bootstrap, letter_topic) as consumer:
-        closed = _closed(consumer, letter_topic, starts)
-    producer = Producer(
-        {
-            **client_config(bootstrap),
-            "transactional.id": f"slidestat-dlq-{letter_topic}",
-            "partitioner": "murmur2_random",
-            "compression.type": COMPRESSION.value,
-            "message.max.bytes": 64 << 20,
-        }
-    )
     sent = closed_before = 0
     try:
-        producer.init_transactions(_TRANSACTION_S)
+        producer = _producer(bootstrap, letter_topic)
+        # Now that what a sender before has left open is committed or aborted.
+        starts = _beginnings(bootstrap, letter_topic)
+        with reading(bootstrap, letter_topic) as consumer:
+            closed = _closed(consumer, letter_topic, starts)
         batch: list[Letter] = []
         for letter in letters:
             key = _key(letter)
@@ -177,6 +169,7 @@ def send_again(
             if len(batch) == _IN_ONE_TRANSACTION:
                 sent += _send(producer, topology, letter_topic, batch)
                 batch = []
+                producer = _producer(bootstrap, letter_topic)
         sent += _send(producer, topology, letter_topic, batch)
     except KafkaException as error:
         raise SlidestatError(
@@ -184,6 +177,23 @@ def send_again(
             "Give the same letters again: those that were sent are left out.",
         ) from error
     return Sent(sent, closed_before)
+
+
+def _producer(bootstrap: str, letter_topic: str) -> Producer:
+    """Return a producer of one transaction: of a second one, a late request to end the first could
+    end it halfway. Raises KafkaException.
+    """
+    producer = Producer(
+        {
+            **client_config(bootstrap),
+            "transactional.id": f"slidestat-dlq-{letter_topic}",
+            "partitioner": "murmur2_random",
+            "compression.type": COMPRESSION.value,
+            "message.max.bytes": 64 << 20,
+        }
+    )
+    producer.init_transactions(_TRANSACTION_S)
+    return producer
 
 
 def _send(producer: Producer, topology: Topology, letter_topic: str, letters: list[Letter]) -> int:

@@ -152,6 +152,8 @@ class ChangelogWriter:
                 self._producer.produce(self._topic, value, key, partition, headers=dict(headers))
             except BufferError:
                 self._producer.poll(0.1)
+            except KafkaException as error:
+                raise _refused(error) from error
             else:
                 return
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -232,11 +233,12 @@ def _wait_for_leaders(admin: AdminClient, name: str) -> None:
     """Return when clients can write to every partition of a topic just made."""
     deadline, pauses = time.monotonic() + _TIMEOUT_S, broker_pauses()
     while time.monotonic() < deadline:
-        topic = admin.list_topics(timeout=_TIMEOUT_S).topics.get(name)
-        if topic is not None and topic.partitions:
-            leaders = [partition.leader for partition in topic.partitions.values()]
-            if min(leaders) >= 0:
-                return
+        with suppress(KafkaException):  # It may come back.
+            topic = admin.list_topics(timeout=_TIMEOUT_S).topics.get(name)
+            if topic is not None and topic.partitions:
+                leaders = [partition.leader for partition in topic.partitions.values()]
+                if min(leaders) >= 0:
+                    return
         time.sleep(pauses.begin())
     raise SlidestatError(
         f"The topic {name!r} has no leader after {_TIMEOUT_S:.0f} s.", "Look at the broker's log."
