@@ -36,7 +36,7 @@ _ATTEMPT_S = 1.0
 # librdkafka begins an error with the connection it was on, and ends it with the time that it took.
 _REPORTED_BY = re.compile(r"^\w+://[^ ]+: | \(after \d+ms in state [^)]*\)|^[^ ]+/bootstrap: ")
 
-_TOKEN_FAILED = "Failed to acquire SASL OAUTHBEARER token"
+_NOT_ACQUIRED = "Failed to acquire SASL OAUTHBEARER token"
 _NO_MECHANISM = "mechanism handshake failed"
 
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:[^\s:@\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
@@ -112,10 +112,10 @@ def _raise_refusal(bootstrap: str, kafka_errors: list[KafkaError]) -> None:
 
 def _not_let_in(bootstrap: str, reason: str) -> SlidestatError:
     security = broker_security()
-    if security.has_oauth and _TOKEN_FAILED in reason:
+    if security.has_oauth and _NOT_ACQUIRED in reason:
         return SlidestatError(
             f"No token for the client {security.client_id!r} came from {security.token_endpoint}:"
-            f" {reason.partition(_TOKEN_FAILED)[2].strip(': ') or reason}.",
+            f" {reason.partition(_NOT_ACQUIRED)[2].strip(': ') or reason}.",
             f"Check {TOKEN_ENDPOINT}, {CLIENT_ID}, {CLIENT_SECRET}, {SCOPE} and {OAUTH_CA_FILE}"
             " against the server of tokens.",
         )

@@ -67,7 +67,7 @@ def _lines(report: ProduceReport) -> list[str]:
         )
     if report.valueless:
         lines.append(
-            f"{_counted(report.valueless, 'event')} without a value: statistics of it leave such out"
+            f"{_counted(report.valueless, 'event')} without a value: no statistic of it counts such"
         )
     if report.zoneless:
         lines.append(f"{_counted(report.zoneless, 'time')} without a time zone: taken for UTC")
