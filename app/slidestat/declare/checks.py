@@ -318,7 +318,9 @@ def check_alerts_of(topology: KeptFigures) -> None:
     statistics = read_statistics(topology.statistics, topology.labels)
 
     def emptied_ticks(window: int, longer: int | None) -> int:
-        until = topology.forget_ms if longer is None else longer
+        until = longer
+        if longer is None and not topology.expected:
+            until = topology.forget_ms
         if topology.span_length.of_events:
             return 0
         return MOST_TICKS if until is None else max(0, -((window - until) // topology.every_ms))
@@ -331,6 +333,23 @@ def check_alerts_of(topology: KeptFigures) -> None:
             name: OfWindow(statistics[figure.name], figure.window) for name, figure in named.items()
         }
         check_possible(alert, figures, windows, ticks, emptied_ticks)
+
+
+def check_expected(topology: KeptFigures) -> None:
+    """Check the keys that are expected, and that something is made of them."""
+    expected = topology.expected
+    is_list = isinstance(expected, Sequence) and not isinstance(expected, str)
+    if not is_list or not all(isinstance(key, str) and key for key in expected):
+        raise SlidestatError(
+            f"expected is {expected!r}.", 'Give a list of keys, as texts: ["checkout", "search"].'
+        )
+    if len(set(expected)) != len(expected):
+        raise SlidestatError(f"expected is {expected!r}.", "Give each key once.")
+    if expected and not topology.alerts:
+        raise SlidestatError(
+            f"expected is {expected!r}, and there are no alerts, which alone look at such keys.",
+            'Declare one, such as when = "count = 0", or leave expected out.',
+        )
 
 
 def check_rows_of(topology: KeptFigures) -> None:

@@ -364,6 +364,7 @@ class WrittenTopics(Named):
     output_shape: str
     publish: str | Sequence[str]
     alerts: Sequence[Alert]
+    expected: Sequence[str]
     repartition: bool
     exactly_once: bool
 

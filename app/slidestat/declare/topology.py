@@ -10,6 +10,7 @@ from slidestat.declare.checks import (
     check_conditions,
     check_emit,
     check_exactly_once,
+    check_expected,
     check_fields,
     check_forgetting,
     check_publish,
@@ -106,6 +107,9 @@ class Topology(KeptFigures):
     events, which need no key.
     alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
     goes to the topic NAME-alerts.
+    expected: keys that count as silent although they never came: an alert on missing events fires
+    for them, too, and they are never forgotten. Such a key must be on the partition that Kafka's
+    clients choose for it by default (murmur2 of its UTF-8 text).
     repartition: for a source whose records are not partitioned by the key. The workers move them to
     the topic GROUP-repartition by their key, each once, in the order of event time over all
     partitions, and count what is there. It needs a lateness: for how much later than others a
@@ -149,6 +153,7 @@ class Topology(KeptFigures):
     output: str = ""
     publish: str | Sequence[str] = ()
     alerts: Sequence[Alert] = ()
+    expected: Sequence[str] = ()
     repartition: bool = False
     exactly_once: bool = False
 
@@ -166,6 +171,7 @@ class Topology(KeptFigures):
         check_repartition(self)
         check_exactly_once(self)
         check_alerts_of(self)
+        check_expected(self)
         check_rows_of(self)
 
 

@@ -22,7 +22,7 @@ watermark has passed is not emitted again: its emission was acknowledged before 
 written. Nor is what was emitted before the last flush: the checkpoint has that position.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -42,6 +42,7 @@ from slidestat.engine.emissions.last_written import LastWritten
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.intake.earlier_records import EarlierRecords, Part
 from slidestat.engine.intake.intake import Intake, Taken
+from slidestat.engine.keys.expected_keys import ExpectedKeys
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_state import StateLayout, starts_by_label
 from slidestat.engine.keys.shared_keys import KeySample
@@ -86,6 +87,7 @@ class PartitionProcessor:
         clock: EventClock | None = None,
         file: Path | None = None,
         *,
+        expected: Sequence[str] = (),
         change_statistics: bool = False,
     ) -> None:
         """Restore a partition.
@@ -93,8 +95,9 @@ class PartitionProcessor:
         `topic_id` is that of the source, which a checkpoint without one takes for its own;
         `publisher` decides what is published tick by tick, by default as the topology declares;
         `clock` is the partition's where not all of its records come here; `file` is where events go
-        for a moment that memory should not hold. With `change_statistics` the stored states may be
-        of other statistics: new ones begin after the records that were read.
+        for a moment that memory should not hold; `expected` are the keys that must come here. With
+        `change_statistics` the stored states may be of other statistics: new ones begin after the
+        records that were read.
         """
         work = work or PartitionWork()
         self._partition = partition
@@ -111,20 +114,15 @@ class PartitionProcessor:
         self._waiting = EventStore(topology.columns, file)
         watermark = start.max_time - self._lateness
         self._alerting = Alerting(topology, topic, partition, starts) if topology.alerts else None
+        limit = self.LIMITS.cached_keys
         self._keys = HeldKeys.restored(
-            topology, store, watermark, self.LIMITS.cached_keys, work, self._alerting, layout
+            topology, store, watermark, limit, work, self._alerting, layout, expected
         )
+        self._expected = ExpectedKeys(topology, expected, self._keys)
         decoder = decoder or EventDecoder(topology)
         self._earlier = EarlierRecords(topology, kept.slots, decoder)
-        self._intake = Intake(
-            topology,
-            decoder,
-            self._publisher.whole_key if self._publisher is not None else None,
-            start,
-            self._keys,
-            self._waiting,
-            clock,
-        )
+        whole = None if self._publisher is None else self._publisher.whole_key
+        self._intake = Intake(topology, decoder, whole, start, self._keys, self._waiting, clock)
         kernels = KernelCalls(topology, work, layout.starts)
         self._absorber, self._ticker = self._ticks(topology, topic, codec or JsonCodec(), kernels)
         self._ahead = LookAhead(topology, self._keys, self._waiting, self._absorber, self._ticker)
@@ -333,6 +331,7 @@ class PartitionProcessor:
     def _of_kept(self) -> Iterator[Effects]:
         """Return what the ticks that were kept back lead to, step by step; nothing is kept then."""
         advance = self._kept.take(self._durability.emitted_watermark, self._intake.loss)
+        self._expected.begin(advance)
         if self._publisher is None:
             emissions = (
                 self._ticker.piecewise(self._waiting, advance, self.LIMITS.kept_emissions)

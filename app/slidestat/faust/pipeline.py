@@ -168,6 +168,7 @@ class Pipeline:
             self.observed,
             schemas,
             folder,
+            partitions=partitions,
             change_statistics=change_statistics,
         )
         first = FirstRecords(topology, is_watched=is_first_start)

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from aiokafka.partitioner import DefaultPartitioner
 
 from slidestat.declare.lengths import window_length
 from slidestat.declare.topology import Topology
@@ -25,6 +24,7 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.errors import SlidestatError, shown
+from slidestat.kafka.partitioner import default_partition, expected_places
 from slidestat.live.live_query import LiveQuery
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.alert import AlertChange
@@ -86,7 +86,6 @@ class TopologyDriver:
         self.published: list[SynopsisRecord] = []
         self._synopses = SynopsisTopic(topology, partitions)
         self._partitions = [_Partition() for _ in range(partitions)]
-        self._place = DefaultPartitioner()
         self._moved_by = KeyReader(topology) if topology.repartition else None
         self._sent: set[OutputRecord] = set()
         self._settled: set[tuple[int, int]] = set()
@@ -296,6 +295,7 @@ class TopologyDriver:
         self._codec = JsonCodec() if topology.writes_rows else emission_codec(topology, _REGISTRY)
 
     def _start(self, *, change_statistics: bool = False) -> list[PartitionProcessor]:
+        places = expected_places(self.topology, len(self._partitions))
         processors = [
             PartitionProcessor(
                 self.topology,
@@ -304,11 +304,12 @@ class TopologyDriver:
                 partition.store,
                 self._decoder,
                 self._codec,
+                expected=[key for key, place in places.items() if place == number],
                 change_statistics=change_statistics,
             )
             for number, partition in enumerate(self._partitions)
         ]
-        self._shared_keys = SharedKeys(self.topology)
+        self._shared_keys = SharedKeys(self.topology, places)
         for number, processor in enumerate(processors):
             self._shared_keys.look(number, processor.key_sample)
         return processors
@@ -336,11 +337,10 @@ class TopologyDriver:
                 f"There is no partition {shown(partition)}.", f"They are 0 to {count - 1}."
             )
         starts = [len(p.log) for p in self._partitions]
-        numbers = list(range(count))
         for record in records:
             number = partition
             if number is None:
-                number = 0 if record.key is None else self._place(record.key, numbers, numbers)
+                number = 0 if record.key is None else default_partition(record.key, count)
             self._partitions[number].log.append(record)
         for number, start in enumerate(starts):
             self._read(number, start)

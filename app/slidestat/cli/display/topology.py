@@ -183,6 +183,8 @@ def _alerts(topology: Topology) -> dict[str, str]:
         return {}
     of_events = topology.windows_of_events
     lines = {"alerts": topology.alert_topic}
+    if topology.expected:
+        lines["expects"] = ", ".join(topology.expected)
     for alert, read, ticks in zip(
         topology.alerts, topology.alert_figures, topology.alert_ticks, strict=True
     ):

@@ -45,6 +45,8 @@ def topology_of_flags(given: Mapping[str, Any]) -> Topology:
         table[ALERTS] = [_alert(text) for text in table[ALERTS]]
     if table.get("publish", PARTITION) != PARTITION:
         table["publish"] = tuple(table["publish"].split(","))
+    if table.get("expected"):
+        table["expected"] = tuple(table["expected"].split(","))
     try:
         return topology_of(with_schema(table, Path()))
     except SlidestatError as error:

@@ -73,6 +73,11 @@ class HeldKeys:
         self.closing = KeyTimers()
         self._closed_at = np.empty(0, np.int64)
         self._next_sweep = _MORE_NUMBERS
+        # Those that are never forgotten.
+        self._expected: Sequence[str] = ()
+        self._expected_numbers = np.empty(0, np.int64)
+        # Those that are no longer expected, of which an alert waits or fires.
+        self._left = np.empty(0, np.int64)
 
     @classmethod
     def restored(
@@ -84,10 +89,12 @@ class HeldKeys:
         work: PartitionWork,
         alerting: Alerting | None = None,
         layout: StateLayout = AS_DECLARED,
+        expected: Sequence[str] = (),
     ) -> "HeldKeys":
         """Return the stored keys, with their timers; `limit` of the states stay in memory.
 
-        `alerting` gets the state of their alerts; `layout` has the places of their synopses. A
+        `alerting` gets the state of their alerts; `layout` has the places of their synopses; the
+        `expected` ones are never forgotten. A
         state may be ahead of the checkpoint, also in events that will not be read again: so ticks
         follow from its own newest event, not from the checkpoint's next tick.
         """
@@ -95,6 +102,8 @@ class HeldKeys:
         synopses = len(set(topology.runners))
         held = cls(numbers, KeyStates(numbers, store, synopses, limit, work, layout))
         held.states.keys_held = 0
+        held.expect(expected)
+        held.states.sample.watched = frozenset(topology.expected)
         scan = store.scan()
         while some := list(islice(scan, _AT_ONCE)):
             names, states = [key for key, _ in some], [state for _, state in some]
@@ -126,9 +135,18 @@ class HeldKeys:
         opened = np.where(ticks > passed, ticks, NOT_DUE)
         closing = SilentTicks.of_emissions(topology).next_after(last_times, passed)
         is_closed = np.full(len(names), topology.forget_ms is not None) & (closing == NOT_DUE)
+        if self._expected:
+            expected = frozenset(self._expected)
+            is_closed &= np.array([name not in expected for name in names], bool)
         if topology.alerts:
             evaluated = AlertTicks(topology).next_after(last_times, passed, is_standing)
             closing = np.where(is_closed, closing, np.minimum(closing, evaluated))
+            # Of one that is no longer expected: its alerts end at the next tick.
+            is_left = is_closed & is_standing
+            closing = np.where(is_left, tick_after(passed, every), closing)
+            is_closed &= ~is_left
+        else:
+            is_left = np.zeros(len(names), bool)
         rows = np.flatnonzero((opened != NOT_DUE) | (closing != NOT_DUE) | is_closed)
         numbers = np.full(len(names), -1)
         numbers[rows] = self.numbers.of([names[row] for row in rows.tolist()])
@@ -136,6 +154,7 @@ class HeldKeys:
         self.opened.set(numbers[opened != NOT_DUE], opened[opened != NOT_DUE])
         self.closing.set(numbers[closing != NOT_DUE], closing[closing != NOT_DUE])
         self._closed_at[numbers[is_closed]] = offsets[is_closed]
+        self._left = np.concatenate((self._left, numbers[is_left]))
 
     def fit(self) -> None:
         """Make room for all numbers that were given."""
@@ -144,6 +163,29 @@ class HeldKeys:
             self.opened.fit(capacity)
             self.closing.fit(capacity)
             self._closed_at = fitted(self._closed_at, capacity, fill=_NOT_CLOSED)
+
+    def expect(self, names: Sequence[str]) -> None:
+        """Have these keys never forgotten."""
+        self._expected, self._expected_numbers = names, self.numbered(names)
+
+    @property
+    def are_expected(self) -> bool:
+        """Return whether there are keys that may have a state without an event."""
+        return bool(self._expected)
+
+    def may_end(self, numbers: Integers) -> Bools:
+        """Return, as bool[n], whether keys may be forgotten."""
+        may: Bools = ~np.isin(numbers, self._expected_numbers)
+        return may
+
+    def take_left(self, numbers: Integers) -> Bools:
+        """Return, as bool[n], which keys were expected before this worker, and are to end; each is
+        named once.
+        """
+        left: Bools = np.isin(numbers, self._left)
+        if left.any():
+            self._left = np.setdiff1d(self._left, numbers)
+        return left
 
     def numbered(self, names: Sequence[str]) -> Integers:
         """Return the numbers of keys, with room for what will be remembered of them."""
@@ -177,6 +219,7 @@ class HeldKeys:
         )
         trial = HeldKeys(numbers, beneath)
         trial.used = dict(self.used)
+        trial.expect(self._expected)
         return trial
 
     def read_with_used(self, keys: Sequence[str]) -> list[KeyState]:
@@ -221,7 +264,7 @@ class HeldKeys:
 
     def close(self, numbers: Integers, last_offset: int) -> None:
         """Note keys that are forgotten, with the records up to `last_offset` read."""
-        self._closed_at[numbers] = last_offset
+        self._closed_at[numbers[self.may_end(numbers)]] = last_offset
 
     def reopen(self, numbers: Integers) -> None:
         """Note keys that are not forgotten."""
@@ -244,6 +287,7 @@ class HeldKeys:
         self.fit()
         is_used = self.opened.are_armed() | self.closing.are_armed()
         is_used |= self._closed_at != _NOT_CLOSED
+        is_used[self._expected_numbers] = True
         capacity = self.numbers.capacity
         self.numbers.release(
             self.numbers.unused(is_used[:capacity] | self.states.are_held()[:capacity])

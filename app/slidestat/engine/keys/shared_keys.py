@@ -10,6 +10,7 @@ keys that a topology publishes.
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush, nsmallest
+from types import MappingProxyType
 from typing import NamedTuple
 
 from slidestat.declare.topology import Topology
@@ -49,6 +50,8 @@ class KeySample:
         # Keys of this hash and above are not sampled: not all of them are known.
         self._bound = b"\xff" * (_DIGEST_BYTES + 1)
         self._fresh: list[str] = []
+        # Keys that are named as fresh whatever their hash.
+        self.watched: frozenset[str] = frozenset()
         self._least: list[Identity] | None = None
 
     def __contains__(self, key: str) -> bool:
@@ -60,6 +63,8 @@ class KeySample:
     def add(self, key: str) -> None:
         """Add a key that has a state from now on."""
         digest = _digest(key)
+        if key in self.watched:
+            self._fresh.append(key)
         if digest >= self._bound or key in self._held:
             return
         hashed = self._held[key] = _Hash(int.from_bytes(digest), digest[-IDENTITY_BYTES:])
@@ -84,7 +89,7 @@ class KeySample:
     def take_fresh(self) -> list[str]:
         """Return the keys sampled since the last call, without those that are gone again."""
         fresh, self._fresh = self._fresh, []
-        return list(dict.fromkeys(key for key in fresh if key in self._held))
+        return list(dict.fromkeys(k for k in fresh if k in self._held or k in self.watched))
 
     def identity(self, key: str) -> Identity:
         """Return the identity of a key of the sample; raises KeyError for another."""
@@ -117,8 +122,12 @@ class SharedKeys:
     others.
     """
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(
+        self, topology: Topology, expected: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        """Create the comparison; `expected` maps keys to the partitions on which they must come."""
         self._topology = topology
+        self._expected = expected
         self._may_be_shared = frozenset(topology.publish)
         self._is_exempt = topology.publishes_partitions
         self._samples: dict[int, KeySample] = {}
@@ -140,13 +149,15 @@ class SharedKeys:
             return
         self._samples[partition] = sample
         for key in sample.take_fresh():
+            if self._expected.get(key, partition) != partition:
+                raise misplaced_key(self._topology, key, self._expected[key], partition)
             if key in self._may_be_shared:
                 continue
             first = self._place.setdefault(key, partition)
             if first != partition and key in self._samples[first]:
                 raise shared_key(self._topology, key, first, partition)
             self._place[key] = partition
-            there = self._elsewhere.get(sample.identity(key))
+            there = self._elsewhere.get(identity(key))
             if there is not None and there not in self._samples:
                 raise shared_key(self._topology, key, there, partition)
         if len(self._place) > 2 * sum(map(len, self._samples.values())) + 1_000:
@@ -174,6 +185,19 @@ class SharedKeys:
             for found in own.keys() & self._elsewhere.keys():
                 if own[found] not in self._may_be_shared:
                     raise shared_key(self._topology, own[found], self._elsewhere[found], partition)
+
+
+def misplaced_key(topology: Topology, key: str, expected: int, found: int) -> SlidestatError:
+    """Return the error for an expected key on another partition than that of its text."""
+    return SlidestatError(
+        f"The key {key!r} ({topology.key_name}) is expected on partition {expected} of"
+        f" {topology.events_topic!r}, where Kafka's clients send it by default, and it came on"
+        f" partition {found}: its alerts would be those of a key that never came.",
+        "Have its producer set this text as the record's key, with the default partitioner"
+        " (murmur2; in librdkafka `partitioner=murmur2_random`); or have the workers move the"
+        " records: give the topology another name and `repartition = true`; or take the key out of"
+        " `expected`.",
+    )
 
 
 def shared_key(topology: Topology, key: str, first: int, second: int) -> SlidestatError:

@@ -121,10 +121,15 @@ class Absorber:
             hand, ran.answered, queries, asked.is_shown, due_now, lives, advance
         )
         is_shown = is_shown & (queries.times > advance.emitted)
+        everything = np.concatenate((np.arange(len(numbers)), groups))
+        if self._keys.are_expected:
+            # Nothing is emitted of a key before its first event.
+            seen = np.where(states.counts > 0, states.last_times, NO_TIME)
+            last = queries.last_before(everything, np.concatenate((seen, times)))
+            is_shown &= last != NO_TIME
         placed = self._emissions.place(keyed.names, *queries, offsets, ran.answered, is_shown)
         if not self._alerts.are_any:
             return placed
-        everything = np.concatenate((np.arange(len(numbers)), groups))
         last = queries.last_before(everything, np.concatenate((states.last_times, times)))
         return placed.with_alerts(
             self._alerts.follow(hand, ran.answered, asked, last, ends, advance)

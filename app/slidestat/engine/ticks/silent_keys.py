@@ -71,9 +71,11 @@ class Closing:
         whose = np.concatenate((groups, now))
         before = np.full(len(whose), advance.before)
         until = np.concatenate((times, np.full(len(now), advance.watermark)))
+        self._keys.take_left(numbers)  # Their events end what was left.
+        ends = _queries(whose, self._ticks.ends(silent, before, until))
         found = Closings(
             _queries(whose, self._ticks.between(silent, before, until)),
-            _queries(whose, self._ticks.ends(silent, before, until)),
+            ends.where(self._keys.may_end(numbers[ends.groups])),
             _queries(whose, self._ticks.silences(silent, before, until)),
         )
         passed = np.full(len(now), advance.watermark)
@@ -96,6 +98,9 @@ class Closing:
         """
         before, keys = due - 1, np.arange(len(numbers))
         ends = _queries(keys, self._ticks.ends(last_times, before, until))
+        left = np.flatnonzero(self._keys.take_left(numbers))
+        ends = ends.and_(Queries(left, due[left]))
+        ends = ends.where(self._keys.may_end(numbers[ends.groups]))
         self._keys.close(numbers[ends.groups], last_offset)
         coming = self._ticks.next_after(last_times, until)
         is_more = coming != NOT_DUE
@@ -164,7 +169,7 @@ class SilentKeys:
         states = self._keys.states.read(numbers)
         until = self._until(numbers, due)
         opened = np.searchsorted(numbers, due.opened.numbers)
-        shown = due_now = Queries(opened, due.opened.ticks)
+        opening = Queries(opened, due.opened.ticks)
         closing = np.searchsorted(numbers, due.closing.numbers)
         closings = self._closings(closing, states, due, until[closing], advance)
         first = np.full(len(numbers), NOT_DUE)
@@ -172,13 +177,19 @@ class SilentKeys:
             first[places] = np.minimum(first[places], ticks)
         silences = Silences(np.arange(len(numbers)), states.last_times, first - 1, until)
         self._alerts.arm(numbers, states.alerts, silences)
+        shown = due_now = opening
         if self._shows_silence:
             shown, due_now = shown.and_(closings.queries), shown.and_(closings.silences)
+        silent = closings.queries.and_(closings.ends)
+        if self._keys.are_expected:
+            # Nothing is emitted of a key that never came; its alerts are evaluated.
+            silent = silent.and_(opening)
+            shown = shown.where(states.counts[shown.groups] > 0)
         asked = self._alerts.asked(
             numbers,
             states,
             shown,
-            closings.queries,
+            silent,
             silences,
             advance,
             follows=bool(self._chosen),

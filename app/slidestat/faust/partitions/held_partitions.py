@@ -30,6 +30,7 @@ from slidestat.faust.source.key_watch import NOTED_KEYS, read_note
 from slidestat.faust.source.source_offsets import SourceOffsets
 from slidestat.faust.source.topic_watch import require_same_source
 from slidestat.faust.table import GivenUpError, StateTable, TablePartition
+from slidestat.kafka.partitioner import expected_places
 from slidestat.live.live_query import stored_view
 from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
@@ -143,11 +144,12 @@ class HeldPartitions:
         schemas: SourceSchemas | None,
         folder: Path | None,
         *,
+        partitions: int,
         change_statistics: bool,
     ) -> None:
-        """Create the holder; `schemas` are those of the source's records, if they need any; events
-        that memory should not hold wait in `folder`; with `change_statistics` stored states may be
-        of other statistics.
+        """Create the holder. The source has so many `partitions`, and `schemas` are those of its
+        records, if they need any; events that memory should not hold wait in `folder`; with
+        `change_statistics` stored states may be of other statistics.
         """
         self._change_statistics = change_statistics
         self.processors: dict[int, Processor] = {}
@@ -164,7 +166,8 @@ class HeldPartitions:
         self._folder = folder
         counted = topology.counted
         self._decoder = None if counted is None else EventDecoder(counted, schemas=schemas)
-        self._shared_keys = SharedKeys(topology.answering)
+        self._expected = {} if counted is None else expected_places(counted, partitions)
+        self._shared_keys = SharedKeys(topology.answering, self._expected)
 
     async def open(self, partitions: Iterable[int]) -> None:
         """Open the partitions that are not open yet, in a thread: all of their keys are read. A
@@ -300,6 +303,7 @@ class HeldPartitions:
             self._codec,
             work,
             topic_id,
+            expected=[key for key, place in self._expected.items() if place == partition],
             file=self._folder and self._folder / f"{self._topology.name}-{partition}.waiting",
             change_statistics=self._change_statistics,
         )

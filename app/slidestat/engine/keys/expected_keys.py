@@ -1,0 +1,60 @@
+"""Keys of a partition that count as silent although they never came.
+
+Such a key has a state of no events from the first tick of the partition's clock on: so its alerts
+are evaluated, wait and fire as those of a key that has fallen silent. Nothing is emitted of it
+before its first event. It follows from the order of the records, as the clock does; until the state
+is durable, a restarted worker reads again from the record that moved the clock.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.clock import Advance
+from slidestat.engine.emissions.last_written import NEVER_WRITTEN
+from slidestat.engine.keys.held_keys import HeldKeys
+from slidestat.engine.keys.states import States, objects
+
+
+class ExpectedKeys:
+    """The expected keys of a partition that have no state yet."""
+
+    def __init__(self, topology: Topology, names: Sequence[str], keys: HeldKeys) -> None:
+        there = keys.states.are_there(names) if names else []
+        self._names = [name for name, is_there in zip(names, there, strict=True) if not is_there]
+        self._topology = topology
+        self._keys = keys
+
+    def begin(self, advance: Advance) -> None:
+        """Give each of them a state of no events, in the first tick in which the clock is known."""
+        if not self._names:
+            return
+        times = np.insert(advance.watermarks, 0, advance.before)
+        known = np.flatnonzero(times > NO_TIME // 2)
+        if not len(known):
+            return
+        every = self._topology.every_ms
+        start = max(int(times[known[0]]), self._topology.times.earliest) // every * every
+        there = self._keys.states.are_there(self._names)
+        names = [name for name, is_there in zip(self._names, there, strict=True) if not is_there]
+        self._names = []
+        count = len(names)
+        # In the order of States: they have absorbed nothing, and were last seen at `start`.
+        runners = dict.fromkeys(self._topology.runners)
+        states = States(
+            np.full(count, start),
+            np.full(count, -1),
+            np.full(count, start),
+            np.zeros(count, np.int64),
+            [objects([self._topology.empty_synopsis(runner)] * count) for runner in runners],
+            {},
+            {},
+            dict.fromkeys(range(count), NEVER_WRITTEN) if self._topology.chooses else {},
+        )
+        numbers = self._keys.numbered(names)
+        self._keys.states.load(numbers)
+        first = int(advance.offsets[max(0, int(known[0]) - 1)])
+        self._keys.states.put(numbers, states, np.full(count, first))
+        self._keys.opened.arm(numbers, np.full(count, start + every))

@@ -1,0 +1,18 @@
+"""The partition that Kafka's clients choose for a key by default."""
+
+from aiokafka.partitioner import murmur2
+
+from slidestat.declare.topology import Topology
+
+_POSITIVE = 0x7FFFFFFF
+
+
+def default_partition(key: bytes, partitions: int) -> int:
+    """Return the partition of a key: Java's default, and librdkafka's `murmur2_random`."""
+    place: int = (murmur2(key) & _POSITIVE) % partitions
+    return place
+
+
+def expected_places(topology: Topology, partitions: int) -> dict[str, int]:
+    """Return the partition on which each expected key must come, of so many."""
+    return {key: default_partition(key.encode(), partitions) for key in topology.expected}
