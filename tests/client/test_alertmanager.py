@@ -111,6 +111,23 @@ def test_what_it_takes_for_firing_is_what_the_changes_say(seed: int, steps: int)
         assert {labels(alert.labels) for post in manager.posts[before:] for alert in post} <= ever
 
 
+def test_a_provisional_alert_is_annotated_until_it_is_confirmed() -> None:
+    """It is one alert: the same labels, sent again at once."""
+    relayed, manager = RelayedAlerts(), Alerts()
+    final = change("a", "firing")
+    relayed.take(msgspec.structs.replace(final, provisional=True), NOW_MS)
+    assert tell(relayed, manager, NOW_MS) == 1
+    relayed.take(final, NOW_MS + 1)
+    assert tell(relayed, manager, NOW_MS + 1) == 1
+    (first,), (second,) = manager.posts
+    assert first.labels == second.labels
+    assert first.annotations["provisional"] == "true"
+    assert "provisional" not in second.annotations
+    relayed.take(change("a", "resolved"), NOW_MS + 2)
+    assert tell(relayed, manager, NOW_MS + 2) == 1
+    assert manager.firing(moment(NOW_MS + 2)) == set()
+
+
 def test_what_fires_is_told_each_minute_and_lasts_for_four() -> None:
     """Nobody that has died keeps an alert firing; nobody that lives lets it end."""
     relayed, manager = RelayedAlerts(), Alerts()

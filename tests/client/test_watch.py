@@ -343,6 +343,21 @@ def test_a_table_fits_a_narrow_terminal(width: int) -> None:
     assert cells[0][4:] == ["1,234.6", "1,201.1", "1,267.9", "2.71"]
 
 
+def test_what_is_older_than_the_newest_looks_so() -> None:
+    """The rows of keys that were not written since are dim."""
+    screen = StringIO()
+    rows = [Row("new", END_MS, count(1)), Row("old", END_MS - 60_000, count(2))]
+    show_rows(rows, Console(file=screen, force_terminal=True, width=150, color_system="standard"))
+    lines = {
+        key: line
+        for line in screen.getvalue().splitlines()
+        for key in ("new", "old")
+        if key in line
+    }
+    assert "\x1b[2m" in lines["old"]
+    assert "\x1b[2m" not in lines["new"]
+
+
 def test_a_narrow_table_has_wide_keys_and_remarks() -> None:
     """Of characters that take two places, and rows with remarks: each line fits."""
     screen = StringIO()

@@ -145,6 +145,8 @@ def _postable(identity: Identity, relayed: _Relayed, ends_ms: int) -> PostableAl
             "summary": f"{identity.alert} of {identity.key}: {figures}",
             "figures": figures,
             "window_end": iso_time(change.window_end_ms),
+            # No label: an alert that is confirmed is the same one.
+            **({"provisional": "true"} if change.provisional else {}),
         },
         _rfc3339(relayed.starts_ms),
         _rfc3339(max(ends_ms, relayed.starts_ms + 1)),

@@ -199,8 +199,11 @@ def _table(rows: Sequence[Row], width: int, caption: str | None = None) -> Table
     """Return a table for a terminal of `width` characters.
 
     Where it is narrow, keys and statistics continue in a next line, and times have no date: numbers
-    are always complete.
+    are always complete. Rows of older window ends than the newest are dim: their keys were not
+    written since.
     """
+    newest = max((row.window_end_ms for row in rows), default=0)
+    styles = ["dim" if row.window_end_ms < newest else None for row in rows]
     texts = [cells(row) for row in rows]
     marks = [row.marks for row in rows]
     longest = _longest(texts)
@@ -222,8 +225,8 @@ def _table(rows: Sequence[Row], width: int, caption: str | None = None) -> Table
         )
     if of_marks:
         table.add_column("", overflow="fold", max_width=of_marks)
-    for row, mark in zip(texts, marks, strict=True):
-        table.add_row(*map(Text, (*row, mark) if of_marks else row))
+    for row, mark, style in zip(texts, marks, styles, strict=True):
+        table.add_row(*map(Text, (*row, mark) if of_marks else row), style=style)
     return table
 
 
