@@ -38,7 +38,7 @@ def test_a_budget_that_burns_is_told_of_while_it_does(tmp_path: Path) -> None:
     """By the guide's topology: one error in ten for half an hour fires once both windows burn, and
     is resolved when the short one no longer does; all four figures are in each record.
     """
-    _, topology, _ = blocks(GUIDE, "toml")
+    _, topology, *_ = blocks(GUIDE, "toml")
     (tmp_path / "budget.toml").write_text(topology.text)
     driver = TopologyDriver(load_topology(str(tmp_path / "budget.toml")))
     noon = 1_700_049_600_000
@@ -66,11 +66,28 @@ def test_a_budget_that_burns_is_told_of_while_it_does(tmp_path: Path) -> None:
         ]  # fmt: skip
 
 
+def test_less_than_half_of_yesterday_is_told_of(tmp_path: Path) -> None:
+    """By the guide's topology: one order a minute, and on the second day from noon on one in three
+    minutes; two hours of it are told of, until a key has no such past any more.
+    """
+    *_, topology = blocks(GUIDE, "toml")
+    (tmp_path / "orders.toml").write_text(topology.text)
+    driver = TopologyDriver(load_topology(str(tmp_path / "orders.toml")))
+    midnight, minute = 1_700_006_400_000, 60_000
+    minutes = [*range(36 * 60), *range(36 * 60, 38 * 60, 3), *range(38 * 60, 39 * 60)]
+    driver.send(*({"key": "shop", "time": midnight + minute * at, "value": 1} for at in minutes))
+    driver.advance_to(midnight + 39 * 60 * minute - 1)
+    changes = [
+        (it.state, (it.window_end_ms - midnight) // minute - 36 * 60) for it in driver.alerts
+    ]
+    assert changes == [("firing", 50), ("resolved", 140)]
+
+
 def test_a_service_that_stops_alone_in_its_partition_is_told_of(tmp_path: Path) -> None:
     """By the guide's topology: within the window, `idle` and two ticks, provisionally. The record
     is confirmed when it comes back, and taken back for an event that was on its way.
     """
-    *_, topology = blocks(GUIDE, "toml")
+    *_, topology, _ = blocks(GUIDE, "toml")
     (tmp_path / "heartbeats.toml").write_text(topology.text)
     declared = load_topology(str(tmp_path / "heartbeats.toml"))
     noon, minute, tick = 1_700_049_600_000, 60_000, 10_000

@@ -174,7 +174,7 @@ class Ticks:
                 for alert in topology.alerts:
                     for window in windows_of(alert, topology):
                         due |= silent_ticks(window, topology.every_ms, times)
-            if topology.alerts_read_ages:
+            if topology.alerts_change_in_silence:
                 due |= ticks_of_span(topology.span_length.length, topology.every_ms, times)
             ends: set[int] = set()
             if topology.forget_ms is not None:

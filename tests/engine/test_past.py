@@ -226,10 +226,52 @@ def test_what_a_condition_cannot_read(having: str, words: str) -> None:
     statistics = (Count(), Maximum(), Mean(), LandmarkCount())
     with pytest.raises(SlidestatError, match=words):
         Topology(**fields, statistics=statistics, having=having)  # type: ignore[arg-type]
-    with pytest.raises(SlidestatError, match="by having alone"):
-        Alert(name="a", when="count > 2 * ago(count, '1h')")
+    with pytest.raises(SlidestatError, match=words):
+        Topology(**fields, statistics=statistics, alerts=[Alert(name="a", when=having)])  # type: ignore[arg-type]
     with pytest.raises(SlidestatError, match="is of figures, and this reads events"):
         Topology(**fields, where="status > ago(status, '1h')")  # type: ignore[arg-type]
+
+
+def test_an_alert_compares_with_the_past() -> None:
+    """Half as much as an hour before: it fires while less comes, certain by exact counts; where
+    nothing comes at all as well; and ends when the past is as empty, which no event tells.
+    """
+    law = Topology(
+        name="law",
+        source="s",
+        span="5h",
+        every="10m",
+        windows=("1h",),
+        statistics=(Count(epsilon=0.001),),
+        alerts=(Alert(name="half", when="2 * count < ago(count, '1h')"),),
+    )
+    driver = TopologyDriver(law)
+    for hour, events in ((0, 60), (1, 60), (2, 20), (3, 20)):
+        begin = START_MS + HOUR * hour
+        step = HOUR // events
+        driver.send(*({"key": "k", "time": begin + step * i} for i in range(events)))
+    driver.advance_to(START_MS + 12 * HOUR)
+    changes = [
+        ((change.window_end_ms - START_MS) / HOUR, change.state, change.certainty)
+        for change in driver.alerts
+    ]
+
+    def came(end: float) -> int:
+        rate = (60, 60, 20, 20)
+        return round(
+            sum(rate[h] * max(0, min(end, h + 1) - max(end - 1, h)) for h in range(len(rate)))
+        )
+
+    assert {certainty for _, _, certainty in changes} == {"certain"}
+    holds = [tick / 6 for tick in range(1, 60) if 2 * came(tick / 6) < came(tick / 6 - 1)]
+    firing = [
+        end
+        for (begin, state, _), (until, _, _) in pairwise([*changes, (10.0, "resolved", "certain")])
+        if state == "firing"
+        for end in [tick / 6 for tick in range(1, 60) if begin <= tick / 6 < until]
+    ]
+    assert [round(end, 3) for end in firing] == [round(end, 3) for end in holds]
+    assert changes[-1][1] == "resolved"
 
 
 def test_questions_go_beyond_what_having_reads() -> None:

@@ -294,7 +294,11 @@ def _may_be_true(asked: Expression, figures: Mapping[str, OfWindow], *, emptied:
         own = [_cells(it, [], has_events=has_events) for it, has_events in read]
     rows = np.array(list(product(*own)), float).reshape(-1, len(own), 3)
     numbers = {path: Numbers.of(rows[:, i]) for i, path in enumerate(asked.paths)}
-    truths = Intervals(len(rows), numbers).truths(asked.node)
+    anything = np.full(len(rows), np.inf)
+    always = np.ones(len(rows), bool)
+    past = Numbers(np.zeros(len(rows)), -anything, anything, always, always)
+    known: dict[Node, Numbers] = dict.fromkeys(calls_of(asked.node, "ago"), past)
+    truths = Intervals(len(rows), numbers, known).truths(asked.node)
     return bool(truths.may_be_true.any())
 
 
@@ -356,17 +360,11 @@ def label_of(alerts: Sequence[Alert], windows: Sequence[int | None]) -> str:
     return hashlib.blake2b(repr(declared).encode(), digest_size=8).hexdigest()
 
 
-def figure_condition(text: str, what: str, *, can_be_past: bool = False) -> Expression:
+def figure_condition(text: str, what: str) -> Expression:
     """Return the condition on figures in a text; raises SlidestatError, naming `what`, for one that
     cannot be evaluated over bounds.
     """
     found = condition(text, what, Sort.NUMBER)
-    past = next(calls_of(found.node, "ago"), None)
-    if past is not None and not can_be_past:
-        raise SlidestatError(
-            f"{what} is {text!r}, and reads {text_of(past)}: the past is read by having alone.",
-            "Compare with a number, or emit such keys with having.",
-        )
     _check_computable(found.node, text, what)
     return found
 

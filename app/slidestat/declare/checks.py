@@ -315,6 +315,7 @@ def check_alerts_of(topology: KeptFigures) -> None:
             " of the events of such a key.",
             "Declare them in a topology of the same events that does not publish.",
         )
+    _ = topology.alert_past_figures
     statistics = read_statistics(topology.statistics, topology.labels)
 
     def emptied_ticks(window: int, longer: int | None) -> int:

@@ -486,12 +486,37 @@ class KeptFigures(WrittenTopics, ReadFields):
         return tuple(alert.ticks(self.every_ms, self.duration) for alert in self.alerts)
 
     @cached_property
-    def alerts_read_ages(self) -> bool:
-        """Return whether an alert reads a figure that grows while nothing comes."""
+    def alerts_change_in_silence(self) -> bool:
+        """Return whether an alert reads a figure that changes while nothing comes: an age, or one
+        of the past.
+        """
         statistics = read_statistics(self.statistics, self.labels)
         read = {place for alert in self.alert_figures for place in alert.places.values()}
         found = (statistics[self.named_figures[place].name] for place in read)
-        return any(not (it.has_windows or it.is_landmark) for it in found)
+        grows = any(not (it.has_windows or it.is_landmark) for it in found)
+        return grows or any(self.alert_past_figures)
+
+    @cached_property
+    def alert_past_figures(self) -> tuple[dict[Node, PastFigure], ...]:
+        """The figures of the past that each alert reads, by its calls of `ago`.
+
+        Raises SlidestatError for what has no past, or none that is kept.
+        """
+        return tuple(
+            {
+                call: self._past_figure(call, figures.places, f"the alert {alert.name}")
+                for asked in (alert.condition, alert.resolution)
+                if asked is not None
+                for call in calls_of(asked.node, "ago")
+            }
+            for alert, figures in zip(self.alerts, self.alert_figures, strict=True)
+        )
+
+    @property
+    def past_windows(self) -> list[PastWindow]:
+        """The windows of the past of which figures are computed at ticks, each once."""
+        asked = (self.past_figures, *self.alert_past_figures)
+        return list(dict.fromkeys(figure.runner for known in asked for figure in known.values()))
 
     @cached_property
     def runners(self) -> tuple[Runner, ...]:
@@ -622,7 +647,7 @@ class KeptFigures(WrittenTopics, ReadFields):
         """The condition `having`, None without one."""
         if not self.having:
             return None
-        return figure_condition(self.having, "having", can_be_past=True)
+        return figure_condition(self.having, "having")
 
     @cached_property
     def past_figures(self) -> dict[Node, PastFigure]:
@@ -632,15 +657,16 @@ class KeptFigures(WrittenTopics, ReadFields):
         """
         asked = self.condition_to_emit
         calls = () if asked is None else calls_of(asked.node, "ago")
-        return {call: self._past_figure(call) for call in calls}
+        places = {name: places[0] for name, places in self.names_over_windows.items()}
+        return {call: self._past_figure(call, places, "having") for call in calls}
 
-    def _past_figure(self, call: Call) -> PastFigure:
+    def _past_figure(self, call: Call, places: Mapping[str, int], where: str) -> PastFigure:
         match call.operands:
             case (FieldValue(path), Literal(str() as text)):
-                place = self.names_over_windows[figure_name(path)][0]
+                place = places[figure_name(path)]
             case _:
                 raise ValueError(f"{call} is no figure of the past")
-        what = f"having is {self.having!r}: {text_of(call)}"
+        what = f"{where} reads {text_of(call)}, which"
         sources = [
             (statistic, runner, window, series)
             for statistic, runner in zip(self.statistics, self.runners, strict=True)
@@ -659,7 +685,7 @@ class KeptFigures(WrittenTopics, ReadFields):
                 f"{what} is of {statistic.kind}, whose past a condition cannot read.",
                 "It reads that of counts, rates, sums, histograms and named items.",
             )
-        ago = self.duration(text, f"the ago of {text_of(call)} in having")
+        ago = self.duration(text, f"the ago of {text_of(call)} in {where}")
         if not 0 < ago <= self.span_length.length - window:
             raise SlidestatError(
                 f"{what} is not kept: the span is {self.span!r}.",

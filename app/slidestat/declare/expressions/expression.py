@@ -85,7 +85,7 @@ class _Sorts:
             if self._read is None:
                 raise SlidestatError(
                     f"{self._says}: {text_of(node)} is of figures, and this reads events.",
-                    "Give it to having.",
+                    "Give it to having, or to an alert.",
                 )
             return self._all(operands[:1], Sort.NUMBER)
         if operator == "coalesce":

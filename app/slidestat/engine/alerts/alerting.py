@@ -24,8 +24,10 @@ import numpy.typing as npt
 from msgspec.structs import fields, replace
 
 from slidestat.declare.alerts import Alert, figure_name
+from slidestat.declare.derived import PastFigure
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.intervals import Intervals, Numbers, Truths
+from slidestat.declare.expressions.nodes import Node
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
@@ -124,14 +126,19 @@ class Judged:
 
 class Rule:
     """An alert over the figures of an emission, which are in `columns` of a table by the names that
-    it has for them; it fires after so many `ticks`.
+    it has for them, and over the figures of the past that it reads; it fires after so many `ticks`.
 
     Where its condition is not true, it is resolved also by a resolution that is NULL, and by
     windows without events: no figure of those could fall any more.
     """
 
     def __init__(
-        self, alert: Alert, ticks: int, columns: Mapping[str, int], models: Sequence[Figure]
+        self,
+        alert: Alert,
+        ticks: int,
+        columns: Mapping[str, int],
+        models: Sequence[Figure],
+        past: Mapping[Node, PastFigure] = MappingProxyType({}),
     ) -> None:
         self.name = alert.name
         self.id = alert_id(alert.name)
@@ -143,6 +150,9 @@ class Rule:
         self._certain = alert.certain
         self._when, self._resolve = alert.condition, alert.resolution
         self._columns = columns
+        self._past = past
+        # How long ago the last of the windows ended that it reads.
+        self.ago = max((figure.runner.ago for figure in past.values()), default=0)
 
     def figures(self, row: Floats) -> list[Figure]:
         """Return the figures that the alert reads, from the float64[figures, 3] of an emission."""
@@ -151,17 +161,24 @@ class Rule:
             for model, numbers in zip(self.models, row[self.columns].tolist(), strict=True)
         ]
 
-    def judge(self, table: Floats, is_empty: Bools, whole: Bools | None = None) -> Judged:
-        """Judge figures, float64[n, figures, 3]: estimates, lowers, uppers. Of windows that are
-        empty is `is_empty`, bool[n]. Only of those that are `whole`, bool[n], None for all, bounds
-        make anything certain.
+    def judge(
+        self,
+        table: Floats,
+        is_empty: Bools,
+        whole: Bools | None = None,
+        answered: Mapping[Runner, Answered] = MappingProxyType({}),
+    ) -> Judged:
+        """Judge figures, float64[n, figures, 3]: estimates, lowers, uppers; `answered` has those of
+        the past. Of windows that are empty is `is_empty`, bool[n]. Only of those that are `whole`,
+        bool[n], None for all, bounds make anything certain.
         """
-        when = self._truths(self._when, table)
+        past = {call: Numbers.of(figure.of(answered)) for call, figure in self._past.items()}
+        when = self._truths(self._when, table, past)
         holds, surely = when.is_true, when.surely_true
         resolves, resolves_surely = ~when.is_true, when.surely_not_true
         ends = is_empty & resolves
         if self._resolve is not None:
-            other = self._truths(self._resolve, table)
+            other = self._truths(self._resolve, table, past)
             is_null = ~other.is_true & ~other.is_false
             is_surely_null = ~other.may_be_true & ~other.may_be_false
             resolves = other.is_true | ((is_null | is_empty) & resolves)
@@ -172,12 +189,14 @@ class Rule:
             return Judged(surely, surely, resolves_surely | ends, resolves_surely)
         return Judged(holds, surely & holds, resolves, resolves_surely & resolves)
 
-    def _truths(self, expression: Expression, table: Floats) -> Truths:
+    def _truths(
+        self, expression: Expression, table: Floats, past: Mapping[Node, Numbers]
+    ) -> Truths:
         figures = {
             path: Numbers.of(table[:, self._columns[figure_name(path)]])
             for path in expression.paths
         }
-        return Intervals(len(table), figures).truths(expression.node)
+        return Intervals(len(table), figures, past).truths(expression.node)
 
 
 def rules_of(topology: Topology, models: Sequence[Figure]) -> list[Rule]:
@@ -185,9 +204,13 @@ def rules_of(topology: Topology, models: Sequence[Figure]) -> list[Rule]:
     of lists, in the order of a table's columns.
     """
     return [
-        Rule(alert, ticks, figures.places, models)
-        for alert, figures, ticks in zip(
-            topology.alerts, topology.alert_figures, topology.alert_ticks, strict=True
+        Rule(alert, ticks, figures.places, models, past)
+        for alert, figures, ticks, past in zip(
+            topology.alerts,
+            topology.alert_figures,
+            topology.alert_ticks,
+            topology.alert_past_figures,
+            strict=True,
         )
     ]
 
@@ -248,7 +271,9 @@ class Alerting:
         self._source = (topic, partition)
         self._kinds = kinds(is_sequence=topology.is_sequence)
         self._ticks = AlertTicks(topology)
-        self._longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
+        ago = max(rule.ago for rule in self._rules)
+        longest = int(max(topology.window_lengths)) + ago
+        self._longest = longest if topology.sees_span_alone else None
         # Of last events, no window is without one. Others are when the longest is.
         of_events = topology.span_length.of_events
         self._windows = [
@@ -284,7 +309,7 @@ class Alerting:
         if not len(evaluated.groups):
             return [], [group for group, before in enumerate(standings) if before], []
         table = self._figures.table(answered)
-        judged = self._judged(table, evaluated)
+        judged = self._judged(table, evaluated, answered)
         concerned = self._concerned(keys, standings, judged, evaluated)
         now = {group: self._known(standings[group]) for group in np.flatnonzero(concerned).tolist()}
         lost = self._lost_at(evaluated.ticks, loss)
@@ -343,10 +368,17 @@ class Alerting:
         concerned = loss.concerns(ticks, self._longest).tolist()
         return [record if is_concerned else None for is_concerned in concerned]
 
-    def _judged(self, table: Floats, evaluated: Evaluated) -> list[Judged]:
+    def _judged(
+        self, table: Floats, evaluated: Evaluated, answered: Mapping[Runner, Answered]
+    ) -> list[Judged]:
         """Return the outcomes of each rule."""
         return [
-            rule.judge(table, self._is_empty(window, evaluated), self._whole(rule, evaluated.ticks))
+            rule.judge(
+                table,
+                self._is_empty(window, evaluated),
+                self._whole(rule, evaluated.ticks),
+                answered,
+            )
             for rule, window in zip(self._rules, self._windows, strict=True)
         ]
 
@@ -377,7 +409,7 @@ class Alerting:
         holds = np.zeros(len(groups), dtype=bool)
         for rule in self._rules:
             holds |= rule.judge(
-                table, np.zeros(len(groups), dtype=bool), self._whole(rule, ticks)
+                table, np.zeros(len(groups), dtype=bool), self._whole(rule, ticks), answered
             ).holds
         places: list[int] = np.unique(groups[holds & is_due]).tolist()
         return places
@@ -426,7 +458,7 @@ class Alerting:
         """
         if not self._added:
             return None
-        return ticks >= max(map(self._added.whole_from, rule.models), default=WHOLE)
+        return ticks - rule.ago >= max(map(self._added.whole_from, rule.models), default=WHOLE)
 
     def _known(self, standings: bytes) -> dict[bytes, Standing]:
         """Return the standings of alerts that are declared."""

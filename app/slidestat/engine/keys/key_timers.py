@@ -252,7 +252,7 @@ class AlertTicks:
 
     def __init__(self, topology: Topology) -> None:
         every, emptied = topology.every_ms, topology.alert_silences
-        grows = topology.span_length.length if topology.alerts_read_ages else None
+        grows = topology.span_length.length if topology.alerts_change_in_silence else None
         self._of_all = SilentTicks(every, emptied, always=grows)
         longest = max((*emptied, grows or 0), default=0)
         reach = longest + max(topology.alert_ticks) * every

@@ -112,7 +112,7 @@ class KernelCalls:
         self._columns = topology.columns
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
         self._past: dict[Runner, list[PastWindow]] = {}
-        for past in dict.fromkeys(figure.runner for figure in topology.past_figures.values()):
+        for past in topology.past_windows:
             self._past.setdefault(past.runner, []).append(past)
         self._observed = observed
 
