@@ -157,7 +157,12 @@ def test_the_command_finds_a_worker(
         assert " 7m quantile at most -1, events " in lines[0]
         assert " 7m quantile more than 250, share " in lines[-1]
 
+        past = run(stage, "k1", "--window", "7m", "--statistic", "count", "--ago", "1m")
+        assert past.stderr == ""
+        assert " 7m count " in past.stdout
+
         for arguments, says in (
+            (["k1", "--ago", "2h"], "ago is '2h': the windows begin before"),
             (["k1", "--window", "2h"], "window is '2h'"),
             (["k1", "--statistic", "sun"], "statistic is 'sun'"),
             (["k1", "--rank", "nan"], "rank is nan, which is no finite number"),

@@ -43,7 +43,7 @@ from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.core.rounding import rounded_sum
 from slidestat.synopses.frequent.named_batch import NamedBatch
 from slidestat.synopses.merge.value_quantiles import bins_of
-from slidestat.synopses.moments.large_spread import spread_between
+from slidestat.synopses.moments.large_spread import spreads_between
 from slidestat.synopses.value_quantiles.batch import figures_of
 from slidestat.synopses.value_quantiles.known import Known, known_of
 from slidestat.synopses.value_quantiles.mapping import mapping_of
@@ -93,8 +93,8 @@ def past_spreads(state: bytes, now: int, windows: Sequence[int], ago: int) -> Fl
     `ago` before `now`.
     """
     end = now - ago
-    found = [spread_between(state, end - window, end) for window in windows]
-    return np.stack(found, axis=-1)
+    found = spreads_between(state, [(end - window, end) for window in windows])
+    return np.moveaxis(found, 0, -1)
 
 
 class PastItem(NamedTuple):
