@@ -52,7 +52,8 @@ class Alert:
 
     name: what it is called, 1 to 100 letters, digits, '.', '_' and '-'.
     when: the condition, as SQL over the figures' names: "p99 > 500 and count >= 100"; over several
-    windows, each name with its window: "errors_1h / count_1h > 0.01 and errors_5m > 10".
+    windows, each name with its window: "errors_1h / count_1h > 0.01 and errors_5m > 10". Of a
+    window that ended so long before: "count_1h < 0.5 * ago(count_1h, '24h')".
     window: which of the topology's windows names without one are of; if it is left out, the only
     one.
     for_: at so many ticks in a row, multiples of `every` with or without events, or for so long, of
