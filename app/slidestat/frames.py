@@ -21,7 +21,6 @@ from slidestat.declare.derived import EMIT_EVENTS, EMIT_WINDOWS
 from slidestat.declare.lengths import window_length
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology, require_json, require_times
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.clock import RECORDS as CLOCK_RECORDS
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
@@ -29,7 +28,7 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.errors import SlidestatError, shown
 from slidestat.options import KEY_FIELD, TIME_FIELD, TIME_UNIT, VALUE_FIELD, TimeUnit
 from slidestat.produce.cells import TypedCells

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.last_written import NEVER_WRITTEN
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.states import States, objects
+from slidestat.engine.records import NO_TIME
 
 
 class ExpectedKeys:
