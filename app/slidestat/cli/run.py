@@ -3,7 +3,7 @@
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -161,27 +161,13 @@ def run(
     Example: slidestat run --source orders --name orders --span 1h --every 1m --key user.id
     --time at --value amount --statistic count --statistic sum:decimals=2
     """
-    given = {field: flags[field] for field in TOPOLOGY_FLAGS if flags[field] is not None}
-    if not topologies and not given:
-        raise SlidestatError(
-            "There is no topology to run.",
-            "Name one, give a file, or declare it with --source, --name, --span and --every.",
-        )
+    declared = _declared(
+        topologies or [],
+        {field: flags[field] for field in TOPOLOGY_FLAGS if flags[field] is not None},
+    )
     from slidestat.cli.start_worker import letter_command, prepared_worker, start_worker
-    from slidestat.declare.forms.files import load_declaration
-    from slidestat.declare.forms.flags import topology_of_flags
     from slidestat.declare.lengths import duration_ms
 
-    declared: list[Declared]
-    if not topologies:
-        declared = [topology_of_flags(given)]
-    elif given:
-        raise SlidestatError(
-            f"Both the topology {topologies[0]} and {', '.join(map(flag_of, given))} are given.",
-            "Leave one out: change the file, or declare all with flags.",
-        )
-    else:
-        declared = [load_declaration(topology) for topology in topologies]
     with logging_to_stderr(log):
         if workers is not None:
             from slidestat.cli.worker_processes import WorkerProcesses, worker_commands
@@ -212,3 +198,23 @@ def run(
                 / 1000,
             )
         )
+
+
+def _declared(topologies: Sequence[str], given: dict[str, Any]) -> "list[Declared]":
+    """Return what is declared by files and names, or else by flags."""
+    if not topologies and not given:
+        raise SlidestatError(
+            "There is no topology to run.",
+            "Name one, give a file, or declare it with --source, --name, --span and --every.",
+        )
+    from slidestat.declare.forms.files import load_declaration
+    from slidestat.declare.forms.flags import topology_of_flags
+
+    if not topologies:
+        return [topology_of_flags(given)]
+    if given:
+        raise SlidestatError(
+            f"Both the topology {topologies[0]} and {', '.join(map(flag_of, given))} are given.",
+            "Leave one out: change the file, or declare all with flags.",
+        )
+    return [load_declaration(topology) for topology in topologies]
