@@ -94,6 +94,11 @@ def over(
             )
         require_times(counted, "over")
         require_json(counted, "over")
+        if counted.publish:
+            raise SlidestatError(
+                f"{counted.name} publishes synopses, and a referee has their figures.",
+                "Leave publish out: a frame is one partition.",
+            )
         return _like(frame, _Events.of(frame, counted, {}, unit).figures())
     if every is None:
         if windows:
@@ -102,23 +107,29 @@ def over(
                 'Give every="5m" too, or leave windows out for one window of all rows.',
             )
         # Its lengths are not known before the times are: those of the fields are the same.
-        any_length = _topology(counted, "1h")
+        any_length = _topology(counted, "1h", "1h")
         return _like(frame, _Events.of(frame, any_length, columns, unit).figures_of_all())
     windows = tuple(windows) or (every,)
     span = max(windows, key=lambda text: window_length(text, "windows"))
-    topology = replace(_topology(counted, span), every=every, windows=windows, emit=EMIT_WINDOWS)
+    topology = _topology(counted, span, every, windows, EMIT_WINDOWS)
     return _like(frame, _Events.of(frame, topology, columns, unit).figures())
 
 
-def _topology(statistics: Sequence[Statistic], length: str) -> Topology:
-    """Return one with a window of a length, at each of whose ends keys with events are written."""
+def _topology(
+    statistics: Sequence[Statistic],
+    span: str,
+    every: str,
+    windows: Sequence[str] = (),
+    emit: str = EMIT_EVENTS,
+) -> Topology:
     return Topology(
         name=_NAME,
         source=_NAME,
-        span=length,
-        every=length,
+        span=span,
+        every=every,
+        windows=windows,
         statistics=tuple(statistics),
-        emit=EMIT_EVENTS,
+        emit=emit,
     )
 
 
@@ -158,7 +169,7 @@ class _Events:
         first, end = int(times.min()), int(times.max()) + 1
         length = end - first
         moved = first - -(-first // length) * length
-        topology = _topology(self.topology.statistics, f"{length}ms")
+        topology = _topology(self.topology.statistics, f"{length}ms", f"{length}ms")
         rows = [
             replace(it, columns=it.columns | {name: _Moved(it.columns[name].column, moved)})
             for it in self.rows

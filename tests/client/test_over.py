@@ -168,6 +168,13 @@ def test_keys_are_texts(keys: pa.Array, texts: set[str]) -> None:
     assert set(table["key"].to_pylist()) == texts
 
 
+def test_windows_of_events() -> None:
+    """Of the last ones of a key: they begin at no time."""
+    table = over(one_key(pa.array([NOON, NOON + 1])), [Count()], every="5m", windows=["9 events"])
+    row = table.to_pylist()[0]
+    assert (row["estimate"], row["window_events"], row["window_start"]) == (2, 9, None)
+
+
 @pytest.mark.filterwarnings("error")
 def test_rows_that_are_no_events_are_warned_of() -> None:
     """With how many, where the first one is in the frame, and why."""
@@ -226,6 +233,8 @@ class Lazy:
         (lambda t: over(t, [Count()], unit="min"), "unit is 'min'"),
         (lambda t: over(t, TOPOLOGY, key="key2"), "declares its fields"),
         (lambda t: over(t, replace(TOPOLOGY, source_format="avro")), "reads JSON alone"),
+        (lambda t: over(t, replace(TOPOLOGY, publish=("a",))), "a referee has their figures"),
+        (lambda t: over(t, [Count()], every="5m", windows=["1h", "9 events"]), "windows"),
         (lambda _: over(Lazy(), [Count()]), "The frame cannot be read"),
         (lambda t: over(t, []), "statistic"),
     ],
