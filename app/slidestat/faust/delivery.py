@@ -28,6 +28,7 @@ from faust.types.tuples import ConsumerMessage
 from faust.web.base import Web
 
 from slidestat.engine.records import RecordBatch
+from slidestat.errors import EndedError
 from slidestat.faust.bootstrap import BootstrapContact
 from slidestat.faust.broker_contact import until_told
 from slidestat.kafka.fetches.columns import FetchedColumns, Fetches, keep_fetched_bytes
@@ -148,6 +149,10 @@ class ReadPositions:
         put(position)
 
 
+# A killed worker's partitions wait for as long, also when it is started again at once; Faust would
+# have them wait for a minute.
+SESSION_TIMEOUT_S = 10.0
+
 # By partition, and the partitions that may be fetched from; None at the end.
 _Fetched = tuple[Mapping[TP, list[Any]] | None, set[TP] | None]
 
@@ -182,6 +187,33 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         self.positions = ReadPositions(self.consumer.app.batch_topics)
         self._pace = TricklePace()
         self.contact: BootstrapContact | None = None
+
+    async def on_start(self) -> None:
+        """Start the consumer, and have the worker end if it can be no member of its group."""
+        await super().on_start()
+        coordinator: Any = self._ensure_consumer()._coordinator
+        coordinator._coordination_task.add_done_callback(self._coordinated)
+        tell_fetcher = coordinator._push_error_to_user
+
+        def tell(error: Exception) -> Awaitable[None]:
+            self._lose_group(error)
+            told: Awaitable[None] = tell_fetcher(error)
+            return told
+
+        coordinator._push_error_to_user = tell
+
+    def _coordinated(self, task: "asyncio.Task[None]") -> None:
+        """Report the error that ended the task by which aiokafka is a member."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._lose_group(error.__cause__ or error)
+
+    def _lose_group(self, error: BaseException) -> None:
+        """Report an error of the group. aiokafka tells who fetches alone, and nobody does before
+        there are partitions.
+        """
+        app = self.consumer.app
+        if not getattr(error, "retriable", False):
+            app.loop.call_soon_threadsafe(app.group_lost, no_member(app.conf.id, error))
 
     def _create_worker_consumer(self, transport: Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
@@ -256,6 +288,16 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         self.positions.after_fetch(partitions, ends, _assignment(consumer))
         self._pace.set(consumer._fetcher, app.due_in_ms, is_trickling=bool(batches))
         return {**fetched_records, **{tp: [batch] for tp, batch in batches.items()}}
+
+
+def no_member(group: str, error: BaseException) -> EndedError:
+    """Return the error of a worker that is no member of its group any more."""
+    return EndedError(
+        f"This worker cannot be a member of its group {group!r}: {error!r}.",
+        "Check what its user may do (`slidestat doctor`), and the brokers' group.max.size and"
+        f" group.min.session.timeout.ms (a session has {SESSION_TIMEOUT_S:.0f} s), and start it"
+        " again: nothing is lost, it reads on from the last commit.",
+    )
 
 
 def _assignment(consumer: AIOKafkaConsumer) -> Any:
@@ -477,7 +519,8 @@ class BatchApp(faust.App):
     `commit_notes` returns the metadata for the offset of each partition. `needed_offset` is the
     last offset from which a partition may be read, whatever is committed. `due_in_ms` is how far
     event time was from the next tick when the last batch had been processed. `make_web` makes its
-    web server. `topics_error` is the error of its topics, if there is one.
+    web server. `topics_error` is the error of its topics, if there is one. `group_lost` is called
+    with the error of a worker that cannot be a member of its group.
     """
 
     batch_topics: frozenset[str] = frozenset()
@@ -487,6 +530,7 @@ class BatchApp(faust.App):
     needed_offset: Callable[[TP], int] = staticmethod(_nothing_needed)
     make_web: Callable[[], Web]
     topics_error: Callable[[], Exception | None]
+    group_lost: Callable[[Exception], None]
 
     async def _on_partitions_revoked(self, revoked: set[TP]) -> None:
         # Of an app that stops, Faust would close the connections, and its last commit would be

@@ -20,7 +20,7 @@ from faust.types import TP
 from faust.types.auth import CredentialsT
 
 from slidestat.engine.records import LogMark
-from slidestat.faust.delivery import BatchApp, BatchConsumer
+from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchApp, BatchConsumer
 from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.oauth import TokenProvider
@@ -141,10 +141,6 @@ def _without_doubles(
         taken |= own
         yield member, own
 
-
-# A killed worker's partitions wait for as long, also when it is started again at once; Faust would
-# have them wait for a minute.
-SESSION_TIMEOUT_S = 10.0
 
 # Batches that may wait for the agent; each holds up to a fetch (FETCH_BYTES) of one partition.
 _WAITING_BATCHES = 4

@@ -15,14 +15,14 @@ from slidestat.engine.garbage_collector import COLLECT_EVERY_S, collect_garbage
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import EndedError, SlidestatError
 from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
-from slidestat.faust.delivery import BatchConsumer
+from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchConsumer
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.flushes import Flushes, FlushGivenUpError, to_its_end
 from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.restore import BulkRecovery
 from slidestat.faust.source.key_watch import encode_note
 from slidestat.faust.source.schema_wait import SchemaWait
-from slidestat.faust.worker.app import SESSION_TIMEOUT_S, batch_app
+from slidestat.faust.worker.app import batch_app
 from slidestat.faust.worker.parts import WorkerParts
 from slidestat.faust.worker.resources import give_back_memory
 from slidestat.faust.worker.settings import WorkerSettings
@@ -157,6 +157,7 @@ class GroupMember:
             loop=app.tables.loop,
         )
         app.topics_error = self._topics.error
+        app.group_lost = self._crash_soon
         app.make_web = lambda: settings.web.server(app, self._live)
         app.before_commit = self._before_commit
         app.needed_offset = self._needed_offset

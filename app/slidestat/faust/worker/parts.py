@@ -2,13 +2,13 @@
 
 from slidestat.declare.declared import Declared
 from slidestat.engine.emissions.emission_codec import JsonCodec
-from slidestat.faust.delivery import BatchApp
+from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchApp
 from slidestat.faust.exactly_once import PartitionTransactions, TransactionalTable
 from slidestat.faust.pipeline import Pipeline
 from slidestat.faust.progress import Progress
 from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.table import StateTable
-from slidestat.faust.worker.app import SESSION_TIMEOUT_S, ConsumerOffsets
+from slidestat.faust.worker.app import ConsumerOffsets
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.column_producer import bulk_producer
 from slidestat.kafka.producer import BulkProducer, ExpiringProducer
