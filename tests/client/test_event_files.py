@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import weakref
 from collections.abc import Callable
 from datetime import datetime
 from io import BufferedReader, BytesIO, TextIOWrapper
@@ -15,7 +16,7 @@ import pytest
 
 from slidestat.errors import SlidestatError
 from slidestat.produce import readers
-from slidestat.produce.files import STANDARD_INPUT, event_file
+from slidestat.produce.files import STANDARD_INPUT, ByteStream, event_file
 from slidestat.produce.readers import BadRow, Reader
 
 NAMES = ("key", "time", "value")
@@ -411,3 +412,25 @@ def test_line_ends_in_quotes_stay_whole(tmp_path: Path, shift: int) -> None:
     found = [rows.columns["cell"].column for rows in Reader(event_file(file)).batches(["cell"])]
     assert pa.chunked_array(found).unique().to_pylist() == [cell]
     assert sum(map(len, found)) == 60_000
+
+
+def test_a_csv_file_that_is_left_is_held_by_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow reads ahead: a thread that had the file when Python ends would abort the process
+    (apache/arrow#34314).
+    """
+    held: list[weakref.ref[object]] = []
+
+    class Noted(readers.LentStream):
+        def __init__(self, stream: ByteStream) -> None:
+            super().__init__(stream)
+            held.append(weakref.ref(self))
+
+    monkeypatch.setattr(readers, "LentStream", Noted)
+    path = tmp_path / "events.csv"
+    path.write_text("key,time\n" + "a,1\n" * 500_000)
+    rows = readers.Reader(event_file(path)).batches(["key", "time"])
+    assert next(rows).numbers
+    rows.close()  # type: ignore[attr-defined]  # a generator
+    assert [one() for one in held] == [None, None]

@@ -4,13 +4,16 @@ Each row is read alone: no type is guessed from others, so that one odd row is t
 """
 
 import codecs
+import io
 import lzma
 import re
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count, filterfalse, islice
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -39,6 +42,8 @@ _BLOCK_BYTES = 1 << 20
 _CSV_BLOCK_BYTES = 256 << 10
 # Of standard input so many rows are held until all columns have come.
 _LOOKED_AT = 10_000
+# A block that is read ahead is there within as long.
+_RELEASE_S = 2.0
 # A row longer than this is no event: the file is something else.
 _MAX_ROW_BYTES = 16 << 20
 
@@ -244,9 +249,11 @@ class Reader:
         opened = OpenFile(self.file, self._share, headed=True)
         tabs = self.file.format is Format.TSV
         quotes = CheckedQuotes(opened.stream, self.file.name, mark.encode())
+        stream, released = LentStream(opened.stream if tabs else quotes), Event()
+        weakref.finalize(stream, released.set).atexit = False
         try:
             reader = pa.csv.open_csv(
-                opened.stream if tabs else quotes,
+                stream,
                 # One thread, or invalid rows would come without their number.
                 read_options=pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
                 parse_options=pa.csv.ParseOptions(
@@ -271,7 +278,7 @@ class Reader:
             finally:
                 opened.close()
             raise
-        return _Separated(opened, reader)
+        return _Separated(opened, reader, released)
 
     def _json_lines(self, names: list[str], needed: list[str]) -> Iterator[Rows]:
         fields = _JsonFields(names)
@@ -345,16 +352,36 @@ class _JsonFields:
         return [name for name in names if not b"".join(self.written(name, rows))]
 
 
-@dataclass(frozen=True)
+class LentStream(io.RawIOBase):
+    """A stream that only Arrow has: it is gone once no thread of Arrow's reads from it."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
+        data = self._stream.read(len(into))
+        into[: len(data)] = data
+        return len(data)
+
+
+@dataclass
 class _Separated:
     opened: OpenFile
     reader: Any
+    released: Event
 
     def close(self) -> None:
         try:
             self.reader.close()
         finally:
             self.opened.close()
+            # A thread of Arrow's that still had the stream when Python ends would abort the process
+            # (apache/arrow#34314).
+            self.reader = None
+            self.released.wait(_RELEASE_S)
 
 
 def _lines(file: EventFile, stream: ByteStream, share: Share) -> Iterator[Lines]:
