@@ -22,7 +22,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.publishing import synopsis_partitions
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client, require_broker
-from slidestat.kafka.producer import ANY_TIME
+from slidestat.kafka.producer import ANY_TIME, MAX_MESSAGE_BYTES
 from slidestat.kafka.retries import broker_pauses
 from slidestat.options import FOREVER
 from slidestat.text import human_duration
@@ -38,6 +38,19 @@ _REFUSED_SETTINGS = frozenset(
 
 # Whether records keep the times that they were sent with.
 CREATED, CREATE_TIME = "message.timestamp.type", "CreateTime"
+
+
+SYNOPSIS_CONFIG = {
+    "cleanup.policy": "compact",
+    # A synopsis has its tick there, whatever the broker's default.
+    CREATED: CREATE_TIME,
+    **ANY_TIME,
+    # Ticks may jump by weeks: a segment ends by its size alone, soon enough to be compacted.
+    "segment.ms": str(2**63 - 1),
+    "segment.bytes": str(64 << 20),
+    "max.message.bytes": str(_LETTER_BYTES),
+}
+CHANGELOG_CONFIG = {"cleanup.policy": "compact", "max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
 
 @dataclass(frozen=True)
@@ -104,9 +117,7 @@ def create_topology_topics(
     """
     wanted = {topology.source: retention_config(retention), **written_topics(topology, retention)}
     if topology.repartition:
-        # Timestamps are the source's, whatever the broker's default.
-        times = {CREATED: CREATE_TIME}
-        wanted[topology.events_topic] = letters_config(retention) | times
+        wanted[topology.events_topic] = moved_config(retention)
     made = [create_topic(bootstrap, name, partitions, config) for name, config in wanted.items()]
     if topology.publish:
         made.append(create_synopsis_topic(bootstrap, topology, partitions))
@@ -115,18 +126,8 @@ def create_topology_topics(
 
 def create_synopsis_topic(bootstrap: str, topology: "Topology", partitions: int) -> TopicOutcome:
     """Create the topic of what `partitions` partitions of a topology publish; as `create_topic`."""
-    config = {
-        "cleanup.policy": "compact",
-        # A synopsis has its tick there, whatever the broker's default.
-        CREATED: CREATE_TIME,
-        **ANY_TIME,
-        # Ticks may jump by weeks: a segment ends by its size alone, soon enough to be compacted.
-        "segment.ms": str(2**63 - 1),
-        "segment.bytes": str(64 << 20),
-        "max.message.bytes": str(_LETTER_BYTES),
-    }
     count = synopsis_partitions(topology, partitions)
-    return create_topic(bootstrap, topology.synopsis_topic, count, config)
+    return create_topic(bootstrap, topology.synopsis_topic, count, SYNOPSIS_CONFIG)
 
 
 def written_topics(topology: "Declared", retention: str = FOREVER) -> dict[str, dict[str, str]]:
@@ -141,6 +142,13 @@ def written_topics(topology: "Declared", retention: str = FOREVER) -> dict[str, 
         topology.late_topic: letters,
         **alerts,
     }
+
+
+def moved_config(retention: str = FOREVER) -> dict[str, str]:
+    """Return the settings of a topic of moved records: timestamps are the source's, whatever the
+    broker's default.
+    """
+    return letters_config(retention) | {CREATED: CREATE_TIME}
 
 
 def letters_config(retention: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from confluent_kafka import KafkaException
 
 from slidestat.admin.other_groups import check_no_other_group, last_meanings
 from slidestat.admin.topics import (
+    CHANGELOG_CONFIG,
     CREATE_TIME,
     CREATED,
     create_synopsis_topic,
@@ -113,10 +114,7 @@ def prepare_topics(bootstrap: str, topology: Declared) -> int:
             create_synopsis_topic(bootstrap, topology.counted, partitions)
     wanted = written_topics(topology)
     # Faust would make it with a single replica, whatever the cluster's default.
-    wanted[topology.changelog_topic] = {
-        "cleanup.policy": _COMPACT,
-        "max.message.bytes": str(MAX_MESSAGE_BYTES),
-    }
+    wanted[topology.changelog_topic] = CHANGELOG_CONFIG
     cluster = require_broker(bootstrap)
     check_no_other_group(bootstrap, topology, cluster)
     found = {

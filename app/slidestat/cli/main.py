@@ -86,16 +86,37 @@ app.command()(alertmanager)
 
 
 @topology_app.command("show")
-def topology_show(topology: TopologyArgument, as_json: OneObject = False) -> None:
+def topology_show(
+    topology: TopologyArgument,
+    as_json: OneObject = False,
+    strimzi: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PARTITIONS",
+            min=1,
+            help="Instead, Strimzi's resources for its topics and its user, for a source with so"
+            " many partitions.",
+        ),
+    ] = None,
+) -> None:
     """Show a topology's topics, windows, statistics with their errors, and memory a key.
 
     Example: slidestat topology show flights
+
+    Example: slidestat topology show orders.toml --strimzi 12 > orders.json
     """
     import msgspec
 
     from slidestat.cli.display.topology import show_topology, topology_object
     from slidestat.declare.forms.files import load_topology
 
+    if strimzi is not None:
+        from slidestat.cli.display.strimzi import strimzi_resources
+        from slidestat.declare.forms.files import load_declaration
+
+        resources = msgspec.json.encode(strimzi_resources(load_declaration(topology), strimzi))
+        print(msgspec.json.format(resources).decode())
+        return
     declared = load_topology(topology)
     if as_json:
         print(msgspec.json.encode(topology_object(declared)).decode())

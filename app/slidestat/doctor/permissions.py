@@ -33,7 +33,7 @@ _REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZAT
 
 
 @dataclass(frozen=True)
-class _Use:
+class Use:
     """The operations of a worker on a topic, and whether it creates a missing one."""
 
     check: str
@@ -66,13 +66,13 @@ def creation_permission(bootstrap: str) -> Finding:
 def worker_permissions(bootstrap: str, topology: Declared) -> Iterator[Finding]:
     """Yield the permissions that a worker of this topology needs: its topics, then its group."""
     admin = admin_client(bootstrap)
-    uses = list(_uses(topology))
+    used = list(uses(topology))
     described = admin.describe_topics(
-        TopicCollection([use.topic for use in uses]),
+        TopicCollection([use.topic for use in used]),
         include_authorized_operations=True,
         request_timeout=_TIMEOUT_S,
     )
-    for use in uses:
+    for use in used:
         try:
             allowed = described[use.topic].result().authorized_operations
         except KafkaException as error:
@@ -92,22 +92,23 @@ def worker_permissions(bootstrap: str, topology: Declared) -> Iterator[Finding]:
         yield _group(admin, bootstrap, mover_id(topology.answering), "mover's group")
 
 
-def _uses(topology: Declared) -> Iterator[_Use]:
+def uses(topology: Declared) -> Iterator[Use]:
+    """Yield the topics that a worker uses, with what it does there."""
     if topology.counted is None:
-        yield _Use("parties", topology.answering.source, (_DESCRIBE,), makes=False)
-        yield _Use("source", topology.source, (_READ, _SETTINGS))
+        yield Use("parties", topology.answering.source, (_DESCRIBE,), makes=False)
+        yield Use("source", topology.source, (_READ, _SETTINGS))
     else:
-        yield _Use("source", topology.source, (_READ, _SETTINGS), makes=False)
+        yield Use("source", topology.source, (_READ, _SETTINGS), makes=False)
         if topology.repartition:
-            yield _Use("repartition", topology.events_topic, (_READ, _WRITE, _SETTINGS))
+            yield Use("repartition", topology.events_topic, (_READ, _WRITE, _SETTINGS))
         if topology.publish:
-            yield _Use("synopses", topology.answering.synopsis_topic, (_WRITE, _SETTINGS))
-    yield _Use("output", topology.output_topic, (_WRITE, _SETTINGS))
-    yield _Use("dead letters", topology.dead_letter_topic, (_WRITE, _SETTINGS))
-    yield _Use("late events", topology.late_topic, (_WRITE, _SETTINGS))
+            yield Use("synopses", topology.answering.synopsis_topic, (_WRITE, _SETTINGS))
+    yield Use("output", topology.output_topic, (_WRITE, _SETTINGS))
+    yield Use("dead letters", topology.dead_letter_topic, (_WRITE, _SETTINGS))
+    yield Use("late events", topology.late_topic, (_WRITE, _SETTINGS))
     if topology.alert_topic is not None:
-        yield _Use("alerts", topology.alert_topic, (_WRITE, _SETTINGS))
-    yield _Use(_CHANGELOG, topology.changelog_topic, (_READ, _WRITE, _SETTINGS))
+        yield Use("alerts", topology.alert_topic, (_WRITE, _SETTINGS))
+    yield Use(_CHANGELOG, topology.changelog_topic, (_READ, _WRITE, _SETTINGS))
 
 
 def _idempotent_writes(admin: AdminClient) -> Finding:
@@ -132,9 +133,7 @@ def _idempotent_writes(admin: AdminClient) -> Finding:
     return Finding("cluster", Verdict.MISSING, found, older)
 
 
-def _unseen_topic(
-    admin: AdminClient, bootstrap: str, use: _Use, kafka_error: KafkaError
-) -> Finding:
+def _unseen_topic(admin: AdminClient, bootstrap: str, use: Use, kafka_error: KafkaError) -> Finding:
     """Return the finding about a topic that is missing, or that this user may not even see: the
     brokers distinguish the two only for users who may see it, or create it.
     """
@@ -232,18 +231,18 @@ def _refusal_to_create(admin: AdminClient, name: str) -> str | None:
 def _grant(bootstrap: str, operations: tuple[AclOperation, ...], kind: str, name: str) -> str:
     """Return the advice for the administrator of the brokers on how to allow it."""
     user = broker_security().user or "NAME"
-    flags = " ".join(f"--operation {_word(operation)}" for operation in operations)
+    flags = " ".join(f"--operation {word(operation)}" for operation in operations)
     return (
         f"Allow it: `kafka-acls --bootstrap-server {bootstrap} --add --allow-principal User:{user}"
         f" {flags} --{kind} {name}`."
     )
 
 
-def _listed(operations: tuple[AclOperation, ...], word: str = "and") -> str:
-    *first, last = map(_word, operations)
-    return f"{', '.join(first)} {word} {last}" if first else last
+def _listed(operations: tuple[AclOperation, ...], joint: str = "and") -> str:
+    *first, last = map(word, operations)
+    return f"{', '.join(first)} {joint} {last}" if first else last
 
 
-def _word(operation: AclOperation) -> str:
+def word(operation: AclOperation) -> str:
     """Return an operation as Kafka's own tools write it: DescribeConfigs."""
     return operation.name.title().replace("_", "")
