@@ -4,9 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import faust
+
+from slidestat import Count, Topology
+from slidestat.faust import attach
 from tests.broker.conftest import BODY
 from tests.broker.workers import (
     START_S,
@@ -54,23 +59,56 @@ def test_agents_read_the_emissions_of_an_attached_topology(
 
     produce(stage.bootstrap, stage.topology.source, events(3_000))
     expected = undisturbed(stage.topology, stage.read(stage.topology.source))
-    with (tmp_path / "said").open("wb") as said:
+    with started(tmp_path) as worker:
+        wait_until(
+            lambda: worker.poll() is not None or ends(seen) >= len(expected.emissions),
+            "an agent that has seen all",
+            START_S,
+        )
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(30) == 0, (tmp_path / "said").read_text()
+    stage.check()
+
+
+def test_what_is_refused_ends_the_application_in_two_lines(
+    bootstrap_servers: str, topic_name: str, tmp_path: Path
+) -> None:
+    """As it ends `slidestat run`, without a stack trace."""
+    text = APPLICATION.format(
+        **{"name": topic_name, "bootstrap": bootstrap_servers, "folder": tmp_path},
+        **{"source": f"{topic_name}-none", "body": BODY, "seen": "seen"},
+    )
+    (tmp_path / "shop.py").write_text(text)
+    with started(tmp_path) as worker:
+        code = worker.wait(60)
+    said = (tmp_path / "said").read_text()
+    assert code == 2, said
+    assert f"error: There is no topic '{topic_name}-none'" in said
+    assert "what to do: " in said
+    assert "Traceback" not in said
+
+
+def test_one_of_several_topologies_logs_for_all() -> None:
+    """Each line would come twice."""
+    app = faust.App("several")
+    for name in ("a", "b"):
+        attach(app, Topology(name=name, source="s", span="1h", every="1m", statistics=[Count()]))
+    assert [child._logs for child in app._children] == [True, False]
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Faust's command for the application `shop` of a folder, which has what it `said`."""
+    with (folder / "said").open("wb") as said:
         worker = subprocess.Popen(
             [sys.executable, "-m", "faust", "-A", "shop", "worker", "-l", "warn"],
-            cwd=tmp_path,
+            cwd=folder,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=said,
             stderr=said,
         )
         try:
-            wait_until(
-                lambda: worker.poll() is not None or ends(seen) >= len(expected.emissions),
-                "an agent that has seen all",
-                START_S,
-            )
-            worker.send_signal(signal.SIGTERM)
-            assert worker.wait(30) == 0, (tmp_path / "said").read_text()
+            yield worker
         finally:
             worker.kill()
             worker.wait()
-    stage.check()

@@ -8,6 +8,7 @@ it starts before the user's consumer does, and ends after it.
 
 from contextlib import ExitStack
 from pathlib import Path
+from weakref import WeakSet
 
 import faust
 from faust.serializers.codecs import Codec
@@ -28,6 +29,9 @@ from slidestat.schemas.emission import Emission
 _ANY_PORT = 0
 _KAFKA_PORT = 9092
 
+# Applications with a topology that logs for all of theirs: the first one, which stops last.
+_logging: WeakSet[faust.App] = WeakSet()
+
 
 def attach(
     app: faust.App, topology: Declared, *, data_dir: str | Path | None = None, registry: str = ""
@@ -41,7 +45,9 @@ def attach(
     schema registry of what is in Avro.
     """
     folder = None if data_dir is None else Path(data_dir)
-    app.add_dependency(_AttachedWorker(app, topology, folder, registry))
+    worker = _AttachedWorker(app, topology, folder, registry, logs=app not in _logging)
+    app.add_dependency(worker)
+    _logging.add(app)
     codec: CodecArg = _Emissions(registry=registry)
     if topology.counted is not None and topology.counted.writes_rows:
         codec = "json" if topology.output_format == "json" else "raw"
@@ -63,13 +69,20 @@ class _AttachedWorker(Service):
     """A worker as a service of the user's application."""
 
     def __init__(
-        self, app: faust.App, topology: Declared, data_dir: Path | None, registry: str
+        self,
+        app: faust.App,
+        topology: Declared,
+        data_dir: Path | None,
+        registry: str,
+        *,
+        logs: bool,
     ) -> None:
         super().__init__()
         self._app = app
         self._topology = topology
         self._data_dir = data_dir
         self._registry = registry
+        self._logs = logs
         self._prepared = ExitStack()
         self._member: GroupMember | None = None
 
@@ -77,7 +90,8 @@ class _AttachedWorker(Service):
         """Prepare the worker, then start it, unless the application only sends."""
         if self._app.producer_only or self._app.client_only:
             return
-        self._prepared.enter_context(logging_to_stderr())
+        if self._logs:
+            self._prepared.enter_context(logging_to_stderr())
         raise_open_files()
         # Nothing else of the application runs yet that this would hold up.
         try:
