@@ -86,7 +86,11 @@ class RelayedAlerts:
         is_firing = change.state is AlertState.FIRING
         now = Identity(change.alert, change.topology, change.key, change.certainty)
         if is_firing and now in self._firing:
-            self._firing[now].change = change  # Written again: it fires since its first one.
+            known = self._firing[now]
+            # One that is confirmed is posted at once.
+            if known.change.provisional and not change.provisional and known.told_ms:
+                known.told_ms = 0
+            known.change = change  # Written again: it fires since its first one.
             return
         for certainty in Certainty:
             identity = now._replace(certainty=certainty)

@@ -51,8 +51,7 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     takes_no_top = " (without top)" if proposal.top is not None else ""
     yield f'# output_shape = "rows"  # plain columns, as sinks and SQL take them{takes_no_top}'
     yield "# exactly_once = true  # each record once, for readers of what is committed"
-    yield '# emit = "always"  # a key at every tick, not only where its events or windows end'
-    yield '# emit = "change"  # or only where its newest record is no longer true; tolerance = "5%"'
+    yield '# emit = "always"  # at every tick; "change": where the newest record is no longer true'
     yield f"# having = {_text(f'count_{shortest} >= 100')}  # only where this holds, and once after"
     yield '# expected = ["..."]  # keys that the alert below is also for if they never came'
     yield from _statistic("count")
