@@ -318,3 +318,17 @@ def test_a_cell_that_is_not_utf8_is_a_bad_row(
         produce_file(
             tmp_path / "a.csv", bootstrap_servers, make_topic(), columns=Columns(more=("city",))
         )
+
+
+def test_what_was_sent_before_a_file_broke_is_counted(
+    bootstrap_servers: str, make_topic: MakeTopic, read_topic: ReadTopic, tmp_path: Path
+) -> None:
+    """By a quote that is never closed, far behind: a file that is sent again sends them twice."""
+    file = tmp_path / "a.csv"
+    file.write_text("key,time,value\n" + f"a,{TIME_MS},1\n" * 60_000 + f'b,{TIME_MS},"2\n')
+    topic = make_topic()
+    with pytest.raises(SlidestatError, match=r"quote that opens in line 60002 is never") as raised:
+        produce_file(file, bootstrap_servers, topic)
+    sent = len(read_topic(topic))
+    assert sent > 0
+    assert f"{sent:,} events before it are sent" in raised.value.advice

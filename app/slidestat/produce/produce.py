@@ -128,11 +128,9 @@ def produce_file(
     try:
         for records in batches:
             if records.first_bad is not None and not skip_bad:
-                sender.flush()
                 raise SlidestatError(
                     f"{source.name}, {records.first_bad}.",
-                    "Fix the row, or leave such rows out with --skip-bad; "
-                    f"{sender.sent} events before it are sent.",
+                    "Fix the row, or leave such rows out with --skip-bad.",
                 )
             sender.send(records)
             counts.add(records)
@@ -141,6 +139,13 @@ def produce_file(
             if sender.failed:
                 break
         sender.flush()
+    except SlidestatError as error:
+        sender.flush()
+        if not sender.handed_over:
+            raise
+        raise SlidestatError(
+            error.message, f"{error.advice} {sender.sent:,} events before it are sent."
+        ) from error
     finally:
         sender.close()
     return ProduceReport(
