@@ -101,7 +101,7 @@ def started(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Faust's command for the application `shop` of a folder, which has what it `said`."""
     with (folder / "said").open("wb") as said:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "faust", "-A", "shop", "worker", "-l", "warn"],
+            [sys.executable, "-m", "faust", "-A", "shop", "worker", "-l", "warn", "--without-web"],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=said,

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from slidestat.admin.topics import written_topics
 from slidestat.cli.display.strimzi import strimzi_resources
@@ -28,6 +28,7 @@ def of_kind(topology: Topology, kind: str) -> list[dict[str, Any]]:
     return [it for it in strimzi_resources(topology, 12)["items"] if it["kind"] == kind]
 
 
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(st.lists(st.from_regex(NAME, fullmatch=True), min_size=2, max_size=2, unique=True))
 def test_names_are_those_of_kubernetes(names: list[str]) -> None:
     """Of topics with names that differ in case or signs alone, too; each resource has its topic."""
