@@ -54,7 +54,8 @@ _TREES = {
     "Guides": [
         *("quick-start", "../examples/README", "choose-a-statistic", "declare-a-topology"),
         *("source-formats", "test-a-topology", "deploy", "secured-brokers", "../deploy/README"),
-        *("read-the-output", "when-a-key-is-written", "rows", "alerts", "ask-a-worker"),
+        *("read-the-output", "when-a-key-is-written", "rows", "derived-figures"),
+        *("alerts", "ask-a-worker"),
         *("many-parties", "dead-letters"),
         *("replay", "spark", "dataframes", "your-own-synopsis"),
     ],

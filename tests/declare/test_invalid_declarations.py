@@ -258,6 +258,39 @@ TOML: list[tuple[str, str, str]] = [
         "several statistics have a figure of that name",
         "another name",
     ),
+    (WHOLE + "derived = 'count + 1 as more'", "derived is 'count + 1", "Write a list"),
+    (WHOLE + "derived = [5]", "derived has 5, which is no text", "as error_rate"),
+    (WHOLE + "derived = ['count + 1']", "derived has 'count + 1'", "and its name"),
+    (WHOLE + "derived = ['1 + 1 as two']", "which reads no figure", "as error_rate"),
+    (WHOLE + "derived = ['counts + 1 as c']", "reads 'counts'", "Did you mean count"),
+    (WHOLE + "derived = ['count + 1 as count']", "'count', the name of another", "of its own"),
+    (WHOLE + "derived = ['p99 / 2 as a', 'p50 / 2 as a']", "'a', the name of another", "own"),
+    (WHOLE + "derived = ['b / 2 as a', 'p50 / 2 as b']", "none that is derived before", "There"),
+    (WHOLE + "derived = ['count + 1 as \"a-b\"']", "the name 'a-b'", "letters"),
+    (WHOLE + "derived = ['count > 1 as many']", "a truth value, not a number", "Numbers"),
+    (WHOLE + "derived = ['count % 2 as odd']", "count % 2 cannot be evaluated", "coalesce"),
+    (WHOLE + "derived = ['nullif(count, 0) as n']", "nothing that can be computed", "coalesce"),
+    (WHOLE + "derived = ['count + (p99 > 1) as n']", "in one place", "Numbers are"),
+    (
+        WHOLE + "publish = ['k']\nderived = ['count + 1 as n']",
+        "derived is given, and publish is ['k']",
+        "Leave it out",
+    ),
+    (
+        WHOLE + "windows = ['1m', '5m']\nderived = ['count + 1 as n']",
+        "reads 'count', which is no figure with its window",
+        "Did you mean count_",
+    ),
+    (
+        WHOLE
+        + "derived = ['few / (count * 100) as percent']\n"
+        + COUNT
+        + "[[statistics]]\nkind = 'count'\nname = 'few'\nwhere = 'value < 3'\n"
+        + ALERT
+        + "when = 'percent > 5'",
+        "which no figures make true",
+        "another condition",
+    ),
     (WHOLE + "where = '1 = 1'", "which reads no field", "status >= 500"),
     (WHOLE + "where = 'select = 1'", "no SQL", 'in double quotes: "order"'),
     (WHOLE + "where = 'a = 1; b = 2'", "not one expression", "status >= 500"),

@@ -249,6 +249,21 @@ def test_computed_fields_in_each_form() -> None:
     assert flag_of("computed") == "--computed"
 
 
+def test_derived_figures_in_each_form() -> None:
+    """A list, also of one; without one, declarations are what they were before there were any."""
+    texts = ("sum / count as average", "average * 2 as double")
+    statistics = (Count(), Sum())
+    topology = Topology(**NEEDED, statistics=statistics, derived=texts)
+    in_toml = f"derived = {json.dumps(texts)}\n" + "".join(
+        f"[[statistics]]\nkind = '{it.kind}'\n" for it in statistics
+    )
+    flags = {**NEEDED, "statistics": ["count", "sum"], "derived": list(texts)}
+    assert topology_of_flags(flags) == topology
+    assert topology_of({**NEEDED, **tomllib.loads(in_toml)}) == topology
+    assert fingerprint_of(topology) != fingerprint_of(Topology(**NEEDED, statistics=statistics))
+    assert topology.state_meaning == Topology(**NEEDED, statistics=statistics).state_meaning
+
+
 def test_every_field_of_a_topology_has_a_flag() -> None:
     """None can be set in a file alone."""
     command = typer.main.get_command(app).commands["run"]

@@ -58,6 +58,7 @@ def topology(
     publish: str | tuple[str, ...] = (),
     where: str = "",
     alerts: tuple[Alert, ...] = (),
+    derived: tuple[str, ...] = (),
     forget_after: str = "",
     emit: str = "events",
     tolerance: str = "0%",
@@ -77,6 +78,7 @@ def topology(
         publish=publish,
         where=where,
         alerts=alerts,
+        derived=derived,
         forget_after=forget_after,
         emit=emit,
         tolerance=tolerance,
@@ -90,6 +92,27 @@ ALERTS = (
     Alert(name="sure", when="sum > 10 * count or count > 20", window="1s", certain=True),
     Alert(name="high", when="mean > 40 and p50 > 30", window="330ms", for_=2, resolve="mean < 45"),
     Alert(name="nearly-nothing", when="not sum >= 0.01", window="50ms", for_=2),
+)
+
+# Of which tests/engine/checks.py has the exact ones.
+DERIVED_OF = (
+    Count(epsilon=0.5),
+    Count(epsilon=0.5, name="few", where=CONDITIONS[1]),
+    Sum(epsilon=0.5),
+    Quantiles(relative_error=0.1, epsilon=0.4, quantiles=(0.5, 0.9)),
+)
+DERIVED = (
+    "few_100ms / count_100ms as part",
+    "(count_1s - few_1s) / count_1s as rest",
+    "few_1s / (few_1s + count_1s) as among",
+    "p90_1s / p50_1s as tail",
+    "sum_1s / count_1s as average",
+    "(count_1s - count_100ms) * 0.5 as before",
+    "part / (few_1s / count_1s) as trend",
+    "coalesce(part, -1) - 3 as known",
+    "(p90_100ms - p90_1s) / p90_1s as change",
+    "sum_100ms - sum_100ms as nothing",
+    "1 / (count_1s - few_1s) as inverse",
 )
 
 ALERTED = (
@@ -249,6 +272,22 @@ TOPOLOGIES = {
             Alert(name="sum", when="sum > 9", window="20ms"),
         ),
     ),
+    "derived": topology(
+        windows=("100ms", "1s"),
+        statistics=DERIVED_OF,
+        derived=DERIVED,
+        alerts=(
+            Alert(name="parts", when="part > 0.4 and count_100ms > 1", resolve="part < 0.3"),
+            Alert(name="average", when="average > 40 and count > 2", window="100ms", certain=True),
+        ),
+    ),
+    "derived of last events": topology(
+        span="12 events",
+        windows=("3 events", "12 events"),
+        statistics=(Count(), Count(name="few", where=CONDITIONS[1]), TopItems()),
+        derived=("few_3_events / count_12_events as part", "1 - part as rest"),
+        lateness="90ms",
+    ),
     "the smallest": topology(span="1ms", every="1ms", windows=(), lateness="1ms"),
 }
 
@@ -296,6 +335,19 @@ BY_FIGURES = {
     ),
     "change of every statistic": topology(
         emit="change", tolerance="5%", windows=("330ms", "1s"), statistics=EVERY_STATISTIC
+    ),
+    "change of derived": topology(
+        emit="change",
+        tolerance="10%",
+        windows=("100ms", "1s"),
+        statistics=DERIVED_OF,
+        derived=DERIVED,
+    ),
+    "having derived": topology(
+        windows=("100ms", "1s"),
+        statistics=DERIVED_OF,
+        derived=DERIVED,
+        having="part > 0.4 and count_1s > 1",
     ),
     "change, forgotten": topology(
         emit="change",

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import ceil, floor, inf, nextafter, ulp
 
@@ -77,6 +77,9 @@ def check_figures(
     is an event without one.
     """
     figures = deque(found)
+    rights: dict[str, Fraction | None] = {}
+    named = iter(topology.named_figures)
+    lengths = {topology.window(it, "windows").length: it for it in topology.windows}
     of_events = topology.windows_of_events
     for statistic, label in zip(topology.statistics, topology.labels, strict=True):
         for n in topology.window_lengths if statistic.has_windows else [ALL]:
@@ -102,7 +105,74 @@ def check_figures(
                 figure = figures.popleft()
                 assert _place(figure) == place
                 check_figure(statistic, figure, right, inside)
+                text = lengths.get(n, "").replace(" ", "_")
+                rights[f"{next(named).name}_{text}"] = right
+    for text in topology.derived:
+        figure, name = figures.popleft(), text.rpartition(" as ")[2]
+        assert (_place(figure), figure.derived) == ((name, None, None), True)
+        rights[name] = _DERIVED[text](rights)
+        check_derived(figure, rights[name])
     assert not figures
+
+
+def _over(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+    """The quotient in SQL."""
+    return None if one is None or not other else one / other
+
+
+Rights = Mapping[str, Fraction | None]
+
+
+def _some(right: Fraction | None) -> Fraction:
+    assert right is not None
+    return right
+
+
+_DERIVED: dict[str, Callable[[Rights], Fraction | None]] = {
+    "few_100ms / count_100ms as part": lambda it: _over(it["few_100ms"], it["count_100ms"]),
+    "(count_1s - few_1s) / count_1s as rest": lambda it: _over(
+        _some(it["count_1s"]) - _some(it["few_1s"]), it["count_1s"]
+    ),
+    "few_1s / (few_1s + count_1s) as among": lambda it: _over(
+        it["few_1s"], _some(it["few_1s"]) + _some(it["count_1s"])
+    ),
+    "p90_1s / p50_1s as tail": lambda it: _over(it["p90_1s"], it["p50_1s"]),
+    "sum_1s / count_1s as average": lambda it: _over(it["sum_1s"], it["count_1s"]),
+    "(count_1s - count_100ms) * 0.5 as before": lambda it: (
+        (_some(it["count_1s"]) - _some(it["count_100ms"])) / 2
+    ),
+    "part / (few_1s / count_1s) as trend": lambda it: _over(
+        it["part"], _over(it["few_1s"], it["count_1s"])
+    ),
+    "coalesce(part, -1) - 3 as known": lambda it: (
+        Fraction(-4) if it["part"] is None else it["part"] - 3
+    ),
+    "(p90_100ms - p90_1s) / p90_1s as change": lambda it: (
+        None
+        if it["p90_100ms"] is None or it["p90_1s"] is None
+        else _over(it["p90_100ms"] - it["p90_1s"], it["p90_1s"])
+    ),
+    "sum_100ms - sum_100ms as nothing": lambda it: it["sum_100ms"] and Fraction(),
+    "1 / (count_1s - few_1s) as inverse": lambda it: _over(
+        Fraction(1), _some(it["count_1s"]) - _some(it["few_1s"])
+    ),
+    "few_3_events / count_12_events as part": lambda it: _over(
+        it["few_3_events"], it["count_12_events"]
+    ),
+    "1 - part as rest": lambda it: None if it["part"] is None else 1 - it["part"],
+}
+
+
+def check_derived(figure: Figure, right: Fraction | None) -> None:
+    """A derived figure is within its bounds; of one that is null nothing is said."""
+    if figure.estimate is None:
+        assert (figure.lower, figure.upper) == (None, None)
+        return
+    assert figure.lower is None or figure.lower <= figure.estimate, figure
+    assert figure.upper is None or figure.estimate <= figure.upper, figure
+    if right is not None:
+        assert figure.lower is None or figure.lower <= right, (figure, right)
+        assert figure.upper is None or right <= figure.upper, (figure, right)
 
 
 def _taken(statistic: Statistic, values: Sequence[Fraction | None]) -> Values:

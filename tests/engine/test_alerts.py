@@ -110,6 +110,11 @@ MEANT: dict[str, Callable[[Figures], Said]] = {
     ),
     "sum_330ms > 10 * count_1s": lambda f: above(f["sum_330ms"], 10, f["count_1s"]),
     "count_50ms < 2": lambda f: below(f["count_50ms"], 2),
+    "part > 0.4 and count_100ms > 1": lambda f: both(
+        above(f["part"], 0.4), above(f["count_100ms"], 1)
+    ),
+    "part < 0.3": lambda f: below(f["part"], 0.3),
+    "average > 40 and count > 2": lambda f: both(above(f["average"], 40), above(f["count"], 2)),
     "count > 1 and sum_1s > 9": lambda f: both(above(f["count"], 1), above(f["sum_1s"], 9)),
     "landmark_sum > 100 and count > 2": lambda f: both(
         above(f["landmark_sum"], 100), above(f["count"], 2)
@@ -119,7 +124,10 @@ MEANT: dict[str, Callable[[Figures], Said]] = {
 
 def windows_of(alert: Alert, topology: Topology) -> list[int]:
     """The windows that an alert reads: of names that end with one, and its own."""
-    texts = re.findall(r"_(\d+m?s)\b", f"{alert.when} {alert.resolve}")
+    read = f"{alert.when} {alert.resolve}"
+    for name, expression in (reversed(it.split(" as ")) for it in topology.derived[::-1]):
+        read = re.sub(rf"\b{name}\b", expression, read)
+    texts = re.findall(r"_(\d+m?s)\b", read)
     if alert.window or not texts:
         texts.append(alert.window or (topology.windows or (topology.span,))[0])
     return sorted({topology.window(text, "windows").length for text in texts})

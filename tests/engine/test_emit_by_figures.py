@@ -79,6 +79,9 @@ HAVING: Mapping[str, Callable[[Emission], bool]] = {
     "landmark_sum > 9 or count < 1": lambda it: (
         (upper("landmark_sum")(it) or 0) > 9 or lower("count", 20)(it) < 1
     ),
+    "part > 0.4 and count_1s > 1": lambda it: (
+        (upper("part")(it) or 0) > 0.4 and (upper("count", 1_000)(it) or 0) > 1
+    ),
     "sum_3_events > 9": lambda it: (upper("sum", 3)(it) or 0) > 9,
 }
 # Those that may hold of a key that was forgotten.

@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 import fastavro
@@ -180,12 +181,21 @@ def test_a_topic_of_both_formats_is_read(registry: StandIn) -> None:
     assert registry.asked == ["POST subjects/flights-statistics-value/versions"]
     avro = [codec.encode(EMISSION) for _ in range(3)]
     assert {value[:5] for value in avro} == {b"\0\0\0\0\1"}
-    assert [schema["schema"] for schema in registry.schemas] == [emission_schema()]
+    assert [schema["schema"] for schema in registry.schemas] == [emission_schema(derives=False)]
     reader = AnyFormat(registry.url)
     plain = JsonCodec().encode(EMISSION)
     assert [reader.decode(value) for value in (*avro, plain)] == [EMISSION] * 4
     assert registry.asked[1:] == ["GET schemas/ids/1"]
     assert AnyFormat("").decode(plain) == EMISSION
+
+
+def test_derived_figures_are_marked_in_avro(registry: StandIn) -> None:
+    """By a field that only topologies which derive figures have in their schema."""
+    codec = emission_codec(replace(AVRO, derived=("count * 2 as twice",)), registry.url)
+    assert [schema["schema"] for schema in registry.schemas] == [emission_schema()]
+    figures = [*EMISSION.figures, Figure("twice", 2.0, None, 4.0, derived=True)]
+    emission = msgspec.structs.replace(EMISSION, figures=figures)
+    assert AnyFormat(registry.url).decode(codec.encode(emission)) == emission
 
 
 def test_damaged_bytes_are_no_emission() -> None:

@@ -22,6 +22,7 @@ from slidestat.declare.expressions.nodes import (
 )
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.figure_names import (
+    FigureSource,
     NamedFigure,
     ambiguous_names,
     asked_quantile,
@@ -37,7 +38,7 @@ ALERTS_LABEL = "alerts"
 
 # What is known of a figure's bounds carries over to these.
 _TRUTHS = frozenset(("and", "or", "not", "in", "is null", "is true", "is false")) | COMPARISONS
-_NUMBERS = frozenset(("negate", "+", "-", "*", "/"))
+_NUMBERS = frozenset(("negate", "+", "-", "*", "/", "coalesce"))
 MOST_TICKS = 1_000_000
 _MOST_ALERTS = 100
 
@@ -151,7 +152,7 @@ def check_alerts(alerts: object) -> None:
 
 class AlertFigures(NamedTuple):
     """The figures that an alert reads: their places among the topology's, by the names that it has
-    for them, and their windows, shortest first.
+    for them, and their windows, shortest first; those of statistics that it reads are `parts`.
 
     `window` is the one of names without a window; None if none of them needs one.
     """
@@ -159,18 +160,20 @@ class AlertFigures(NamedTuple):
     places: dict[str, int]
     windows: tuple[int, ...]
     window: int | None
+    parts: tuple[int, ...]
 
 
 def alert_figures(
     alert: Alert,
     figures: Sequence[NamedFigure],
+    parts_of: Mapping[int, Sequence[int]],
     over_windows: Mapping[str, Sequence[int]],
     windows: Sequence[int],
     length: int | None,
 ) -> AlertFigures:
-    """Return the figures that an alert reads. `over_windows` are the places of all `figures` by
-    their names with a window, `windows` those of the topology, and `length` that of the alert's
-    `window`, None without one.
+    """Return the figures that an alert reads. `parts_of` are the places of those that a derived one
+    is of, `over_windows` the places of all `figures` by their names with a window, `windows` those
+    of the topology, and `length` that of the alert's `window`, None without one.
 
     Raises SlidestatError for names that no figure has, or several have, and for a window that is
     missing or wrong.
@@ -211,7 +214,8 @@ def alert_figures(
                 "Give one of these statistics another name.",
             )
         (places[name],) = known[name]
-    read = {figures[place].window for place in places.values()} - {None}
+    parts = [part for place in places.values() for part in parts_of.get(place, (place,))]
+    read = {figures[place].window for place in parts} - {None}
     is_short = not read or any(name in short and name in of_windows for name in places)
     if length is not None and not is_short and length not in read:
         raise SlidestatError(
@@ -222,7 +226,8 @@ def alert_figures(
     if not is_short:
         own = None
     found = read | ({own} - {None})
-    return AlertFigures(places, tuple(sorted(it for it in found if it is not None)), own)
+    lengths = tuple(sorted(it for it in found if it is not None))
+    return AlertFigures(places, lengths, own, tuple(dict.fromkeys(parts)))
 
 
 # Whether a condition can be true at all.
@@ -231,16 +236,19 @@ def alert_figures(
 _MOST_CELLS = 4_096
 
 
-class OfWindow(NamedTuple):
-    """A figure of a condition: its statistic, and the length of its window, None without one."""
+class ReadFigures(NamedTuple):
+    """The figures of a condition: statistic and window, None without one, of those of statistics,
+    by their places; and what computes the numbers of one at a place from those of all parts.
+    """
 
-    statistic: Statistic
-    window: int | None
+    parts: Mapping[int, FigureSource]
+    places: Mapping[str, int]
+    numbers: Callable[[int, int, Callable[[int], Numbers]], Numbers]
 
 
 def check_possible(
     alert: Alert,
-    figures: Mapping[str, OfWindow],
+    figures: ReadFigures,
     windows: Sequence[int],
     ticks: int,
     emptied_ticks: Callable[[int, int | None], int],
@@ -281,20 +289,23 @@ def check_possible(
             )
 
 
-def _may_be_true(asked: Expression, figures: Mapping[str, OfWindow], *, emptied: int) -> bool:
+def _may_be_true(asked: Expression, figures: ReadFigures, *, emptied: int) -> bool:
     """Return whether a condition may be true where windows up to the length `emptied` have no
     events, and all others have some.
     """
     read = [
-        (it.statistic, it.window is None or it.window > emptied)
-        for it in (figures[figure_name(path)] for path in asked.paths)
+        (it.statistic, it.window is None or it.window > emptied) for it in figures.parts.values()
     ]
     limits = sorted({float(it) for it in _numbers_in(asked.node)})
     own = [_cells(it, limits, has_events=has_events) for it, has_events in read]
     if math.prod(map(len, own)) > _MOST_CELLS:
         own = [_cells(it, [], has_events=has_events) for it, has_events in read]
     rows = np.array(list(product(*own)), float).reshape(-1, len(own), 3)
-    numbers = {path: Numbers.of(rows[:, i]) for i, path in enumerate(asked.paths)}
+    parts = {place: Numbers.of(rows[:, i]) for i, place in enumerate(figures.parts)}
+    numbers = {
+        path: figures.numbers(figures.places[figure_name(path)], len(rows), parts.__getitem__)
+        for path in asked.paths
+    }
     anything = np.full(len(rows), np.inf)
     always = np.ones(len(rows), bool)
     past = Numbers(np.zeros(len(rows)), -anything, anything, always, always)
@@ -350,15 +361,17 @@ def _unknown_figure(error: str, name: str, known: Iterable[str]) -> SlidestatErr
     )
 
 
-def label_of(alerts: Sequence[Alert], windows: Sequence[int | None]) -> str:
+def label_of(alerts: Sequence[Alert], windows: Sequence[int | None], derived: str) -> str:
     """Return a short text that is different for different alerts: 16 hexadecimal digits. `windows`
-    are the lengths of the windows of their names without one.
+    are the lengths of the windows of their names without one; `derived` the expressions of derived
+    figures that they read, "" if they read none.
     """
     declared = sorted(
         (a.name, a.when, window, a.for_, a.resolve, a.certain)
         for a, window in zip(alerts, windows, strict=True)
     )
-    return hashlib.blake2b(repr(declared).encode(), digest_size=8).hexdigest()
+    text = f"{declared!r}{derived}"
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def figure_condition(text: str, what: str) -> Expression:
@@ -366,7 +379,7 @@ def figure_condition(text: str, what: str) -> Expression:
     cannot be evaluated over bounds.
     """
     found = condition(text, what, Sort.NUMBER)
-    _check_computable(found.node, text, what)
+    check_computable(found.node, text, what)
     return found
 
 
@@ -376,7 +389,8 @@ def _is_truth(node: Node) -> bool:
     return isinstance(node, Call) and node.operator in _TRUTHS
 
 
-def _check_computable(node: Node, text: str, what: str) -> None:
+def check_computable(node: Node, text: str, what: str) -> None:
+    """Raise SlidestatError, naming `what`, unless an expression can be evaluated over bounds."""
     if not isinstance(node, Call) or node.operator == "ago":
         return
     of_numbers = node.operator in _NUMBERS or node.operator in COMPARISONS | {"in", "is null"}
@@ -385,7 +399,8 @@ def _check_computable(node: Node, text: str, what: str) -> None:
     ):
         raise SlidestatError(
             f"{what} is {text!r}: {text_of(node)} cannot be evaluated over bounds.",
-            "Use comparisons, and, or, not, in, between, is null, and + - * / over figures.",
+            "Use comparisons, and, or, not, in, between, is null, and + - * / and coalesce over"
+            " figures.",
         )
     for operand in node.operands:
-        _check_computable(operand, text, what)
+        check_computable(operand, text, what)

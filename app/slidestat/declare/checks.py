@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from slidestat.declare.alerts import (
     MOST_TICKS,
-    OfWindow,
+    ReadFigures,
     check_alerts,
     check_possible,
     figure_name,
@@ -24,7 +24,6 @@ from slidestat.declare.derived import (
 )
 from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import RECORD_TIMESTAMP, TIME_IS_READ, check_apart, field_text
-from slidestat.declare.figure_names import read_statistics
 from slidestat.declare.naming import NAME, NAME_RULE
 from slidestat.declare.rows import check_rows
 from slidestat.declare.statistics import Statistic
@@ -228,7 +227,19 @@ def check_having(topology: KeptFigures) -> None:
     _ = topology.past_figures
 
 
-# Published synopses, records moved by key, alerts and rows.
+# Derived figures, published synopses, records moved by key, alerts and rows.
+
+
+def check_derived(topology: KeptFigures) -> None:
+    """Check the figures that are computed from others."""
+    if not topology.derived_figures:
+        return
+    if topology.publish:
+        raise SlidestatError(
+            f"derived is given, and publish is {topology.publish!r}: a referee answers with the"
+            " figures of statistics alone.",
+            "Leave it out, and compute with the referee's answers.",
+        )
 
 
 def check_publish(topology: KeptFigures) -> None:
@@ -316,7 +327,6 @@ def check_alerts_of(topology: KeptFigures) -> None:
             "Declare them in a topology of the same events that does not publish.",
         )
     _ = topology.alert_past_figures
-    statistics = read_statistics(topology.statistics, topology.labels)
 
     def emptied_ticks(window: int, longer: int | None) -> int:
         until = longer
@@ -326,14 +336,10 @@ def check_alerts_of(topology: KeptFigures) -> None:
             return 0
         return MOST_TICKS if until is None else max(0, -((window - until) // topology.every_ms))
 
-    for alert, (places, windows, _), ticks in zip(
-        topology.alerts, read, topology.alert_ticks, strict=True
-    ):
-        named = {name: topology.named_figures[place] for name, place in places.items()}
-        figures = {
-            name: OfWindow(statistics[figure.name], figure.window) for name, figure in named.items()
-        }
-        check_possible(alert, figures, windows, ticks, emptied_ticks)
+    for alert, of_alert, ticks in zip(topology.alerts, read, topology.alert_ticks, strict=True):
+        parts = {place: topology.figure_sources[place] for place in of_alert.parts}
+        figures = ReadFigures(parts, of_alert.places, topology.figure_numbers)
+        check_possible(alert, figures, of_alert.windows, ticks, emptied_ticks)
 
 
 def check_expected(topology: KeptFigures) -> None:

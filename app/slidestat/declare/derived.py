@@ -1,10 +1,11 @@
 """Derived from the fields of a topology: topics, lengths, columns, synopses."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -19,12 +20,15 @@ from slidestat.declare.alerts import (
     label_of,
 )
 from slidestat.declare.columns import Column, Columns
+from slidestat.declare.derived_figures import DerivedFigure, derived_figures, facts_of
 from slidestat.declare.expressions.expression import (
     ComputedField,
     Expression,
     computed_fields,
     condition_of,
 )
+from slidestat.declare.expressions.intervals import Numbers
+from slidestat.declare.expressions.known_intervals import Facts
 from slidestat.declare.expressions.nodes import (
     Call,
     FieldValue,
@@ -44,10 +48,10 @@ from slidestat.declare.fields import (
     path_unless,
 )
 from slidestat.declare.figure_names import (
+    FigureSource,
     NamedFigure,
-    named_figures,
+    figure_sources,
     names_over_windows,
-    read_statistics,
 )
 from slidestat.declare.lengths import (
     WindowLength,
@@ -436,6 +440,8 @@ class PastFigure(NamedTuple):
 class KeptFigures(WrittenTopics, ReadFields):
     """The figures of a topology by name, and the synopses that keep them."""
 
+    derived: Sequence[str]
+
     @property
     def counted(self) -> Self:
         """The topology whose events are counted: this one."""
@@ -452,9 +458,52 @@ class KeptFigures(WrittenTopics, ReadFields):
         return tuple(statistic.label(self.value_path) for statistic in self.statistics)
 
     @cached_property
+    def figure_sources(self) -> list[FigureSource]:
+        """The figures of an emission but those of lists of items and derived ones, with what they
+        are of.
+        """
+        return figure_sources(self.statistics, self.labels, self.window_lengths, self.value_path)
+
+    @cached_property
+    def derived_figures(self) -> tuple[DerivedFigure, ...]:
+        """The figures that are computed from others, in their order behind these."""
+        figures = [source.named for source in self.figure_sources]
+        taken = {*self.labels, *(figure.name for figure in figures)}
+        names = names_over_windows(figures, self._window_texts)
+        return derived_figures(self.derived, names, taken)
+
+    @cached_property
     def named_figures(self) -> list[NamedFigure]:
         """The figures of an emission but those of lists of items, by their plain names."""
-        return named_figures(self.statistics, self.labels, self.window_lengths)
+        derived = [NamedFigure(figure.name, None) for figure in self.derived_figures]
+        return [*(source.named for source in self.figure_sources), *derived]
+
+    def parts_of(self, place: int) -> Sequence[int]:
+        """Return the places of the figures of statistics that the named figure at a place is of."""
+        derived = place - len(self.figure_sources)
+        return (place,) if derived < 0 else self.derived_figures[derived].parts
+
+    def figure_numbers(
+        self,
+        place: int,
+        rows: int,
+        figure: Callable[[int], Numbers],
+        facts: Facts | None = None,
+    ) -> Numbers:
+        """Return the numbers, in so many rows, of the named figure at a place, from those of
+        statistics, of which `facts` are known: without any, those that hold if none was added.
+        """
+        derived = place - len(self.figure_sources)
+        if derived < 0:
+            return figure(place)
+        facts = self.figure_facts() if facts is None else facts
+        return self.derived_figures[derived].numbers(rows, figure, facts)
+
+    def figure_facts(self, starts: Mapping[str, int] = MappingProxyType({})) -> Facts:
+        """Return what is known of the figures that derived ones are of; `starts` maps names of
+        added figures to the times from which they are counted.
+        """
+        return facts_of(self.derived_figures, self.figure_sources, starts)
 
     @cached_property
     def row_columns(self) -> list[RowColumn]:
@@ -471,6 +520,7 @@ class KeptFigures(WrittenTopics, ReadFields):
             alert_figures(
                 alert,
                 self.named_figures,
+                {place: self.parts_of(place) for place in range(len(self.named_figures))},
                 self.names_over_windows,
                 self.window_lengths,
                 self.window(alert.window, f"the window of the alert {alert.name}").length
@@ -490,9 +540,8 @@ class KeptFigures(WrittenTopics, ReadFields):
         """Return whether an alert reads a figure that changes while nothing comes: an age, or one
         of the past.
         """
-        statistics = read_statistics(self.statistics, self.labels)
-        read = {place for alert in self.alert_figures for place in alert.places.values()}
-        found = (statistics[self.named_figures[place].name] for place in read)
+        read = {place for alert in self.alert_figures for place in alert.parts}
+        found = (self.figure_sources[place].statistic for place in read)
         grows = any(not (it.has_windows or it.is_landmark) for it in found)
         return grows or any(self.alert_past_figures)
 
@@ -642,6 +691,14 @@ class KeptFigures(WrittenTopics, ReadFields):
         """The tolerance, as a share of a bound."""
         return share_of(self.tolerance, "tolerance")
 
+    def _with_derived(self, places: Iterable[int]) -> str:
+        """Return the expressions of the derived ones among figures at these places, "" of none."""
+        first = len(self.figure_sources)
+        derived = sorted({place - first for place in places if place >= first})
+        return "".join(
+            f" {it.name} = {it.text}" for it in map(self.derived_figures.__getitem__, derived)
+        )
+
     @cached_property
     def condition_to_emit(self) -> Expression | None:
         """The condition `having`, None without one."""
@@ -674,6 +731,11 @@ class KeptFigures(WrittenTopics, ReadFields):
             for window in (self.window_lengths if statistic.has_windows else (None,))
             for series in range(len(statistic.series()))
         ]
+        if place >= len(sources):
+            raise SlidestatError(
+                f"{what} is of a derived figure, which is kept of no window.",
+                "Compute with the past of the figures that it is of.",
+            )
         statistic, runner, window, series = sources[place]
         if self.span_length.of_events or window is None:
             raise SlidestatError(
@@ -697,10 +759,15 @@ class KeptFigures(WrittenTopics, ReadFields):
     @cached_property
     def names_over_windows(self) -> dict[str, list[int]]:
         """The places of the figures that conditions over several windows read, by their names."""
+        return names_over_windows(self.named_figures, self._window_texts)
+
+    @property
+    def _window_texts(self) -> dict[int, list[str]]:
+        """Return how each length of a window was written."""
         texts: dict[int, list[str]] = {}
         for text in self.windows or (self.span,):
             texts.setdefault(self.window(text, "windows").length, []).append(text)
-        return names_over_windows(self.named_figures, texts)
+        return texts
 
     @cached_property
     def state_meaning(self) -> dict[str, str]:
@@ -728,6 +795,12 @@ class KeptFigures(WrittenTopics, ReadFields):
         that apply to them, and what decides when they are emitted, if figures do.
         """
         windows = [alert.window for alert in self.alert_figures]
-        alerts = {ALERTS_LABEL: label_of(self.alerts, windows)} if self.alerts else {}
-        chosen = {EMIT_LABEL: f"{self.emit} {self.having}".rstrip()} if self.chooses else {}
+        read = self._with_derived(
+            it for alert in self.alert_figures for it in alert.places.values()
+        )
+        alerts = {ALERTS_LABEL: label_of(self.alerts, windows, read)} if self.alerts else {}
+        having = self.condition_to_emit
+        names = [] if having is None else map(figure_name, having.paths)
+        emits = self._with_derived(self.names_over_windows[name][0] for name in names)
+        chosen = {EMIT_LABEL: f"{self.emit} {self.having}{emits}".rstrip()} if self.chooses else {}
         return {**self.state_meaning, "output": self.output_topic, **alerts, **chosen}

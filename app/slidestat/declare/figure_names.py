@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
+from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics import Quantiles, Statistic
 from slidestat.declare.statistics.base import ListStatistic, Series
 
@@ -35,6 +36,23 @@ class NamedFigure(NamedTuple):
     window: int | None
 
 
+class FigureSource(NamedTuple):
+    """The statistic of a figure with its label and the path of what it reads; which of its figures
+    it is, and of which window, None for one that is of none.
+    """
+
+    statistic: Statistic
+    label: str
+    path: FieldPath
+    series: Series
+    window: int | None
+
+    @property
+    def named(self) -> NamedFigure:
+        """Return the figure's name and window."""
+        return NamedFigure(_name(self.statistic, self.label, self.series), self.window)
+
+
 def asked_quantile(text: str) -> AskedQuantile | None:
     """Return the quantile that a name ends with, None if it ends with none."""
     found = _QUANTILE.search(text)
@@ -48,27 +66,22 @@ def plain_name(text: str) -> str:
     return _NO_NAME.sub("_", text)
 
 
-def named_figures(
-    statistics: Sequence[Statistic], labels: Sequence[str], windows: Sequence[int]
-) -> list[NamedFigure]:
-    """Return the figures of an emission, except those of lists of items, in their order in it."""
+def figure_sources(
+    statistics: Sequence[Statistic],
+    labels: Sequence[str],
+    windows: Sequence[int],
+    value_field: FieldPath,
+) -> list[FigureSource]:
+    """Return the figures of an emission, except those of lists of items and derived ones, in their
+    order in it; statistics that name no field read `value_field`.
+    """
     return [
-        NamedFigure(_name(statistic, label, series), window)
+        FigureSource(statistic, label, statistic.path(value_field), series, window)
         for statistic, label in zip(statistics, labels, strict=True)
         if not isinstance(statistic, ListStatistic)
         for window in (windows if statistic.has_windows else (None,))
         for series in statistic.series()
     ]
-
-
-def read_statistics(statistics: Sequence[Statistic], labels: Sequence[str]) -> dict[str, Statistic]:
-    """Return the statistic of each figure that has a name, by that name."""
-    return {
-        _name(statistic, label, series): statistic
-        for statistic, label in zip(statistics, labels, strict=True)
-        if not isinstance(statistic, ListStatistic)
-        for series in statistic.series()
-    }
 
 
 def names_over_windows(

@@ -8,6 +8,7 @@ from slidestat.declare.checks import (
     check_alerts_of,
     check_computed,
     check_conditions,
+    check_derived,
     check_emit,
     check_exactly_once,
     check_expected,
@@ -44,6 +45,8 @@ class Topology(KeptFigures):
     windows: the lengths emitted, each n <= N; without any, the span itself. Others, up to the span,
     can be asked for at any time.
     statistics: what is computed over each window, each once; `name` tells two of a kind apart.
+    derived: figures that are computed from others, as SQL, each name with its window: "errors_5m /
+    count_5m as error_rate". They have bounds that hold, and are figures like any other.
     lateness: how far a record may lie behind the event time that its partition has reached. The
     watermark is that time less the lateness; records behind it are late, and not counted. An event
     that jumps ahead of those around it does not move it: it waits until most of 16 records have
@@ -129,6 +132,7 @@ class Topology(KeptFigures):
     every: str
     windows: Sequence[str] = ()
     statistics: Sequence[Statistic] = DEFAULT
+    derived: Sequence[str] = ()
     lateness: str = "0s"
     ahead: str = "5m"
     idle: str = "0s"
@@ -164,6 +168,7 @@ class Topology(KeptFigures):
         check_times(self)
         check_statistics(self)
         check_forgetting(self)
+        check_derived(self)
         check_emit(self)
         check_conditions(self)
         check_computed(self)

@@ -54,6 +54,10 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     yield '# emit = "always"  # at every tick; "change": where the newest record is no longer true'
     yield f"# having = {_text(f'count_{shortest} >= 100')}  # only where this holds, and once after"
     yield '# expected = ["..."]  # keys that the alert below is also for if they never came'
+    derived = f"count_{shortest} / count_{span} as recent"
+    if proposal.value is not None:
+        derived = f"p99_{shortest} / p50_{shortest} as tail"
+    yield f"# derived = [{_text(derived)}]  # figures computed from others, with bounds"
     yield from _statistic("count")
     if proposal.value is not None:
         if proposal.value_is_signed:

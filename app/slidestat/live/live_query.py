@@ -152,6 +152,7 @@ def asked_of(
     ago: str | None = None,
 ) -> Asked:
     """Check a question to a topology, in the terms of `LiveQuery`, and refuse it as there."""
+    of_others = bool(windows or statistics or quantiles or ranks or items or where or ago)
     kept = list(dict.fromkeys(topology.runners))
     asked: list[Statistic] = []
     places: list[int] = []
@@ -199,6 +200,7 @@ def asked_of(
             computed=_computed_for(topology, asked),
             output_shape="emissions",
             output_format="json",
+            derived=() if of_others else topology.derived,
         ),
         places,
         before,
@@ -216,7 +218,8 @@ class LiveQuery:
     """A question, to be asked of any key of a topology.
 
     `windows` are lengths such as "5m" or "1000 events", each up to the span; those of the topology
-    by default. `statistics` are names of the topology's figures, all by default; `quantiles` takes
+    by default. `statistics` are names of the topology's figures, all by default, with derived ones,
+    which are over the topology's own windows whatever is asked for; `quantiles` takes
     the place of those that its quantile statistics declare. `where`, such as "country=NL", asks for
     the distinct items with that text in the field by which they were declared, and for nothing
     else; `ranks`, values such as 250, for how many events are at most as large, of the quantiles by
@@ -237,7 +240,16 @@ class LiveQuery:
         items: Sequence[str] = (),
         ago: str | None = None,
     ) -> None:
-        asked = asked_of(topology, windows, statistics, quantiles, where, ranks, items, ago)
+        derived = {figure.name for figure in topology.derived_figures}
+        of_others = any(windows) or any(statistics) or any(quantiles)
+        # Neither ranks and items, which are all that is answered then, nor the past has any.
+        is_asked = where is None and not (ranks or items or ago)
+        self._wanted = derived.intersection(statistics) if statistics else derived
+        # Derived figures are of the topology's windows and of all of its statistics.
+        self._whole = LiveQuery(topology) if is_asked and of_others and self._wanted else None
+        of_statistics = [name for name in statistics if name not in derived or not is_asked]
+        self._has_others = bool(of_statistics) or not statistics
+        asked = asked_of(topology, windows, of_statistics, quantiles, where, ranks, items, ago)
         self._topology, self._places, self._ago = asked
         # Alerts are as they are now.
         self._alerts = () if self._ago else topology.alerts
@@ -275,14 +287,17 @@ class LiveQuery:
         except SynopsisError as error:
             raise unusable_state("topology", error) from error
         end -= self._ago
-        figures = [] if self._ranks else self._table(view.starts).rows(answered)[0]
+        is_none = self._ranks is not None or not self._has_others
+        figures = [] if is_none else self._table(view.starts).rows(answered)[0]
         ranks = self._ranks.rows(answered) if self._ranks else None
         if view.starts:
             added = AddedFigures(topology, view.starts)
-            figures = [] if self._ranks else added.all_marked(figures, end)
+            figures = [] if is_none else added.all_marked(figures, end)
             ranks = ranks and added.marked(ranks, end)
         if self._ago:
             figures = list(map(past_figure, figures))
+        if self._whole is not None and (whole := self._whole.answer(view, key)) is not None:
+            figures += [figure for figure in whole.figures if figure.statistic in self._wanted]
         return self._kinds.key_answer(
             *(topology.name, key, end, figures),
             *(topology.events_topic, view.partition, view.next_offset),

@@ -38,9 +38,16 @@ def avro_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return {name: schema[name] for name in ("type", "name", "namespace", "doc", "fields")}
 
 
-def emission_schema(emission: type[Emission] = Emission) -> str:
-    """Return the schema of a version of the emission, as JSON text."""
-    return json.dumps(avro_schema(emission), indent=2, ensure_ascii=False)
+def emission_schema(emission: type[Emission] = Emission, *, derives: bool = True) -> str:
+    """Return the schema of a version of the emission, as JSON text. That of a topology without
+    derived figures has no field that says of each whether it is one.
+    """
+    schema = avro_schema(emission)
+    if not derives:
+        (figures,) = (field for field in schema["fields"] if field["name"] == "figures")
+        figure = figures["type"]["items"]
+        figure["fields"] = [field for field in figure["fields"] if field["name"] != "derived"]
+    return json.dumps(schema, indent=2, ensure_ascii=False)
 
 
 def row_schema(

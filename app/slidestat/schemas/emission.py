@@ -73,6 +73,14 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
             " has none since then is one figure without an item"
         ),
     ] = None
+    derived: Annotated[
+        bool,
+        Meta(
+            description="whether it is computed from other figures. Then it has no window and no"
+            " promised error: the exact one is within its bounds where it exists. A bound is null"
+            " where there is none, and all three are where the estimate is"
+        ),
+    ] = False
 
 
 class AbsentParty(msgspec.Struct, frozen=True):

@@ -132,6 +132,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         **({} if topology.condition is None else {"where": topology.condition.text}),
         **({"computes": "; ".join(topology.computed_texts)} if topology.computed else {}),
         "writes": topology.output_topic + _output_text(topology),
+        **({"derives": "; ".join(topology.derived)} if topology.derived else {}),
         **_rows(topology),
         **_once(topology),
         **published,
@@ -299,5 +300,6 @@ def topology_object(topology: Topology) -> dict[str, Any]:
             }
             for label, statistic, runner in labelled
         ],
+        "derived": {figure.name: figure.text for figure in topology.derived_figures},
         "bytes": {f"{f.events}": f.state_bytes for f in footprints},
     }

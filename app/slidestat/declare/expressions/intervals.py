@@ -125,19 +125,19 @@ class Intervals:
             case Literal(value):
                 if value is None:
                     return Numbers.of(np.full((self._rows, 3), np.nan))
-                # It may be a whole number that no double is.
-                number = float(value), down(Fraction(value)), up(Fraction(value))
-                return Numbers.of(np.tile(np.array(number), (self._rows, 1)))
+                return number_of(Fraction(value), self._rows)
             case Call("negate", (value,)):
-                return _negated(self.numbers(value))
+                return negated(self.numbers(value))
             case Call("+", (left, right)):
-                return _sum(self.numbers(left), self.numbers(right))
+                return sum_of(self.numbers(left), self.numbers(right))
             case Call("-", (left, right)):
-                return _sum(self.numbers(left), _negated(self.numbers(right)))
+                return sum_of(self.numbers(left), negated(self.numbers(right)))
             case Call("*", (left, right)):
-                return _product(self.numbers(left), self.numbers(right))
+                return product_of(self.numbers(left), self.numbers(right))
             case Call("/", (left, right)):
-                return _quotient(self.numbers(left), self.numbers(right))
+                return quotient_of(self.numbers(left), self.numbers(right))
+            case Call("coalesce", operands):
+                return reduce(_coalesced, map(self.numbers, operands))
         raise ValueError(f"{node} is no number over figures")  # Alerts are checked for it.
 
     def _known(self, truth: Bools, is_null: bool) -> Truths:
@@ -213,13 +213,35 @@ def _compared(operator: str, left: Numbers, right: Numbers) -> Truths:
     )
 
 
-def _negated(numbers: Numbers) -> Numbers:
+def _coalesced(one: Numbers, other: Numbers) -> Numbers:
+    is_other = one.nulls & other.values
+    lowers = np.where(one.values, one.lowers, np.inf), np.where(is_other, other.lowers, np.inf)
+    uppers = np.where(one.values, one.uppers, -np.inf), np.where(is_other, other.uppers, -np.inf)
+    values = one.values | is_other
+    return Numbers(
+        np.where(np.isnan(one.estimates), other.estimates, one.estimates),
+        np.where(values, np.minimum(*lowers), -np.inf),
+        np.where(values, np.maximum(*uppers), np.inf),
+        one.nulls & other.nulls,
+        values,
+    )
+
+
+def number_of(value: Fraction, rows: int) -> Numbers:
+    """Return a number in so many rows; it may be one that no double is."""
+    number = float(value), down(value), up(value)
+    return Numbers.of(np.tile(np.array(number), (rows, 1)))
+
+
+def negated(numbers: Numbers) -> Numbers:
+    """Return the numbers with the other sign."""
     return Numbers(
         -numbers.estimates, -numbers.uppers, -numbers.lowers, numbers.nulls, numbers.values
     )
 
 
-def _sum(one: Numbers, other: Numbers) -> Numbers:
+def sum_of(one: Numbers, other: Numbers) -> Numbers:
+    """Return the sums of numbers."""
     with np.errstate(all="ignore"):
         return _numbers(
             one.estimates + other.estimates,
@@ -230,7 +252,8 @@ def _sum(one: Numbers, other: Numbers) -> Numbers:
         )
 
 
-def _product(one: Numbers, other: Numbers) -> Numbers:
+def product_of(one: Numbers, other: Numbers) -> Numbers:
+    """Return the products of numbers."""
     corners = []
     with np.errstate(all="ignore"):
         for left in (one.lowers, one.uppers):
@@ -247,7 +270,8 @@ def _product(one: Numbers, other: Numbers) -> Numbers:
         )
 
 
-def _quotient(one: Numbers, other: Numbers) -> Numbers:
+def quotient_of(one: Numbers, other: Numbers) -> Numbers:
+    """Return the quotients of numbers, NULL of a division by zero."""
     with np.errstate(all="ignore"):
         corners = []
         for left in (one.lowers, one.uppers):

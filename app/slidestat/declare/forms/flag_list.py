@@ -64,6 +64,12 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     ),
     "value_field": Flag("--value", "FIELD", "Field of statistics that name none."),
     "where": Flag("--where", "CONDITION", 'Count these events alone, as SQL: "status >= 500".'),
+    "derived": Flag(
+        "--derived",
+        "EXPRESSION as NAME",
+        'A figure computed from others: "errors_5m / count_5m as error_rate"; repeat for more.',
+        repeats=True,
+    ),
     "computed": Flag(
         "--computed",
         "EXPRESSION as NAME",

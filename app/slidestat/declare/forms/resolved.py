@@ -1,13 +1,14 @@
 """A topology as plain tables, all resolved: for what must not depend on the streaming side."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
 import msgspec
 
 from slidestat.declare.alerts import figure_name
 from slidestat.declare.declared import Declared
+from slidestat.declare.derived_figures import DerivedFigure
 from slidestat.declare.expressions.nodes import Call, FieldValue, Node, text_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
@@ -77,6 +78,8 @@ def _topology(topology: Topology) -> dict[str, object]:
     if topology.having:
         table["having"] = _having(topology)
         table["having_figures"] = _read_by_condition(topology)
+    if topology.derived_figures:
+        table["derived"] = [_derived(topology, figure) for figure in topology.derived_figures]
     if topology.condition is not None:
         table["where"] = topology.condition.text
     if topology.computed:
@@ -117,26 +120,40 @@ def _with_names(node: Node) -> Node:
 
 
 def _read_by_condition(topology: Topology) -> list[dict[str, object]]:
-    """Return the figures that `having` reads: the path of each in the condition, its statistic, its
-    place among that statistic's series, the length of its window, and how long ago that ended.
+    """Return the figures that `having` reads: the path of each in the condition, what it is of, its
+    name if it is derived, and how long ago its window ended if it is of the past.
     """
-    places = [
-        (label, place, window)
-        for statistic, label in zip(topology.statistics, topology.labels, strict=True)
-        if not isinstance(statistic, ListStatistic)
-        for window in (topology.window_lengths if statistic.has_windows else (None,))
-        for place, _ in enumerate(statistic.series())
-    ]
-    found = []
+    found: list[dict[str, object]] = []
     for path in () if topology.condition_to_emit is None else topology.condition_to_emit.paths:
-        label, place, window = places[topology.names_over_windows[figure_name(path)][0]]
-        found.append({"path": path, "label": label, "series": place, "window": window})
+        name = figure_name(path)
+        place = topology.names_over_windows[name][0]
+        parts = topology.parts_of(place)
+        is_derived = place >= len(topology.figure_sources)
+        found.append(
+            {
+                "path": path,
+                "parts": _parts(topology, parts),
+                **({"derived": name} if is_derived else {}),
+            }
+        )
     labels = dict(zip(map(id, topology.statistics), topology.labels, strict=True))
     for call, past in topology.past_figures.items():
-        read = {"label": labels[id(past.statistic)], "series": past.series}
-        ended = {"window": past.runner.window, "ago": past.runner.ago}
-        found.append({"path": (text_of(call),), **read, **ended})
+        part = {
+            "label": labels[id(past.statistic)],
+            "window": past.runner.window,
+            "series": _series(past.statistic.series()[past.series]),
+            "ago": past.runner.ago,
+        }
+        found.append({"path": (text_of(call),), "parts": [part]})
     return found
+
+
+def _parts(topology: Topology, places: Sequence[int]) -> list[dict[str, object]]:
+    """Return figures of statistics: label, window and what distinguishes them in it."""
+    sources = [topology.figure_sources[place] for place in places]
+    return [
+        {"label": it.label, "window": it.window, "series": _series(it.series)} for it in sources
+    ]
 
 
 def _series(series: Series) -> dict[str, object]:
@@ -147,6 +164,17 @@ def _series(series: Series) -> dict[str, object]:
     if series.item is None:
         del table["item"]
     return table
+
+
+def _derived(topology: Topology, figure: DerivedFigure) -> dict[str, object]:
+    """Return a derived figure as a table: its expression over columns "0", "1", and so on, and what
+    these are, statistic, window and series.
+    """
+    return {
+        "name": figure.name,
+        "expression": figure.numbered_text,
+        "parts": _parts(topology, figure.parts),
+    }
 
 
 def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str, object]:

@@ -32,7 +32,7 @@ from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.emissions.added_figures import WHOLE, AddedFigures
-from slidestat.engine.emissions.emission import FigureTable
+from slidestat.engine.emissions.emission import FigureTable, NumberedFigures
 from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys.key_timers import AlertTicks, Place
 from slidestat.errors import SlidestatError
@@ -137,13 +137,14 @@ class Rule:
         alert: Alert,
         ticks: int,
         columns: Mapping[str, int],
-        models: Sequence[Figure],
+        figures: NumberedFigures,
         past: Mapping[Node, PastFigure] = MappingProxyType({}),
     ) -> None:
         self.name = alert.name
         self.id = alert_id(alert.name)
         self.ticks = ticks
         self.columns = list(dict.fromkeys(columns.values()))
+        models = figures.models()
         self.models = [models[column] for column in self.columns]
         misses = (1 - Fraction(repr(model.confidence)) for model in self.models)
         self.confidence = float(max(Fraction(0), 1 - sum(misses, Fraction(0))))
@@ -153,6 +154,7 @@ class Rule:
         self._past = past
         # How long ago the last of the windows ended that it reads.
         self.ago = max((figure.runner.ago for figure in past.values()), default=0)
+        self._figures = figures
 
     def figures(self, row: Floats) -> list[Figure]:
         """Return the figures that the alert reads, from the float64[figures, 3] of an emission."""
@@ -193,19 +195,19 @@ class Rule:
         self, expression: Expression, table: Floats, past: Mapping[Node, Numbers]
     ) -> Truths:
         figures = {
-            path: Numbers.of(table[:, self._columns[figure_name(path)]])
+            path: self._figures.column(table, self._columns[figure_name(path)])
             for path in expression.paths
         }
         return Intervals(len(table), figures, past).truths(expression.node)
 
 
-def rules_of(topology: Topology, models: Sequence[Figure]) -> list[Rule]:
-    """Return the rules of a topology's alerts; `models` are the figures of an emission except those
-    of lists, in the order of a table's columns.
+def rules_of(topology: Topology, figures: NumberedFigures) -> list[Rule]:
+    """Return the rules of a topology's alerts; `figures` are those of an emission except those of
+    lists, as a table has them.
     """
     return [
-        Rule(alert, ticks, figures.places, models, past)
-        for alert, figures, ticks, past in zip(
+        Rule(alert, ticks, read.places, figures, past)
+        for alert, read, ticks, past in zip(
             topology.alerts,
             topology.alert_figures,
             topology.alert_ticks,
@@ -266,7 +268,7 @@ class Alerting:
         """
         self._added = AddedFigures(topology, starts)
         self._figures = FigureTable(topology, topology.window_lengths, starts).numbered
-        self._rules = rules_of(topology, self._figures.models())
+        self._rules = rules_of(topology, self._figures)
         self._topology = topology.name
         self._source = (topic, partition)
         self._kinds = kinds(is_sequence=topology.is_sequence)

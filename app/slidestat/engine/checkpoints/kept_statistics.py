@@ -10,7 +10,6 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from slidestat.declare.alerts import ALERTS_LABEL
-from slidestat.declare.figure_names import named_figures
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import (
@@ -107,14 +106,11 @@ def _require_other_alerts(topology: Topology, stored: Collection[str], had_alert
     """Refuse alerts on what is added, where there were alerts before: one that fires could be of a
     statistic that is replaced, and would never be resolved.
     """
-    pairs = zip(topology.statistics, topology.labels, topology.runners, strict=True)
-    added = [(statistic, label) for statistic, label, it in pairs if it.meaning not in stored]
-    statistics, labels = [it[0] for it in added], [it[1] for it in added]
-    figures = named_figures(statistics, labels, topology.window_lengths)
-    names = {figure.name for figure in figures}
+    pairs = zip(topology.labels, topology.runners, strict=True)
+    added = {label for label, runner in pairs if runner.meaning not in stored}
     for alert, read in zip(topology.alerts, topology.alert_figures, strict=True):
-        of_alert = (topology.named_figures[place].name for place in read.places.values())
-        if had_alerts and not names.isdisjoint(of_alert):
+        of_alert = (topology.figure_sources[part].label for part in read.parts)
+        if had_alerts and not added.isdisjoint(of_alert):
             raise SlidestatError(
                 f"{topology.name}: the alert {alert.name} reads a statistic that is added or"
                 " replaced, and may be firing.",

@@ -42,7 +42,16 @@ class AddedFigures:
             if statistic.is_landmark
         }
         of_events = topology.windows_of_events
-        self._places = {label: place for place, label in enumerate(topology.labels)}
+        names = (*topology.labels, *(figure.name for figure in topology.derived_figures))
+        self._places = {label: place for place, label in enumerate(names)}
+        # The labels and windows of what derived figures are of.
+        self._parts: dict[str, list[tuple[str, int | None]]] = {
+            figure.name: [
+                (source.label, None if of_events else source.window)
+                for source in map(topology.figure_sources.__getitem__, figure.parts)
+            ]
+            for figure in topology.derived_figures
+        }
         # Of lists of items that were added, a figure of each window in place of the items.
         self._lists = [
             Figure(
@@ -68,12 +77,21 @@ class AddedFigures:
 
     def whole_from(self, figure: Figure | ValueRank) -> int:
         """Return the first window end at which a figure covers its whole window."""
-        start = self._starts.get(figure.statistic)
+        parts = self._parts.get(figure.statistic, [(figure.statistic, figure.window_ms)])
+        return max(self._whole_from(*part) for part in parts)
+
+    def _whole_from(self, label: str, window: int | None) -> int:
+        start = self._starts.get(label)
         if start is None:
             return WHOLE
-        length = figure.window_ms or self._spans.get(figure.statistic)
+        length = window or self._spans.get(label)
         # A key's last events, and all of them, may reach back over any time.
         return NEVER_WHOLE if length is None else start + length
+
+    def _start_of(self, name: str) -> int:
+        """Return the time from which a figure is counted; of a derived one, all that it is of."""
+        labels = [label for label, _ in self._parts.get(name, [(name, None)])]
+        return max(self._starts[label] for label in labels if label in self._starts)
 
     def statistics(self) -> list[AddedStatistic]:
         """Return each statistic that was added, with the first window end at which all of its
@@ -94,7 +112,7 @@ class AddedFigures:
         return [
             figure
             if end >= self.whole_from(figure)
-            else replace(figure, counted_from_ms=self._starts[figure.statistic])
+            else replace(figure, counted_from_ms=self._start_of(figure.statistic))
             for figure in figures
         ]
 

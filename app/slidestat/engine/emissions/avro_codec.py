@@ -44,11 +44,21 @@ class AvroCodec(OutputRegistry, OneRecord):
     some 100 microseconds, where JSON takes 6, and two thirds of its bytes.
     """
 
-    def __init__(self, topic: str, registry: str, emission: type[Emission] = Emission) -> None:
-        """Create the codec with a registry; `emission` is the version that is written."""
+    def __init__(
+        self,
+        topic: str,
+        registry: str,
+        emission: type[Emission] = Emission,
+        *,
+        derives: bool = False,
+    ) -> None:
+        """Create the codec with a registry; `emission` is the version that is written, of a
+        topology that `derives` figures or none.
+        """
         super().__init__("Avro", topic, registry)
         self._emission = emission
-        self._serialize = AvroSerializer(self._client, emission_schema(emission), _fields, _NAMING)
+        written = emission_schema(emission, derives=derives)
+        self._serialize = AvroSerializer(self._client, written, _fields, _NAMING)
         # The second one would take records of the first for its own: it has their names as aliases.
         self._deserializers = [
             (version, AvroDeserializer(self._client, emission_schema(version), conf=_NAMING))

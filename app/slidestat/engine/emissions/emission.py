@@ -1,7 +1,8 @@
 """Figures as output records."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +11,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.declare.derived_figures import columns_of
+from slidestat.declare.expressions.intervals import Numbers
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
@@ -53,7 +56,7 @@ class FigureTable:
         """Create the table; `starts` maps names of added figures to the times from which they are
         counted: they need not agree with figures of other events.
         """
-        self._numbers = _Numbers(np.array(windows, np.float64))
+        self._numbers = NumberedFigures(topology, np.array(windows, np.float64), starts)
         # In the order of the statistics: a slice of the numbers, or the lists.
         self._parts: list[slice | _Lists] = []
         statistics = zip(topology.statistics, topology.labels, topology.runners, strict=True)
@@ -75,16 +78,18 @@ class FigureTable:
                 continue
             values = statistic.path(topology.value_path), statistic.where, starts.get(label)
             self._parts.append(self._numbers.add(statistic, label, runner, values, promise, tails))
+        if topology.derived_figures:
+            self._parts.append(self._numbers.add_derived())
 
     @property
-    def numbers(self) -> "_Numbers | None":
+    def numbers(self) -> "NumberedFigures | None":
         """The figures' numbers, if each answer has the same figures; None for lists of items."""
         if any(isinstance(part, _Lists) for part in self._parts):
             return None
         return self._numbers
 
     @property
-    def numbered(self) -> "_Numbers":
+    def numbered(self) -> "NumberedFigures":
         """The figures that are in every answer, also where others are not."""
         return self._numbers
 
@@ -105,11 +110,14 @@ class FigureTable:
         return [list(chain.from_iterable(row)) for row in zip(*lists, strict=True)]
 
 
-class _Numbers:
+class NumberedFigures:
     """The figures that are in every answer: those of all statistics but lists of items."""
 
-    def __init__(self, windows: Floats) -> None:
+    def __init__(self, topology: Topology, windows: Floats, starts: Mapping[str, int]) -> None:
+        self._topology = topology
         self._windows = windows
+        self._facts = topology.figure_facts(starts) if topology.derived_figures else None
+        self._derived = range(0)
         self._statistics: list[tuple[Statistic, Runner]] = []
         self._templates: list[tuple[str, _Tail]] = []
         self._agreement = Agreement()
@@ -134,8 +142,28 @@ class _Numbers:
         self._agreement.add(values, statistic, promise, columns)
         return slice(start, end)
 
+    def add_derived(self) -> slice:
+        """Take in the derived figures, behind all others; return their place."""
+        start = len(self._templates)
+        for figure in self._topology.derived_figures:
+            parts = [self._templates[part][1] for part in figure.parts]
+            tail = {"derived": True} | _confidence(parts)
+            self._templates.append((figure.name, tail))
+        self._derived = range(start, len(self._templates))
+        return slice(start, len(self._templates))
+
     def __len__(self) -> int:
         return len(self._templates)
+
+    def column(self, table: Floats, place: int) -> Numbers:
+        """Return the numbers of the figure at a place, from those of a `table`; of a derived one
+        also whether it may be NULL where its estimate is not.
+        """
+        return self.of_place(place, len(table), lambda part: Numbers.of(table[:, part]))
+
+    def of_place(self, place: int, rows: int, figure: Callable[[int], Numbers]) -> Numbers:
+        """Return the numbers of the figure at a place, from those of statistics, in `rows` rows."""
+        return self._topology.figure_numbers(place, rows, figure, self._facts)
 
     def models(self) -> list[Figure]:
         """Return the figures of an answer, without their numbers."""
@@ -150,7 +178,10 @@ class _Numbers:
             tables.append(numbers.reshape(3, queries, windows * series))
         table = np.ascontiguousarray(np.moveaxis(np.concatenate(tables, axis=2), 0, 2))
         self._agreement.settle(table)
-        return table
+        if not self._derived:
+            return table
+        derived = [columns_of(self.column(table, place)) for place in self._derived]
+        return np.concatenate((table, np.stack(derived, axis=1)), axis=1)
 
     def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
         """Return the figures of each query."""
@@ -313,6 +344,12 @@ class EmissionEncoder:
             )
             for record in self._codec.records(emission):
                 yield *record, tick
+
+
+def _confidence(parts: Sequence[_Tail]) -> _Tail:
+    """Return the confidence of a figure that is computed from some, if it is below 1."""
+    misses = sum((1 - Fraction(repr(part.get("confidence", 1.0))) for part in parts), Fraction(0))
+    return {"confidence": float(max(Fraction(0), 1 - misses))} if misses else {}
 
 
 def _tail(lengths: tuple[int | None, int | None], series: Series, promise: Promise) -> _Tail:

@@ -143,9 +143,11 @@ class LastWritten:
         self._tolerance = topology.tolerated
         self._has_lists = self._figures.numbers is None
         models = self._figures.numbered.models()
+        self._derives = bool(topology.derived_figures)
         self._names = repr(
             (
                 [_identity(model) for model in models],
+                *([figure.text for figure in topology.derived_figures],) * self._derives,
                 topology.labels,
                 sorted(starts.items()),
             )
@@ -237,7 +239,7 @@ class LastWritten:
         if self._having is None:
             return np.ones(len(table), bool)
         figures = {
-            path: Numbers.of(table[:, self._columns[figure_name(path)]])
+            path: self._figures.numbered.column(table, self._columns[figure_name(path)])
             for path in self._having.paths
         }
         past = {call: Numbers.of(figure.of(answered)) for call, figure in self._past.items()}
@@ -279,15 +281,17 @@ class LastWritten:
             if KINDS.get(statistic.kind) is type(statistic) and statistic.has_windows
         }
         of_time = not topology.span_length.of_events
-        figures = {}
-        always = np.ones(1, bool)
-        for path in having.paths:
-            model = self._figures.numbered.models()[self._columns[figure_name(path)]]
+        models, always = self._figures.numbered.models(), np.ones(1, bool)
+
+        def of_forgotten(place: int) -> Numbers:
             # A number of no events is 0 or NULL.
-            reach = 0.0 if of_time and model.statistic in empties else np.inf
-            figures[path] = Numbers(
-                np.zeros(1), np.full(1, -reach), np.full(1, reach), always, always
-            )
+            reach = 0.0 if of_time and models[place].statistic in empties else np.inf
+            return Numbers(np.zeros(1), np.full(1, -reach), np.full(1, reach), always, always)
+
+        figures = {
+            path: self._figures.numbered.of_place(self._columns[figure_name(path)], 1, of_forgotten)
+            for path in having.paths
+        }
         nothing = np.zeros(1)
         past = dict.fromkeys(self._past, Numbers(nothing, nothing, nothing, always, always))
         return bool(Intervals(1, figures, past).truths(having.node).may_be_true[0])

@@ -81,17 +81,21 @@ def emission_codec(topology: Declared, registry: str) -> EmissionCodec:
     if topology.output_format == "json":
         return JsonCodec()
     written = kinds(is_sequence=topology.is_sequence).emission
-    codec = avro_codec(topology.output_topic, registry, written)
+    derives = bool(topology.answering.derived_figures)
+    codec = avro_codec(topology.output_topic, registry, written, derives=derives)
     codec.register()
     return codec
 
 
-def avro_codec(topic: str, registry: str, emission: type[Emission] = Emission) -> "AvroCodec":
+def avro_codec(
+    topic: str, registry: str, emission: type[Emission] = Emission, *, derives: bool = False
+) -> "AvroCodec":
     """Return the Avro codec for the records of a topic, by the registry at that address, which is
-    not asked yet; `emission` is the version that is written. Raises SlidestatError without one, and
-    without the packages.
+    not asked yet; `emission` is the version that is written, of a topology that `derives` figures
+    or none. Raises SlidestatError without a registry, and without the packages.
     """
-    codec: AvroCodec = _module("avro_codec", "Avro", "avro").AvroCodec(topic, registry, emission)
+    kind = _module("avro_codec", "Avro", "avro").AvroCodec
+    codec: AvroCodec = kind(topic, registry, emission, derives=derives)
     return codec
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from slidestat.declare.figure_names import named_figures
 from slidestat.declare.rows import ColumnType, RowColumn, counted_from_column
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission
@@ -122,12 +121,12 @@ class RowCodec:
 
 
 def _added_columns(topology: Topology, labels: Collection[str]) -> list[RowColumn]:
-    pairs = zip(topology.statistics, topology.labels, strict=True)
-    added = [(statistic, label) for statistic, label in pairs if label in labels]
-    figures = named_figures(
-        [it[0] for it in added], [it[1] for it in added], topology.window_lengths
+    names = (
+        figure.name
+        for place, figure in enumerate(topology.named_figures)
+        if any(topology.figure_sources[part].label in labels for part in topology.parts_of(place))
     )
-    return [counted_from_column(name) for name in dict.fromkeys(it.name for it in figures)]
+    return [counted_from_column(name) for name in dict.fromkeys(names)]
 
 
 def avro_types(columns: Sequence[RowColumn]) -> dict[str, str | list[str]]:

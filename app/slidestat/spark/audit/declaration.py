@@ -66,16 +66,33 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
         return not self.paths and not self.where
 
 
+class DeclaredPart(msgspec.Struct, frozen=True):
+    """A figure that is read: the label of its statistic, the length of its window, None without
+    one, which of the statistic's figures it is, and how long ago its window ended.
+    """
+
+    label: str
+    window: int | None
+    series: DeclaredSeries
+    ago: int = 0
+
+
+class DeclaredDerived(msgspec.Struct, frozen=True):
+    """A figure that is computed from others, by an expression over their numbers from "0" on."""
+
+    name: str
+    expression: str
+    parts: tuple[DeclaredPart, ...]
+
+
 class ReadFigure(msgspec.Struct, frozen=True):
-    """A figure that the condition `having` reads by a path: that of a statistic by its label, of
-    one of its series by its place, and of a window by its length, which ended `ago` before.
+    """A figure that the condition `having` reads by a path: one of a statistic, or a derived one by
+    its name, with its parts.
     """
 
     path: Path
-    label: str
-    series: int
-    window: int | None
-    ago: int = 0
+    parts: tuple[DeclaredPart, ...]
+    derived: str = ""
 
 
 class Declaration(msgspec.Struct, frozen=True):
@@ -109,6 +126,7 @@ class Declaration(msgspec.Struct, frozen=True):
     tolerance: str = "0"
     having: str = ""
     having_figures: tuple[ReadFigure, ...] = ()
+    derived: tuple[DeclaredDerived, ...] = ()
     publish: tuple[str, ...] = ()
     parties: str = ""
     answers_for: tuple[str, ...] = ()
@@ -211,8 +229,10 @@ def declaration_of(table: Mapping[str, object]) -> Declaration:
 
 
 def labels_of(declarations: Iterable[Declaration]) -> list[str]:
-    """Return the labels of all statistics, each once."""
-    return list(dict.fromkeys(s.label for d in declarations for s in d.statistics))
+    """Return the names of all figures, each once: the labels of statistics, then derived ones."""
+    known = list(declarations)
+    labels = [s.label for d in known for s in d.statistics]
+    return list(dict.fromkeys([*labels, *(it.name for d in known for it in d.derived)]))
 
 
 # Which declaration was in charge of which ticks: where its emissions must be, if any is missing.

@@ -8,10 +8,12 @@ from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.audit.columns import EXACT
 from slidestat.spark.audit.declaration import (
     Declaration,
+    DeclaredDerived,
     DeclaredStatistic,
     Path,
     least_confidence,
 )
+from slidestat.spark.audit.derived import computed, figure_of
 from slidestat.spark.audit.events.conditions import NotComputableError, holds
 from slidestat.spark.audit.exact_key import Exact, ExactKey
 from slidestat.spark.audit.verdict import nearest
@@ -29,15 +31,28 @@ class Truth(NamedTuple):
     is_certain: bool
 
 
-class _Read(NamedTuple):
-    """A figure that the condition reads, by its path in it, without numbers; its window ended
-    `ago` before the tick.
-    """
+class _Part(NamedTuple):
+    """A figure of a statistic, without numbers; its window ended `ago` before the tick."""
 
-    path: Path
     statistic: DeclaredStatistic
     figure: Figure
     ago: int
+
+
+class _Read(NamedTuple):
+    """A figure that the condition reads, by its path in it, and what it is of: itself, or the parts
+    of a derived one.
+    """
+
+    path: Path
+    figure: Figure
+    parts: list[_Part]
+    derived: DeclaredDerived | None
+
+    def value(self, parts: Sequence[Exact]) -> float | None:
+        """Return the value of the figure from those of its parts."""
+        one = parts[0] if self.derived is None else computed(self.derived.expression, parts)
+        return None if one is None else nearest(one)
 
 
 class Having:
@@ -46,41 +61,45 @@ class Having:
     def __init__(self, declaration: Declaration) -> None:
         self._declaration = declaration
         statistics = {statistic.label: statistic for statistic in declaration.statistics}
+        derived = {it.name: it for it in declaration.derived}
         self._read: list[_Read] = []
         for read in declaration.having_figures:
-            statistic = statistics[read.label]
-            series = (statistic.series or ())[read.series]
-            figure = Figure(
-                *(read.label, None, None, None),
-                window_ms=None if declaration.of_events else read.window,
-                window_events=read.window if declaration.of_events else None,
-                quantile=series.quantile,
-                at_least=series.at_least,
-                below=series.below,
-                item=series.item,
-            )
-            self._read.append(_Read(read.path, statistic, figure, read.ago))
-        self._is_by_chance = any(least_confidence(one.statistic) < 1 for one in self._read)
-        self.reads_all = any(not one.statistic.is_windowed for one in self._read)
+            parts = [
+                _Part(
+                    statistics[part.label],
+                    figure_of(part, of_events=declaration.of_events),
+                    part.ago,
+                )
+                for part in read.parts
+            ]
+            one = derived.get(read.derived)
+            figure = parts[0].figure if one is None else Figure(one.name, None, None, None)
+            self._read.append(_Read(read.path, figure, parts, one))
+        self._parts = [part for one in self._read for part in one.parts]
+        self._is_by_chance = any(least_confidence(one.statistic) < 1 for one in self._parts)
+        self.reads_all = any(not one.statistic.is_windowed for one in self._parts)
 
     @property
     def may_hold_of_nothing(self) -> bool:
         """Return whether the condition may hold where a key has no event any more."""
         if self._declaration.of_events or any(
             not one.statistic.is_windowed or one.statistic.kind == "age_of_last"
-            for one in self._read
+            for one in self._parts
         ):
             return True
-        nothing: list[tuple[float | None, ...]] = [(0.0, None)] * len(self._read)
+        nothing = [
+            {one.value(parts) for parts in product((0, None), repeat=len(one.parts))}
+            for one in self._read
+        ]
         return any(map(self._holds, product(*nothing)))
 
     def at(self, key: ExactKey, tick: int) -> Truth:
         """Return what the condition is of the exact figures of a tick."""
         if self._is_by_chance:
             return Truth(None, is_certain=False)
-        values: list[float | None] = []
+        values: list[Exact] = []
         is_certain = True
-        for _, statistic, figure, ago in self._read:
+        for statistic, figure, ago in self._parts:
             lengths = figure.window_ms, figure.window_events
             if not statistic.has_windows:
                 lengths = self._declaration.span, None
@@ -94,8 +113,12 @@ class Having:
                 exact = key.exact(statistic, figure, window)
             # Ends of a past window may cut what came before and after it, also of no events.
             is_certain = is_certain and not ago and _is_exact(key, statistic, window, exact)
-            values.append(None if exact is None else nearest(exact))
-        return Truth(self._holds(values), is_certain)
+            values.append(exact)
+        found: list[float | None] = []
+        for one in self._read:
+            found.append(one.value(values[: len(one.parts)]))
+            values = values[len(one.parts) :]
+        return Truth(self._holds(found), is_certain)
 
     def may_hold(self, emission: Emission) -> bool | None:
         """Return whether the condition may hold in a record, by the bounds that it has; None if
@@ -105,7 +128,9 @@ class Having:
         ends: list[tuple[float | None, ...]] = []
         for one in self._read:
             figure = told.get(_identity(one.figure))
-            if figure is None or one.ago:
+            if figure is None or any(part.ago for part in one.parts):
+                return None
+            if one.derived is not None and None in (figure.lower, figure.upper):
                 return None
             known = (figure.lower, figure.upper, figure.estimate)
             values = {value for value in known if value is not None}

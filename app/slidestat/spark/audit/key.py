@@ -19,10 +19,12 @@ from slidestat.spark.audit.declaration import (
     Charge,
     ColumnName,
     Declaration,
+    DeclaredDerived,
     DeclaredStatistic,
     promises_less,
 )
-from slidestat.spark.audit.exact_key import ExactKey
+from slidestat.spark.audit.derived import figure_of, is_still_known, judge_derived
+from slidestat.spark.audit.exact_key import Exact, ExactKey
 from slidestat.spark.audit.having import Having
 from slidestat.spark.audit.verdict import Verdict, is_known, judge, violation_of_sample
 from slidestat.synopses.core.arrays import Integers
@@ -91,6 +93,7 @@ class KeyJudge:
         self._charges = charges
         self._is_marked = is_marked
         self._statistics = {s.label: s for s in declaration.statistics}
+        self._derived = {it.name: it for it in declaration.derived}
         self._expected = expected_figures(declaration)
         self._having = Having(declaration) if declaration.having else None
 
@@ -308,6 +311,11 @@ class KeyJudge:
         tolerance = Fraction(self.declaration.tolerance)
         for told in newest.figures:
             figure = told
+            if (derived := self._derived.get(told.statistic)) is not None:
+                exact = self._exact_parts(derived, key, tick, told)
+                if exact is not None and not is_still_known(derived, exact, told, tolerance):
+                    return False
+                continue
             if self.declaration.is_sequence:
                 figure = _with_length(told, told.window_events, None)
             statistic = self._statistics.get(figure.statistic)
@@ -384,14 +392,25 @@ class KeyJudge:
                 windows[place] = seen.since(since_ms, whole)
             return windows[place]
 
+        told_of = {_place(figure): figure for figure in emission.figures}
         for figure in emission.figures:
+            derived = self._derived.get(figure.statistic)
+            if derived is not None:
+                exact = self._exact_parts(derived, seen, tick, figure) if is_of_all else None
+                if exact is not None:
+                    parts = [self._part(derived, number) for number in range(len(exact))]
+                    kinds = [statistic.kind for statistic, _ in parts]
+                    told = [told_of.get(_place(part)) for _, part in parts]
+                    verdict = judge_derived(derived, kinds, exact, told, figure)
+                    yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
+                continue
             statistic = self._statistics.get(figure.statistic)
             window_ms = _window_ms(declaration, statistic, figure)
             if not self._has_events(tick, window_ms) or (window_ms is None and not is_of_all):
                 continue
             if statistic is None or not self._is_declared(statistic, figure):
-                told = ", ".join(f"{field} {it}" for field, it in _told(figure).items())
-                yield Finding(self.name, tick, provisional, violation=f"not declared: {told}")
+                named = ", ".join(f"{field} {it}" for field, it in _told(figure).items())
+                yield Finding(self.name, tick, provisional, violation=f"not declared: {named}")
                 continue
             if self._is_marked and (less := promises_less(statistic, figure)):
                 violation = f"{statistic.label} {less}"
@@ -411,6 +430,30 @@ class KeyJudge:
                 for figure, violation in _of_list(seen, self._statistics[label], items, window):
                     whole = _with_length(figure, window_ms, window_events)
                     yield Finding(self.name, tick, provisional, whole, violation=violation)
+
+    def _part(self, derived: DeclaredDerived, number: int) -> tuple[DeclaredStatistic, Figure]:
+        """Return the statistic of a part of a derived figure, and the part without its numbers."""
+        figure = figure_of(derived.parts[number], of_events=self.declaration.of_events)
+        return self._statistics[figure.statistic], figure
+
+    def _exact_parts(
+        self, derived: DeclaredDerived, key: ExactKey, tick: int, figure: Figure
+    ) -> list[Exact] | None:
+        """Return the exact figures that a derived one is of; None where events of one are gone, and
+        where one is counted from later on.
+        """
+        found: list[Exact] = []
+        for number in range(len(derived.parts)):
+            statistic, part = self._part(derived, number)
+            window_ms = _window_ms(self.declaration, statistic, part)
+            if figure.counted_from_ms is not None or not self._has_events(tick, window_ms):
+                return None
+            window = key.window(tick, window_ms, part.window_events, self.declaration.forget_ms)
+            if statistic.kind == "age_of_last":
+                found.append(key.age(statistic, window, tick, beyond=False))
+            else:
+                found.append(key.exact(statistic, part, window))
+        return found
 
     def _has_events(self, tick: int, window_ms: int | None) -> bool:
         """Return whether the source still has all events of a window."""
@@ -510,7 +553,7 @@ def expected_figures(declaration: Declaration) -> frozenset[FigurePlace]:
         for s in declaration.statistics
         for length in (declaration.lengths if s.is_windowed else ((None, None),))
         for series in s.series or ()
-    )
+    ) | {(it.name, *(None,) * 6) for it in declaration.derived}
 
 
 def _told(figure: Figure) -> dict[str, object]:

@@ -120,6 +120,7 @@ export function promise(figure, isSequence) {
   if (figure.magnitude_error) terms.push(`${percent(figure.magnitude_error)} of the magnitudes`);
   const from = figure.counted_from_ms;
   const since = from === undefined ? "" : ` since ${isSequence ? timeOrNumber(undefined, from) : timeOrNumber(from)}`;
+  if (figure.derived) return `${figure.estimate === null ? "none" : "within its bounds"}${since}`;
   if (!terms.length) return `${figure.estimate === null ? "none" : "exact"}${since}`;
   const sure = figure.confidence === undefined ? "" : `, in ${percent(figure.confidence)} of cases`;
   return `± ${terms.join(" + ")}${sure}${since}`;

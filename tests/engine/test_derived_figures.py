@@ -1,0 +1,293 @@
+"""Figures that are computed from others: bounds that hold, and are as narrow as what is known."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import product
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from slidestat import TopologyDriver
+from slidestat.declare.alerts import Alert
+from slidestat.declare.expressions.expression import sorts_of
+from slidestat.declare.expressions.intervals import Numbers
+from slidestat.declare.expressions.known_intervals import Facts, Known, KnownIntervals
+from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, Node, Sort
+from slidestat.declare.expressions.parsing import parsed
+from slidestat.declare.statistics import Count, Maximum, Quantiles, Sum
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.live.live_query import LiveQuery
+from slidestat.schemas.emission import Figure
+from tests.engine.cases import laws
+from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of
+from tests.engine.model import Record
+
+# e is at most n, and m is any count; x and y may be anything.
+EXPRESSIONS = (
+    "e / n",
+    "1 - e / n",
+    "(n - e) / n",
+    "e / (e + m)",
+    "(n - e) / (n + m)",
+    "n / e",
+    "n - e",
+    "2 * n - e - n",
+    "(e / n) / (m / n)",
+    "x - x",
+    "x / x",
+    "(2 * x + y) / (4 * x + 2 * y)",
+    "(x - y) / y",
+    "(x + y) / (x - y)",
+    "x * y - y * x",
+    "x / y - e / n",
+    "1 / (n - e)",
+    "-e * n / (n * m)",
+    "coalesce(e / n, -2) * x",
+    "x * 0.1 + 0.2",
+    "e / 3 - n / 3",
+)
+COUNTS = ("e", "n", "m")
+KNOWN = Known(frozenset((name,) for name in COUNTS), frozenset({(("e",), ("n",))}))
+
+
+def bounds_of(text: str, boxes: dict[str, tuple[float, float, float]]) -> Numbers:
+    """The bounds of an expression over figures, by estimate, lower and upper."""
+    node = parsed(text, "derived")
+    paths = sorts_of(node, Sort.NUMBER, text, "derived", Sort.NUMBER)
+    figures = {path: Numbers.of(np.array([boxes[path[0]]])) for path in paths}
+    return KnownIntervals(1, figures, Facts(KNOWN)).numbers(node)
+
+
+def contains(numbers: Numbers, value: Fraction | None) -> bool:
+    if value is None:
+        return bool(numbers.nulls[0])
+    inside = Fraction(numbers.lowers[0]) <= value if np.isfinite(numbers.lowers[0]) else True
+    if np.isfinite(numbers.uppers[0]):
+        inside &= value <= Fraction(numbers.uppers[0])
+    return bool(numbers.values[0]) and inside
+
+
+@st.composite
+def points(draw: st.DrawFn) -> tuple[dict[str, Fraction], dict[str, tuple[float, float, float]]]:
+    """Exact figures with what is known of them, and bounds around each, often at one of them."""
+    whole, number = st.integers(0, 6), st.floats(-4, 4, width=16)
+    reach = st.one_of(st.just(0), st.integers(0, 3))
+    e, m = draw(whole), draw(whole)
+    exact_of: dict[str, float] = {"e": e, "n": e + draw(whole), "m": m}
+    exact_of |= {"x": draw(number), "y": draw(number)}
+    boxes = {}
+    for name, value in exact_of.items():
+        low, high = value - draw(reach), value + draw(reach)
+        low = max(0, low) if name in COUNTS else low
+        estimate = draw(st.sampled_from((low, high, value)))
+        boxes[name] = (float(estimate), float(low), float(high))
+    return {name: Fraction(value) for name, value in exact_of.items()}, boxes
+
+
+def exact(node: Node, point: dict[str, Fraction]) -> Fraction | None:
+    """An expression's value in fractions, with SQL's NULL."""
+    match node:
+        case Literal(value):
+            return None if value is None else Fraction(value)
+        case FieldValue((name,)):
+            return point[name]
+        case Call("coalesce", operands):
+            return next((it for o in operands if (it := exact(o, point)) is not None), None)
+        case Call(operator, operands):
+            found = [exact(o, point) for o in operands]
+            if None in found or (operator == "/" and not found[1]):
+                return None
+            plain = {
+                "negate": lambda a: -a,
+                "+": lambda a, b: a + b,
+                "-": lambda a, b: a - b,
+                "*": lambda a, b: a * b,
+                "/": lambda a, b: a / b,
+            }
+            return plain[operator](*found)
+    raise AssertionError(node)
+
+
+@settings(laws, max_examples=1_500)
+@given(points(), st.sampled_from(EXPRESSIONS))
+def test_bounds_have_every_point_that_can_be(
+    drawn: tuple[dict[str, Fraction], dict[str, tuple[float, float, float]]], text: str
+) -> None:
+    """At the bound too, with zeros in divisors, and NULL where there is none."""
+    point, boxes = drawn
+    right = exact(parsed(text, "derived"), point)
+    found = bounds_of(text, boxes)
+    assert contains(found, right), (found, right)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["e / n", "1 - e / n", "(n - e) / n", "e / (e + m)", "n - e", "2 * n - e - n", "x - x"],
+)
+def test_bounds_are_those_of_the_worst_points(text: str) -> None:
+    """Of shares, rests and differences both are reached, but for a unit in the last place: over all
+    whole figures in their bounds that can be.
+    """
+    node = parsed(text, "derived")
+    for lows in product((2, 5, 9), (3, 7, 12), (1, 4)):
+        reaches = (1, 4, 2)
+        boxes = {
+            name: (float(low), float(low), float(low + reach))
+            for name, low, reach in zip(COUNTS, lows, reaches, strict=True)
+        }
+        ranges = [range(low, low + reach + 1) for low, reach in zip(lows, reaches, strict=True)]
+        found = [
+            right
+            for e, n, m in product(*ranges)
+            if e <= n
+            and (right := exact(node, dict(zip("enmx", map(Fraction, (e, n, m, e)), strict=True))))
+            is not None
+        ]
+        if not found:
+            continue
+        numbers = bounds_of(text, {**boxes, "x": boxes["e"]})
+        for bound, worst in ((numbers.lowers[0], min(found)), (numbers.uppers[0], max(found))):
+            assert abs(Fraction(bound) - worst) <= max(1, abs(worst)) * Fraction(3, 2**53)
+
+
+def test_an_error_rate_is_as_wide_as_two_counts_make_it() -> None:
+    """Of counts within 1 %, at most 2 % off to either side and a little, and never beyond 1."""
+    declared = watched()
+    for share in (1, 2, 10, 1_000):
+        driver = TopologyDriver(declared)
+        driver.send(*events(30_000, every=share))
+        driver.close_windows()
+        for emission in driver.emissions:
+            count, errors = (_of(emission.figures, it) for it in ("count", "errors"))
+            rate = _of(emission.figures, "error_rate")
+            assert rate.derived
+            if rate.estimate is None:
+                assert count.estimate == 0
+                continue
+            assert errors.lower is not None
+            assert rate.lower is not None
+            assert rate.upper is not None
+            assert 0 <= rate.lower <= rate.estimate <= rate.upper <= 1
+            assert rate.upper <= rate.lower * (1.01 / 0.99) ** 2 * (1 + 1e-12)
+
+
+def watched(**fields: object) -> Topology:
+    return Topology(
+        **{
+            "name": "watched",
+            "source": "watched",
+            "span": "1h",
+            "every": "1m",
+            "windows": ("5m", "1h"),
+            "statistics": (
+                Count(),
+                Count(name="errors", where="status >= 500"),
+                Count(name="slow_errors", where="took > 1 and status >= 500"),
+                Sum(field="took"),
+                Quantiles(field="took", quantiles=(0.5, 0.99)),
+                Maximum(field="took"),
+            ),
+            "derived": ("errors_5m / count_5m as error_rate",),
+            **fields,
+        }  # type: ignore[arg-type]
+    )
+
+
+START = 1_764_000_000_000
+
+
+def events(count: int, every: int, *, status: int = 500) -> Iterator[dict[str, object]]:
+    for i in range(count):
+        yield {
+            "key": "k",
+            "time": START + i * 10,
+            "took": float(i % 7),
+            "status": 200 if i % every else status,
+        }
+
+
+def _of(figures: Sequence[Figure], name: str) -> Figure:
+    return next(it for it in figures if it.statistic == name)
+
+
+def test_what_is_known_of_figures_is_used() -> None:
+    """Of conditions, one with more terms has fewer events; of windows, the shorter; ranks order
+    values; and a share of nothing but itself is 1.
+    """
+    declared = watched(
+        derived=(
+            "slow_errors_5m / errors_1h as slow",
+            "errors_5m / errors_5m as one",
+            "count_5m - count_1h as past",
+        ),
+    )
+    driver = TopologyDriver(declared)
+    driver.send(*events(30_000, every=3))
+    figures = driver.emissions[-1].figures
+    slow, one, past = (_of(figures, name) for name in ("slow", "one", "past"))
+    assert slow.upper is not None
+    assert slow.upper <= 1
+    assert (one.lower, one.estimate, one.upper) == (1, 1, 1)
+    assert past.upper == 0
+
+
+def asked(**question: object) -> list[tuple[str, int | None]]:
+    """The figures of an answer, over the watched topology's windows or others."""
+    return [(it.statistic, it.window_ms) for it in answered(**question)]
+
+
+def answered(**question: object) -> list[Figure]:
+    declared = watched(
+        derived=("errors_5m / count_5m as error_rate", "error_rate * 100 as percent")
+    )
+    processor = PartitionProcessor(declared, SOURCE, PARTITION, MemoryStore())
+    rows = [
+        Record(place, b"k", msgspec.json.encode(event), START)
+        for place, event in enumerate(events(1_000, every=4))
+    ]
+    processor.process(batch_of(rows))
+    answer = LiveQuery(declared, **question).answer(processor.view(), "k")  # type: ignore[arg-type]
+    assert answer is not None
+    return answer.figures
+
+
+def test_answers_have_derived_figures_whatever_is_asked() -> None:
+    """Over the windows of the topology, or alone; not beside ranks and items, which are all that is
+    answered then.
+    """
+    both = [("error_rate", None), ("percent", None)]
+    assert asked()[-2:] == both
+    assert asked(windows=["10m"])[-2:] == both
+    assert asked(statistics=["percent"]) == both[1:]
+    assert asked(windows=["10m"], statistics=["count", "error_rate"]) == [
+        ("count", 600_000),
+        ("error_rate", None),
+    ]
+    assert asked(statistics=["errors"]) == [("errors", 300_000), ("errors", 3_600_000)]
+    whole, other = answered(), answered(windows=["10m"])
+    assert whole[-2:] == other[-2:]
+
+
+def test_conditions_know_what_may_be_null() -> None:
+    """A rate without events is NULL: it neither fires nor is it certain to be anything but NULL."""
+    declared = watched(
+        alerts=(
+            Alert(name="failing", when="error_rate >= 0", certain=True),
+            Alert(name="unknown", when="error_rate is null", certain=True),
+        ),
+        emit="always",
+    )
+    driver = TopologyDriver(declared)
+    driver.send(*events(10, every=2))
+    driver.close_windows()
+    told = [(it.alert, str(it.state), it.window_end_ms - START) for it in driver.alerts]
+    minute = 60_000
+    assert told[:4] == [
+        ("failing", "firing", told[0][2]),
+        ("failing", "resolved", told[0][2] + 5 * minute),
+        ("unknown", "firing", told[0][2] + 5 * minute),
+        ("unknown", "resolved", told[-1][2]),
+    ]
