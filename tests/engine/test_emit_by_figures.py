@@ -40,6 +40,7 @@ from tests.engine.test_partition_crash import undisturbed
 
 CHANGE = [name for name, it in BY_FIGURES.items() if it.emit == "change" and not it.having]
 Bounds = tuple[Fraction, Fraction] | None
+FARTHEST = 1e300
 
 
 def emitted(case: Case, **fields: str) -> list[Emission]:
@@ -92,8 +93,10 @@ def widened(figure: Figure, tolerance: Fraction) -> Bounds:
     """The bounds that a reader of the record knows of the figure, later on."""
     if figure.estimate is None:
         return None
-    low = Fraction(figure.estimate if figure.lower is None else figure.lower)
-    high = Fraction(figure.estimate if figure.upper is None else figure.upper)
+    # A derived figure without a bound may be anything on that side.
+    ends = (-FARTHEST, FARTHEST) if figure.derived else (figure.estimate,) * 2
+    low = Fraction(ends[0] if figure.lower is None else figure.lower)
+    high = Fraction(ends[1] if figure.upper is None else figure.upper)
     return low - tolerance * abs(low), high + tolerance * abs(high)
 
 

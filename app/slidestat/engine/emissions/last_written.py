@@ -47,6 +47,7 @@ from slidestat.synopses.core.arrays import Bools, Floats, Integers
 
 # More than the relative error of two roundings.
 _ROUNDING = 2.0**-50
+_UNBOUNDED = np.array((-np.inf, np.inf))
 _VERSION = 1
 _HEAD = struct.Struct("<BB")
 _KIND, _LISTS = 8, 16
@@ -144,6 +145,7 @@ class LastWritten:
         self._has_lists = self._figures.numbers is None
         models = self._figures.numbered.models()
         self._derives = bool(topology.derived_figures)
+        self._is_derived = np.array([model.derived for model in models], bool)
         self._names = repr(
             (
                 [_identity(model) for model in models],
@@ -185,7 +187,7 @@ class LastWritten:
         table = self._table(answered, rows)
         holds = self._may_hold(table, answered)
         newest = self._decoded(kept, is_new)
-        bounds = _bounds(table)
+        bounds = self._bounds(table)
         kinds = self._kinds_of(asked.ticks, loss)
         lists = self._lists(answered, rows)
         wanted = np.zeros(rows, bool)
@@ -228,6 +230,16 @@ class LastWritten:
         newest.status[lives > life] = _NONE
         changed = np.flatnonzero(first >= 0)
         return Chosen(wanted, changed, self._encoded(newest, changed), first[changed])
+
+    def _bounds(self, table: Floats) -> Floats:
+        """Return the bounds of figures, float64[n, figures, 2], from estimates, lowers and uppers:
+        NaN where a figure does not exist. Where one has no bound, that is the estimate, and of a
+        derived one infinite: it may be anything.
+        """
+        estimates, bounds = table[..., :1], table[..., 1:]
+        ends = np.where(self._is_derived[:, np.newaxis], _UNBOUNDED, estimates)
+        bounds = np.where(np.isnan(bounds), ends, bounds)
+        return np.where(np.isnan(estimates), np.nan, bounds)
 
     def _table(self, answered: Mapping[Runner, Answered], rows: int) -> Floats:
         if not self._size:
@@ -343,14 +355,6 @@ class LastWritten:
             head = b"" if is_nothing else _HEAD.pack(_VERSION, status)
             found.append(head + row.tobytes() if has_figures else head)
         return found
-
-
-def _bounds(table: Floats) -> Floats:
-    """Return the bounds of figures, float64[n, figures, 2], from estimates, lowers and uppers; NaN
-    where a figure does not exist, and the estimate where it has no bound.
-    """
-    estimates, bounds = table[..., :1], table[..., 1:]
-    return np.where(np.isnan(estimates) | np.isnan(bounds), estimates, bounds)
 
 
 def _identity(figure: Figure) -> tuple[object, ...]:
