@@ -20,7 +20,7 @@ from slidestat.declare.alerts import (
     label_of,
 )
 from slidestat.declare.columns import Column, Columns
-from slidestat.declare.derived_figures import DerivedFigure, derived_figures, facts_of
+from slidestat.declare.expressions.derived_figures import DerivedFigure, derived_figures, facts_of
 from slidestat.declare.expressions.expression import (
     ComputedField,
     Expression,

@@ -8,7 +8,7 @@ import msgspec
 
 from slidestat.declare.alerts import figure_name
 from slidestat.declare.declared import Declared
-from slidestat.declare.derived_figures import DerivedFigure
+from slidestat.declare.expressions.derived_figures import DerivedFigure
 from slidestat.declare.expressions.nodes import Call, FieldValue, Node, text_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic

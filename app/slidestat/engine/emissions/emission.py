@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.derived_figures import columns_of
+from slidestat.declare.expressions.derived_figures import columns_of
 from slidestat.declare.expressions.intervals import Numbers
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
 from slidestat.declare.statistics.runner import Answered, Runner
