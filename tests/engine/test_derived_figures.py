@@ -1,6 +1,7 @@
 """Figures that are computed from others: bounds that hold, and are as narrow as what is known."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -291,3 +292,26 @@ def test_conditions_know_what_may_be_null() -> None:
         ("unknown", "firing", told[0][2] + 5 * minute),
         ("unknown", "resolved", told[-1][2]),
     ]
+
+
+def test_a_count_that_was_added_later_is_not_at_least_an_older_one() -> None:
+    """Its share is beyond 1 until its window is whole, and says from when on it is counted."""
+    errors = Count(name="errors", where="status >= 500")
+    before = watched(statistics=(errors,), derived=())
+    driver = TopologyDriver(before)
+    driver.send(*events(5_000, every=1))
+    driver.change_statistics(
+        replace(before, statistics=(errors, Count()), derived=("errors_5m / count_5m as rate",))
+    )
+    later = (
+        {**event, "time": START + 50_000 + 10 * i} for i, event in enumerate(events(40_000, 1))
+    )
+    driver.send(*later)
+    rates = [_of(it.figures, "rate") for it in driver.emissions]
+    partial, whole = rates[0], rates[-1]
+    assert partial.lower is not None
+    assert partial.lower > 1
+    assert partial.counted_from_ms is not None
+    assert whole.counted_from_ms is None
+    assert whole.lower is not None
+    assert whole.lower <= 1
