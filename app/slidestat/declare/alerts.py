@@ -259,11 +259,11 @@ def check_possible(
     some in the second, or, if that is None, is not forgotten.
     """
     for name, asked in (("when", alert.condition), ("resolve", alert.resolution)):
-        if asked is None or _may_be_true(asked, figures, emptied=0):
+        if asked is None or may_be_true(asked, figures, emptied=0):
             continue
         what = f"the alert {alert.name} has {name} = {getattr(alert, name)!r}"
         # The longer window empties after the shorter one.
-        possible = [_may_be_true(asked, figures, emptied=window) for window in windows]
+        possible = [may_be_true(asked, figures, emptied=window) for window in windows]
         if not any(possible):
             raise SlidestatError(f"{what}, which no figures make true.", "Give another condition.")
         most, first = 0, None
@@ -289,7 +289,7 @@ def check_possible(
             )
 
 
-def _may_be_true(asked: Expression, figures: ReadFigures, *, emptied: int) -> bool:
+def may_be_true(asked: Expression, figures: ReadFigures, *, emptied: int) -> bool:
     """Return whether a condition may be true where windows up to the length `emptied` have no
     events, and all others have some.
     """

@@ -1,7 +1,7 @@
 """Checks of a topology: each raises SlidestatError, naming the field."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from slidestat.declare.alerts import (
     MOST_TICKS,
@@ -9,6 +9,7 @@ from slidestat.declare.alerts import (
     check_alerts,
     check_possible,
     figure_name,
+    may_be_true,
 )
 from slidestat.declare.derived import (
     EMIT_ALWAYS,
@@ -225,6 +226,26 @@ def check_having(topology: KeptFigures) -> None:
                 "Give one of these statistics another name.",
             )
     _ = topology.past_figures
+    asked = topology.condition_to_emit
+    places = {name: names[name][0] for name in map(figure_name, asked.paths)}
+    parts = dict.fromkeys(part for place in places.values() for part in topology.parts_of(place))
+    figures = _read_figures(topology, places, parts)
+    # The longer window empties after the shorter one.
+    if not any(
+        may_be_true(asked, figures, emptied=window) for window in (0, *topology.window_lengths)
+    ):
+        raise SlidestatError(
+            f"having is {topology.having!r}, which no figures make true: no record would be"
+            " written.",
+            "Give another condition.",
+        )
+
+
+def _read_figures(
+    topology: KeptFigures, places: Mapping[str, int], parts: Iterable[int]
+) -> ReadFigures:
+    sources = {place: topology.figure_sources[place] for place in parts}
+    return ReadFigures(sources, places, topology.figure_numbers)
 
 
 # Derived figures, published synopses, records moved by key, alerts and rows.
@@ -337,8 +358,7 @@ def check_alerts_of(topology: KeptFigures) -> None:
         return MOST_TICKS if until is None else max(0, -((window - until) // topology.every_ms))
 
     for alert, of_alert, ticks in zip(topology.alerts, read, topology.alert_ticks, strict=True):
-        parts = {place: topology.figure_sources[place] for place in of_alert.parts}
-        figures = ReadFigures(parts, of_alert.places, topology.figure_numbers)
+        figures = _read_figures(topology, of_alert.places, of_alert.parts)
         check_possible(alert, figures, of_alert.windows, ticks, emptied_ticks)
 
 

@@ -153,7 +153,7 @@ def _parsed(text: str) -> tuple[Expression, str]:
     past = next(calls_of(node, "ago"), None)
     if past is not None:
         raise SlidestatError(
-            f"derived has {text!r}, and reads {text_of(past)}: the past is read by conditions alone.",
+            f"derived has {text!r}, and reads {text_of(past)}: conditions alone read the past.",
             "Compare with it in having or in an alert; compute with windows that end now.",
         )
     sorts = sorts_of(node, Sort.NUMBER, text, what, Sort.NUMBER)
