@@ -21,7 +21,9 @@ ALERTING = """
     alerts=(
         Alert(name="busy", when="count >= 12", window="4s", for_=2, resolve="count < 9"),
         Alert(name="high", when="mean > 60", window="4s", certain=True),
+        Alert(name="silent", when="count = 0", window="1m"),
     ),
+    expected=("never came",),
     output_shape="rows",
 """
 
@@ -59,6 +61,8 @@ def test_alerts_and_rows_of_a_worker_that_was_killed(make_stage: MakeStage) -> N
     expected = whole.alerts
     assert distinct(stage.read(topic)) == expected
     changes = [msgspec.json.decode(value, type=AlertChange) for value in expected.values()]
+    silent = [change for change in changes if change.alert == "silent"]
+    assert [(change.key, change.state) for change in silent] == [("never came", AlertState.FIRING)]
     told = Counter((change.alert, change.state) for change in changes)
     for alert in ("busy", "high"):
         fires = told[alert, AlertState.FIRING] - told[alert, AlertState.RESOLVED]

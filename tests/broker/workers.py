@@ -28,6 +28,7 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
+from slidestat.kafka.partitioner import expected_places
 from slidestat.schemas.dead_letter import dead_letter_key
 from tests.broker.forked import ForkedProcess
 
@@ -314,10 +315,14 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
     counters = Counters()
     next_offsets = dict.fromkeys(source, 0)
     tables: Tables = {partition: {} for partition in source}
+    places = expected_places(topology, len(source))
     for partition, records in source.items():
         if not records:
             continue
-        processor = PartitionProcessor(topology, topology.events_topic, partition, _EmptyStore())
+        expected = [key for key, place in places.items() if place == partition]
+        processor = PartitionProcessor(
+            topology, topology.events_topic, partition, _EmptyStore(), expected=expected
+        )
         some = processor.process(as_batch(topology.events_topic, partition, records))
         effects.emissions = [*effects.emissions, *some.emissions]
         effects.alerts += some.alerts

@@ -10,8 +10,10 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat import Alert, Count, Topology, TopologyDriver
 from slidestat.declare.forms.flags import topology_of_flags
+from slidestat.engine.footprint import measure
 from slidestat.errors import SlidestatError
 from slidestat.kafka.partitioner import default_partition
+from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.alert import AlertChange
 from tests.engine.cases import laws
 
@@ -180,3 +182,9 @@ def test_they_are_given_in_a_flag() -> None:
         {**given, "windows": ("3s", "10s"), "alerts": alert, "expected": "checkout,search"}
     )
     assert found.expected == ("checkout", "search")
+
+
+def test_what_is_made_of_a_topology_without_alerts_expects_nothing() -> None:
+    """Its footprint, as a worker measures it at its start, and the repartition of its source."""
+    assert measure(WATCHED)
+    assert KeyReader(replace(WATCHED, repartition=True, lateness="1s"))

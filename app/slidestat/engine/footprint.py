@@ -75,7 +75,9 @@ def _measure(topology: Topology, count: int) -> Footprint:
     span_ms = topology.every_ms if topology.span_length.of_events else topology.span_length.length
     # Nothing is emitted or published, and none of the made-up events is late.
     never = f"{topology.times.latest} events" if topology.is_sequence else "36525d"
-    quiet = replace(topology, every=never, lateness="0s", publish=(), alerts=(), repartition=False)
+    quiet = replace(
+        topology, every=never, lateness="0s", publish=(), alerts=(), expected=(), repartition=False
+    )
     start_ms = min(_START_MS, topology.times.latest - span_ms)
     # A partition's first event waits for a second one.
     made = max(count, 2)

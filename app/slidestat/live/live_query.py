@@ -196,6 +196,7 @@ def asked_of(
             statistics=asked,
             # An answer is neither a row nor an alert, and is given on no condition.
             alerts=(),
+            expected=(),
             having="",
             computed=_computed_for(topology, asked),
             output_shape="emissions",

@@ -25,6 +25,7 @@ class KeyReader:
             where="",
             computed=(topology.key_expression,) if topology.key_expression else (),
             alerts=(),
+            expected=(),
             output_format="json",
             output_shape="emissions",
         )
