@@ -270,6 +270,11 @@ TOML: list[tuple[str, str, str]] = [
     (WHOLE + "derived = ['count > 1 as many']", "a truth value, not a number", "Numbers"),
     (WHOLE + "derived = ['count % 2 as odd']", "count % 2 cannot be evaluated", "coalesce"),
     (WHOLE + "derived = ['nullif(count, 0) as n']", "nothing that can be computed", "coalesce"),
+    (
+        WHOLE + "derived = [\"count - ago(count, '5m') as n\"]",
+        "conditions alone read the past",
+        "in having or in an alert",
+    ),
     (WHOLE + "derived = ['count + (p99 > 1) as n']", "in one place", "Numbers are"),
     (
         WHOLE + "publish = ['k']\nderived = ['count + 1 as n']",
