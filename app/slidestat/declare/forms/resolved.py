@@ -8,6 +8,7 @@ import msgspec
 
 from slidestat.declare.alerts import figure_name
 from slidestat.declare.declared import Declared
+from slidestat.declare.derived import EMIT_CHANGE
 from slidestat.declare.expressions.derived_figures import DerivedFigure
 from slidestat.declare.expressions.nodes import Call, FieldValue, Node, text_of
 from slidestat.declare.referee import Referee
@@ -71,7 +72,7 @@ def _topology(topology: Topology) -> dict[str, object]:
     if topology.forget_after:
         table["forget_after_ms"] = topology.forget_ms
     # Left out for "events", as by workers that knew nothing else.
-    if topology.emits_silence:
+    if topology.emits_silence or topology.emit == EMIT_CHANGE:
         table["emit"] = topology.emit
     if topology.tolerated:
         table["tolerance"] = str(topology.tolerated)
