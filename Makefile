@@ -81,8 +81,8 @@ format: setup ## correct the formatting, and what lint can correct
 # brokers and workers more than they compute, and have limits of time: they go first wherever both
 # want a core. Each process has a broker of its own, and a file's tests run in one of them, as do
 # all of Spark's session, in this order: the longest first, so that none is left for the end.
-LAWS := tests/engine tests/laws tests/testing tests/golden tests/declare tests/audit
-LONGEST := $(addprefix tests/,docs spark chaos demo broker security local client web)
+LAWS := tests/engine tests/synopses tests/testing tests/golden tests/declare tests/audit
+LONGEST := $(addprefix tests/,docs spark chaos demo broker security local admin cli web)
 OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) \
 	$(wildcard tests/test_*.py)
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
@@ -117,7 +117,7 @@ test-long: setup ## the longest tests: half a minute and more each, of what is r
 	$(PYTEST) -n 4 -m long $(OTHERS) $(LAWS)
 
 test-quick: setup ## the tests that need no broker
-	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/docs \
+	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/admin --ignore tests/cli --ignore tests/docs \
 	    --ignore tests/local --ignore tests/spark --ignore tests/chaos
 
 chaos: setup ## two million events while all fails, then an hour (SOAK_MINUTES) in which nothing may grow

@@ -7,6 +7,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import docker
@@ -17,6 +18,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from slidestat import redaction
 from slidestat.local.broker import LocalBroker
+from tests.commands import (  # noqa: F401 - fixtures of all that run commands
+    read_topic,
+    run_cli,
+    write_events,
+)
 from tests.machine import (  # noqa: F401 - pytest finds its hooks here
     COMPILED,
     pytest_collection_modifyitems,
@@ -27,6 +33,7 @@ from tests.machine import (  # noqa: F401 - pytest finds its hooks here
 if TYPE_CHECKING:
     from tests.web.browser import Browser
 
+_TESTS = Path(__file__).parent
 _DOCKER_PROBE_S = 2
 _TOPIC_TIMEOUT_S = 30.0
 _FOREVER = str(2**63 - 1)
@@ -38,7 +45,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Say what runs in one process, where several share the tests: a file's; and all that is in
     Spark's session, which takes long to start and to become quick.
     """
-    place = f"{item.path.parent.name}/{item.path.stem}"
+    place = item.path.relative_to(_TESTS).with_suffix("").as_posix()
     is_in_spark = "spark" in getattr(item, "fixturenames", ())
     item.add_marker(pytest.mark.xdist_group("spark" if is_in_spark else place))
 

@@ -24,8 +24,8 @@ from slidestat.spark.audit.events.raw_events import (
 from slidestat.spark.audit.events.reading import EventReader, ReadRecords
 from tests.audit.test_raw_events import AUDITED, PLACES, RECORDS, STAMP_MS, declared
 from tests.engine.cases import laws
+from tests.engine.decoding.test_readers import SUITE, TOPOLOGIES, topology, written
 from tests.engine.json_records import NUMBERS, STRINGS, TIMES, records
-from tests.engine.test_readers import SUITE, TOPOLOGIES, topology, written
 
 Told = list[object]
 

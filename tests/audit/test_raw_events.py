@@ -18,8 +18,8 @@ from slidestat.spark.audit.events.raw_events import (
     is_passed_over,
     read_event,
 )
+from tests.engine.decoding.test_readers import SUITE, TOPOLOGIES, written
 from tests.engine.json_records import records
-from tests.engine.test_readers import SUITE, TOPOLOGIES, written
 
 # Of each topology; 70,000 as each night.
 RECORDS = int(os.environ.get("RECORDS", "5000")) // 5

@@ -6,7 +6,7 @@ from threading import Event
 
 from yarl import URL
 
-from tests.broker.test_idle_connections import HALF_A_HEADER
+from tests.broker.away.test_idle_connections import HALF_A_HEADER
 
 _AGAIN_S = 10.0
 

@@ -22,7 +22,7 @@ NOT_RUN = {
     r"make ": "this test is part of it",
     r"export ": "the reader's shell has the broker and the PATH already",
     r"slidestat (broker|demo)": "the broker is there, and the demo has a test of its own",
-    r"slidestat alertmanager": "there is none; tests/client plays one",
+    r"slidestat alertmanager": "there is none; tests/admin plays one",
     r"slidestat spark": "the tests of Spark run each of them, a session for all",
     r"zip |spark-submit ": "there is no cluster",
     r"docker |kubectl |echo \"SLIDESTAT_WEB_TOKEN": "there is no engine; tests/deploy checks both",
@@ -32,7 +32,7 @@ NOT_RUN = {
 ELSEWHERE = {
     "docs/secured-brokers.md": "tests/security has such a broker",
     "docs/spark.md": "tests/spark",
-    "docs/source-formats.md": "tests/broker/test_avro_source.py has a schema registry",
+    "docs/source-formats.md": "tests/broker/source/test_avro_source.py has a schema registry",
 }
 # What the reader has done before, in other documents.
 BEFORE = {

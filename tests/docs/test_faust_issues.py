@@ -12,7 +12,7 @@ ROW = re.compile(
 
 def docstrings() -> dict[str, str]:
     """Those of the tests with a broker, by the test's name."""
-    trees = (ast.parse(file.read_text("utf-8")) for file in (ROOT / "tests/broker").glob("*.py"))
+    trees = (ast.parse(file.read_text("utf-8")) for file in (ROOT / "tests/broker").rglob("*.py"))
     return {
         node.name: ast.get_docstring(node) or ""
         for tree in trees

@@ -17,7 +17,7 @@ from slidestat.synopses import (
 )
 from tests.golden.cases.quantiles_and_items import PAGES, PRICES, STEPS
 from tests.golden.golden import of_synopses
-from tests.laws.leveled import DELTA, SEED, fed
+from tests.synopses.leveled import DELTA, SEED, fed
 
 # Made with an epsilon, of so many last events, and fed so many.
 STATES = {

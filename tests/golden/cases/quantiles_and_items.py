@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.golden.golden import HOUR, NOON, of_synopses, steps
-from tests.laws.leveled import SUBJECTS, fed
+from tests.synopses.leveled import SUBJECTS, fed
 
 FOLDERS = {
     "quantiles": "quantiles-1",

@@ -11,8 +11,8 @@ q_i = 2^-(i+1) / m.
 The distribution of Z for each n is known: the number of items that hit each bit would be
 independent and Poisson if n were, and given their sum they are those of n items. So the chance of
 Z = z is n! times the coefficient of w^z y^n in the product over the bits of 1 + w (e^(y q_i) - 1):
-finite sums compute it (tests/laws/occupied_bits.py). Its mean and variance are, but for terms of
-the order of one bit,
+finite sums compute it (tests/synopses/occupied_bits.py). Its mean and variance are, but for terms
+of the order of one bit,
     mu(n) = m sum over i of 1 - e^-x_i,  x_i = n q_i
     V(n) = m sum of e^-x_i (1 - e^-x_i) - (m sum of x_i e^-x_i)^2 / n.
 V rises to m: the first sum telescopes. Z grows with n: an item more never clears a bit. So the

@@ -8,7 +8,7 @@ the least number that keeps this (with a less by 4 * 10^-6, as the mean is no ex
 sways about one by 1.6 * 10^-6 m). Fewer items take less, as long as there are about 3 / epsilon;
 the newest 4 / epsilon are kept as they are, and windows with fewer are answered exactly. That no
 number of bits that may be set has wider bounds is computed, for many epsilon and delta, by
-tests/laws/test_lean_distinct_error.py.
+tests/synopses/distinct/test_lean_distinct_error.py.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,320 @@
+"""An Alertmanager is told what fires: what it takes for firing is what the topic's changes say."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from random import Random
+from threading import Thread
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+from hypothesis import given, strategies as st
+
+from slidestat.admin.alertmanager import AGAIN_MS, LASTS_MS, AlertRelay, RelayedAlerts
+from slidestat.errors import SlidestatError
+from slidestat.kafka.read.topic_reader import AlertReader, ChangeRecord
+from slidestat.schemas.alert import AlertChange, AlertState, Certainty
+from slidestat.schemas.emission import Figure
+from tests.admin.alertmanager import Alerts, Labels, alertmanager, labels
+from tests.commands import RunCli
+from tests.conftest import MakeTopic
+
+NOW_MS = 1_800_000_000_000
+P99 = Figure("quantile", 605.5, 600.0, 611.5, window_ms=300_000, quantile=0.99)
+
+
+def change(
+    key: str, state: str, certainty: str = "certain", end_ms: int = NOW_MS - 10_000
+) -> AlertChange:
+    return AlertChange(
+        *("latency", "slow", key, end_ms),
+        *(AlertState(state), Certainty(certainty), end_ms, [P99]),
+        *("requests", 0, 7),
+    )
+
+
+def labels_of(key: str, certainty: str = "certain") -> Labels:
+    return labels({"alertname": "slow", "topology": "latency", "key": key, "certainty": certainty})
+
+
+def moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1_000, UTC)
+
+
+@dataclass
+class Model:
+    """What fires by the changes, each alert with the certainty of its beginning."""
+
+    firing: dict[str, str] = field(default_factory=dict)
+
+    def take(self, it: AlertChange) -> None:
+        self.firing.pop(it.key, None)
+        if it.state == "firing":
+            self.firing[it.key] = it.certainty
+
+    def labels(self) -> set[Labels]:
+        return {labels_of(key, certainty) for key, certainty in self.firing.items()}
+
+
+def tell(relayed: RelayedAlerts, manager: Alerts, now: int) -> int:
+    """Tell what is due as a POST does; how many alerts that were."""
+    due = relayed.due(now)
+    body = msgspec.json.encode([told.alert for told in due])
+    if due and manager.take(body) == 200:
+        relayed.told(due, now)
+    return len(due)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 60))
+def test_what_it_takes_for_firing_is_what_the_changes_say(seed: int, steps: int) -> None:
+    """Whatever comes in one go, is sent twice or is read again from the first record, however often
+    it answers with an error: once it has taken what is due, it knows each alert that fires, and no
+    other. It is told of none that fired and was over while nobody told it.
+    """
+    random = Random(seed)
+    relayed, manager, model = RelayedAlerts(), Alerts(), Model()
+    log: list[AlertChange] = []
+    now = NOW_MS
+    ever: set[Labels] = set()
+    for _ in range(steps):
+        now += random.choice([0, 300, 30_000])
+        many = [
+            change(
+                random.choice("abc"),
+                random.choice(["firing", "resolved"]),
+                random.choice(["certain", "likely"]),
+                random.choice([5, NOW_MS - 1, NOW_MS + 10**9]),
+            )
+            for _ in range(random.choice([0, 1, 4]))
+        ]
+        log += many
+        for it in log if random.random() < 0.1 else many + many:
+            relayed.take(it, now)
+        for it in many:
+            model.take(it)
+        before = len(manager.posts)
+        manager.answers = random.choice([[], [503]])
+        tell(relayed, manager, now)
+        manager.answers = []
+        tell(relayed, manager, now)
+        assert tell(relayed, manager, now) == 0
+        assert manager.firing(moment(now)) == model.labels()
+        ever |= model.labels()
+        assert {labels(alert.labels) for post in manager.posts[before:] for alert in post} <= ever
+
+
+def test_a_provisional_alert_is_annotated_until_it_is_confirmed() -> None:
+    """It is one alert: the same labels, sent again at once."""
+    relayed, manager = RelayedAlerts(), Alerts()
+    final = change("a", "firing")
+    relayed.take(msgspec.structs.replace(final, provisional=True), NOW_MS)
+    assert tell(relayed, manager, NOW_MS) == 1
+    relayed.take(final, NOW_MS + 1)
+    assert tell(relayed, manager, NOW_MS + 1) == 1
+    (first,), (second,) = manager.posts
+    assert first.labels == second.labels
+    assert first.annotations["provisional"] == "true"
+    assert "provisional" not in second.annotations
+    relayed.take(change("a", "resolved"), NOW_MS + 2)
+    assert tell(relayed, manager, NOW_MS + 2) == 1
+    assert manager.firing(moment(NOW_MS + 2)) == set()
+
+
+def test_what_fires_is_told_each_minute_and_lasts_for_four() -> None:
+    """Nobody that has died keeps an alert firing; nobody that lives lets it end."""
+    relayed, manager = RelayedAlerts(), Alerts()
+    relayed.take(change("a", "firing"), NOW_MS)
+    assert tell(relayed, manager, NOW_MS) == 1
+    (told,) = manager.posts[0]
+    assert told.startsAt == moment(NOW_MS - 10_000)
+    assert told.annotations["summary"] == "slow of a: quantile 0.99 605.5 in [600, 611.5]"
+    assert told.annotations["window_end"] == "2027-01-15T07:59:50Z"
+    assert tell(relayed, manager, NOW_MS + AGAIN_MS - 1) == 0
+    assert tell(relayed, manager, NOW_MS + AGAIN_MS) == 1
+    assert tell(relayed, manager, NOW_MS + 2 * AGAIN_MS) == 1
+    last = NOW_MS + 2 * AGAIN_MS + LASTS_MS
+    assert manager.firing(moment(last - 1)) == {labels_of("a")}
+    assert manager.firing(moment(last)) == set()
+    assert tell(relayed, manager, NOW_MS - 3_600_000) == 1  # The clock was put back.
+
+
+def test_what_is_written_again_fires_since_its_first_record() -> None:
+    """It is no news, whatever its figures are now."""
+    relayed, manager = RelayedAlerts(), Alerts()
+    for day in range(3):
+        now = NOW_MS + day * 86_400_000
+        relayed.take(change("a", "firing", end_ms=now - 10_000), now)
+        assert [told.is_new for told in relayed.due(now)] == [day == 0]
+        assert tell(relayed, manager, now) == 1
+        (told,) = manager.posts[-1]
+        assert told.startsAt == moment(NOW_MS - 10_000)
+        assert told.endsAt == moment(now + LASTS_MS)
+
+
+NO_URLS = ["", "127.0.0.1:9093", "http://", "file:///x", "http://[::1", "http://.x", "http://a:b"]
+
+
+@pytest.mark.parametrize("url", [*NO_URLS, "http://a b"])
+def test_a_url_that_is_none(url: str) -> None:
+    """It is refused before anything is read."""
+
+    def reader() -> AlertReader:
+        raise AssertionError("nothing is to be read")
+
+    with pytest.raises(SlidestatError, match=r"Alertmanager('s address| is not valid)"):
+        AlertRelay(url, reader, print, ["slow"])
+
+
+class _Login(BaseHTTPRequestHandler):
+    """Sends whoever posts to a page, as a proxy does that wants a login."""
+
+    def do_POST(self) -> None:
+        self.send_response(302)
+        self.send_header("Location", "/login")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_args: object) -> None: ...
+
+
+def test_a_redirect_is_a_refusal() -> None:
+    """To follow it would lose what is posted, and look like success."""
+    one = ChangeRecord(change("a", "firing"), b"")
+
+    class Reader:
+        is_at_end = True
+
+        def batches(self) -> Iterator[list[ChangeRecord]]:
+            yield [one]
+
+    with HTTPServer(("127.0.0.1", 0), _Login) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://user:secret@127.0.0.1:{server.server_port}"
+        with pytest.raises(SlidestatError, match="HTTP status 302") as refusal:
+            AlertRelay(url, Reader, print, ["slow"]).run()  # type: ignore[arg-type]
+        server.shutdown()
+    assert "secret" not in str(refusal.value)
+
+
+def test_an_alert_that_is_not_declared_is_not_told() -> None:
+    """Nothing would ever say that it is over."""
+    said: list[str] = []
+
+    class Reader:
+        is_at_end = True
+
+        def batches(self) -> Iterator[list[ChangeRecord]]:
+            yield [ChangeRecord(change("a", "firing"), b"")]
+            raise KeyboardInterrupt
+
+    with alertmanager() as (url, manager), pytest.raises(KeyboardInterrupt):
+        AlertRelay(url, Reader, said.append, ["another"]).run()  # type: ignore[arg-type]
+    assert not manager.posts
+    assert not said
+
+
+ALERTING = """
+name = "{name}"
+source = "requests"
+span = "1h"
+every = "1m"
+
+[[alerts]]
+name = "slow"
+when = "p99 > 500"
+"""
+
+
+def until(is_so: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def test_an_alertmanager_is_told_of_a_topic(
+    bootstrap_servers: str, make_topic: MakeTopic, topic_name: str, tmp_path: Path
+) -> None:
+    """From the start it knows what fires of all that was, then each change; it may be away for a
+    while, or busy. Ctrl-C ends the telling.
+    """
+    topic = make_topic("alerts", 2)
+    file = tmp_path / "latency.toml"
+    file.write_text(ALERTING.format(name=topic_name))
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+
+    def send(key: str, state: str) -> None:
+        it = change(key, state, end_ms=int(time.time() * 1_000) - 60_000)
+        producer.produce(topic, msgspec.json.encode(it), partition=ord(key) % 2)
+        producer.flush()
+
+    for key, state in (("a", "firing"), ("b", "firing"), ("b", "resolved"), ("c", "firing")):
+        send(key, state)
+    said = tmp_path / "said"
+    with said.open("w") as out, alertmanager() as (url, manager):
+        manager.answers = [503]
+        of_broker = ("--bootstrap", bootstrap_servers)
+        telling = subprocess.Popen(
+            [sys.executable, "-m", "slidestat", "alertmanager", file, "--url", url, *of_broker],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "app")},
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            firing = lambda: manager.firing(datetime.now(UTC))  # noqa: E731
+            until(lambda: firing() == {labels_of("a"), labels_of("c")}, "what fires at the start")
+            assert len(manager.posts) == 1
+            send("d", "firing")
+            send("a", "resolved")
+            until(lambda: firing() == {labels_of("c"), labels_of("d")}, "the changes")
+            assert labels_of("b") not in manager.known
+        except BaseException:
+            telling.kill()
+            raise
+    try:
+        send("c", "resolved")
+        time.sleep(1)
+        with alertmanager(int(url.rpartition(":")[2])) as (_, back):
+            until(lambda: labels_of("c") in back.known, "what it missed")
+            over = back.known[labels_of("c")].endsAt
+            assert over is not None
+            assert over <= datetime.now(UTC)
+        line = "resolved certain slow of c: quantile 0.99 605.5 in [600, 611.5]\n"
+        until(lambda: line in said.read_text(), "what it says")
+        telling.send_signal(signal.SIGINT)
+        assert telling.wait(30) == 0
+    finally:
+        telling.kill()
+        telling.wait(30)
+    assert "HTTP status 503. Trying again in" in said.read_text()
+    assert said.read_text().endswith(line)
+
+
+def test_an_alertmanager_that_refuses(
+    bootstrap_servers: str, make_topic: MakeTopic, topic_name: str, tmp_path: Path, run_cli: RunCli
+) -> None:
+    """What is none, or a topology without alerts, is told with what to do."""
+    topic = make_topic("alerts", 1)
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    producer.produce(topic, msgspec.json.encode(change("a", "firing")))
+    producer.flush()
+    file = tmp_path / "latency.toml"
+    file.write_text(ALERTING.format(name=topic_name))
+    with alertmanager() as (url, _):
+        done = run_cli("alertmanager", str(file), "--url", f"{url}/elsewhere")
+    assert done.returncode == 2
+    assert "refuses alerts, HTTP status 404: not now" in done.stderr
+    assert "Check that --url" in done.stderr
+    done = run_cli("alertmanager", "flights", "--url", "http://127.0.0.1:9093")
+    assert (done.returncode, "flights has no alerts" in done.stderr) == (2, True)

@@ -1,0 +1,258 @@
+"""The command line: what each command prints, and how it fails."""
+
+import gzip
+import json
+import os
+import pty
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.commands import TIME_MS, ReadTopic, RunCli, WriteEvents
+from tests.conftest import MakeTopic
+
+COMMANDS = ("broker", "topics", "produce", "run", "watch", "query", "demo", "topology", "schema")
+FLAGS = ("run", "--source", "s", "--name", "t", "--span", "1h", "--every", "1m")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command: str, run_cli: RunCli) -> None:
+    """Each command explains itself, with an example."""
+    run = run_cli(command, "--help")
+    assert run.returncode == 0
+    assert ("Example: slidestat" in run.stdout) or command in ("topics", "topology")
+    assert command in run_cli("--help").stdout
+
+
+HEAVY = ("numba", "pyarrow", "pyspark", "faust", "aiokafka", "aiohttp", "confluent_kafka", "numpy")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "imported"),
+    [
+        (["--help"], []),
+        (["query", "flights", "JFK"], ["confluent_kafka", "numpy"]),
+        # Kernels are loaded once the declaration is shown.
+        (["topology", "show", "flights"], ["numba", "pyarrow", "numpy"]),
+    ],
+)
+def test_quick_commands_import_little(
+    arguments: list[str], imported: list[str], tmp_path: Path
+) -> None:
+    """Each of these packages takes a tenth of a second and more."""
+    code = (
+        "import atexit, sys\n"
+        f"sys.argv[1:] = {arguments!r}\n"
+        f"atexit.register(lambda: print([it for it in {HEAVY!r} if it in sys.modules]))\n"
+        "from slidestat.cli.main import main\n"
+        "main()\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ
+        | {"PYTHONPATH": str(Path(__file__).parents[2] / "app"), "XDG_DATA_HOME": str(tmp_path)},
+    )
+    assert run.stdout.splitlines()[-1] == repr(imported), run.stderr
+
+
+def test_a_declaration_is_shown_before_kernels_are_loaded() -> None:
+    """They take half a second to load, with what they need."""
+    code = "import sys, slidestat.cli.display.topology; print('numba' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+
+
+def test_from_topic_to_list(
+    topic_name: str, run_cli: RunCli, write_events: WriteEvents, read_topic: ReadTopic
+) -> None:
+    """A topic is created, filled and listed with the counts that each step printed."""
+    created = run_cli("topics", "create", topic_name, "--partitions", "2")
+    assert created.stdout == f"{topic_name}: created, 2 partitions, retention forever\n"
+    again = run_cli("topics", "create", topic_name, "--partitions", "2")
+    assert again.stdout == f"{topic_name}: exists already, 2 partitions, retention forever\n"
+    sent = run_cli("produce", str(write_events(1_000)), "--topic", topic_name)
+    assert sent.stdout.startswith(f"1,000 events sent to {topic_name} in ")
+    assert sent.stderr == ""
+    assert len(read_topic(topic_name)) == 1_000
+    listed = run_cli("topics", "list", "--json")
+    rows = {row["name"]: row for row in map(json.loads, listed.stdout.splitlines())}
+    assert rows[topic_name] == {
+        "name": topic_name,
+        "partitions": 2,
+        "records": 1_000,
+        "retention": "forever",
+        "cleanup_policy": "delete",
+    }
+    assert topic_name in run_cli("topics", "list").stdout
+
+
+def test_topics_of_a_topology(tmp_path: Path, topic_name: str, run_cli: RunCli) -> None:
+    """A topology's file is enough to create its four topics."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from slidestat.declare.topology import Topology\n"
+        f'topology = Topology(name="{topic_name}", source="{topic_name}", span="1h", every="1m")\n'
+    )
+    run = run_cli("topics", "create", "--topology", str(file), "--partitions", "3")
+    assert run.returncode == 0, run.stderr
+    assert len(run.stdout.splitlines()) == 4
+    assert run.stdout.count("created, 3 partitions, retention forever") == 4
+
+
+def test_standard_input(make_topic: MakeTopic, run_cli: RunCli, read_topic: ReadTopic) -> None:
+    """JSON lines come from standard input, with columns and units as told."""
+    topic = make_topic()
+    run = run_cli(
+        *("produce", "-", "--topic", topic, "--key", "k", "--time-unit", "s", "--skip-bad"),
+        stdin=f'{{"k":7,"time":{TIME_MS // 1000},"value":"1.5"}}\nbad\n',
+    )
+    assert run.stdout.startswith("1 bad row left out, the first: row 2: is not a JSON object")
+    (message,) = read_topic(topic)
+    assert json.loads(message.value()) == {"key": "7", "time": TIME_MS, "value": "1.5"}
+
+
+def _all_drawn(controller: int) -> str:
+    drawn = b""
+    with suppress(OSError):  # how a terminal says that nobody has it open any more
+        while part := os.read(controller, 100_000):
+            drawn += part
+    return drawn.decode()
+
+
+def test_progress_bar_on_a_terminal(
+    make_topic: MakeTopic, bootstrap_servers: str, write_events: WriteEvents
+) -> None:
+    """On a terminal a bar is drawn on standard error, and the last line is on standard output."""
+    controller, terminal = pty.openpty()
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "slidestat", "produce", str(write_events(2_000))),
+            *("--topic", make_topic(), "--rate", "4000", "--bootstrap", bootstrap_servers),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        text=True,
+        env=os.environ
+        | {"PYTHONPATH": str(Path(__file__).parents[2] / "app"), "TERM": "xterm", "COLUMNS": "120"},
+    ) as process:
+        os.close(terminal)
+        drawn = _all_drawn(controller)  # a terminal that nobody reads fills, and holds up who draws
+        assert process.stdout is not None
+        told = process.stdout.read()
+    os.close(controller)
+    assert told.startswith("2,000 events sent to ")
+    assert "events.jsonl" in drawn
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "advice"),
+    [
+        (("topics", "create"), "not clear which topic", "--topology"),
+        (("topics", "create", "a", "--topology", "web"), "not clear which topic", "--topology"),
+        (("topics", "create", "a", "--retention", "7"), "retention is '7'", "whole number"),
+        (("topics", "create", "a b"), "refuses the topic 'a b'", "name"),
+        (("watch",), "not clear what to watch", "--topic"),
+        (("watch", "flights", "--topic", "a"), "not clear what to watch", "not both"),
+        (("watch", "--topic", "nosuch"), "no topic 'nosuch'", "topics create nosuch"),
+        (
+            ("watch", "nosuch"),
+            "no topology 'nosuch'",
+            "flights_parties, landings, web",
+        ),
+        (("watch", "landings"), "no topic 'landings-statistics'", "Create it"),
+        (("dlq", "count", "landings"), "no topic 'landings-dead-letters'", "run landings"),
+        (("dlq", "show", "landings", "--reason", "bad-tim"), "no reason 'bad-tim'", "bad-time?"),
+        (("run", "nosuch.py"), "no file nosuch.py", "path"),
+        (("run",), "no topology to run", "--source"),
+        (("run", "web", "--span", "1h"), "Both the topology web and --span", "Leave one out"),
+        (("run", "--source", "s"), "--name is missing", "give it"),
+        ((*FLAGS, "--span", "1w"), "--span is '1w'", '"90s"'),
+        ((*FLAGS, "--window", "1m", "--window", "2h"), "--window has '2h'", "shorten the window"),
+        ((*FLAGS, "--key", "a", "--time", "a"), "--key, --time and --value are", "three different"),
+        ((*FLAGS, "--statistic", "sums"), "--statistic 'sums': kind is", "Did you mean sum?"),
+        ((*FLAGS, "--statistic", "sum:epsilon=2"), "'sum:epsilon=2': epsilon is 2", "0.0001 to 1"),
+        (("topology", "show", "nosuch"), "no topology 'nosuch'", ".toml file"),
+        (("schema", "emision"), "no schema of 'emision'", "Did you mean emission?"),
+        (("produce", "-", "--topic", "t", "--with", "key"), "two fields 'key'", "once"),
+        (("produce", "-", "--topic", "t", "--raw", "--with", "a"), "raw", "--with"),
+        (("produce", "nosuch.csv", "--topic", "t"), "no file nosuch.csv", "path"),
+        (("produce", "-", "--topic", "nosuch"), "no topic 'nosuch'", "topics create nosuch"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], message: str, advice: str, run_cli: RunCli) -> None:
+    """A mistake ends in what is wrong and what to do, exit code 2, and no stack trace."""
+    run = run_cli(*arguments)
+    assert run.returncode == 2
+    error, to_do = run.stderr.splitlines()
+    assert error.startswith("error: ")
+    assert message in error
+    assert to_do.startswith("what to do: ")
+    assert advice in to_do
+    assert run.stdout == ""
+
+
+def test_schemas(run_cli: RunCli) -> None:
+    """Each record that is listed has the schema that is published."""
+    listed = run_cli("schema")
+    names = [line.partition(": ")[0] for line in listed.stdout.splitlines()]
+    assert names == [
+        "event",
+        "emission",
+        "emission.v2",
+        "alert",
+        "alert.v2",
+        "dead-letter-headers",
+        "synopsis-headers",
+        "party-clock",
+        "party-clock.v2",
+    ]
+    for name in names:
+        run = run_cli("schema", name)
+        stem = name if name.endswith(".v2") else f"{name}.v1"
+        file = Path(__file__).parents[2] / "schemas" / "json" / f"{stem}.schema.json"
+        assert (run.returncode, run.stdout) == (0, file.read_text())
+
+
+def test_unsupported_codec(run_cli: RunCli) -> None:
+    """An unknown codec is told with those there are."""
+    run = run_cli("produce", "-", "--topic", "t", "--compression", "brotli")
+    assert run.returncode == 2
+    assert "'brotli' is not one of 'none', 'gzip', 'snappy', 'lz4', 'zstd'" in run.stderr
+
+
+def test_no_broker(run_cli: RunCli) -> None:
+    """Without a broker each command says where it looked and how to start one, and no more."""
+    commands = [
+        ("topics", "list"),
+        ("topics", "create", "a"),
+        ("watch", "--topic", "a"),
+        ("produce", "-", "--topic", "a"),
+        ("run", "web"),
+    ]
+    # Side by side: each waits some seconds for a broker that may be starting.
+    with ThreadPoolExecutor(len(commands)) as pool:
+        runs = pool.map(lambda command: run_cli(*command, bootstrap="127.0.0.1:1"), commands)
+    for run in runs:
+        assert run.returncode == 2
+        assert run.stderr.splitlines() == [
+            "error: No Kafka broker answers at 127.0.0.1:1.",
+            "what to do: Start one with `slidestat broker`, or say where one is with --bootstrap "
+            "or KAFKA_BOOTSTRAP_SERVERS; one with TLS or passwords needs KAFKA_SECURITY_PROTOCOL.",
+        ]
+
+
+def test_damaged_file(tmp_path: Path, make_topic: MakeTopic, run_cli: RunCli) -> None:
+    """A file that breaks off says so, and no stack trace follows."""
+    file = tmp_path / "a.csv.gz"
+    file.write_bytes(gzip.compress(b"key,time,value\n" + b"a,1,1\n" * 999)[:-9])
+    run = run_cli("produce", str(file), "--topic", make_topic())
+    assert run.returncode == 2
+    assert run.stderr.startswith(f"error: {file} cannot be read: ")
+    assert "Traceback" not in run.stderr

@@ -1,0 +1,170 @@
+"""What a topology means, in text."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.examples import example
+from slidestat.cli.display.topology import (
+    footprint_line,
+    promise_text,
+    show_topology,
+    topology_object,
+)
+from slidestat.declare.kinds import KINDS
+from slidestat.declare.statistics import Count, LandmarkCount, Mean, Quantiles, Rate, Statistic
+from slidestat.declare.statistics.base import Promise
+from slidestat.declare.topology import Topology
+from slidestat.engine.footprint import measure
+from slidestat.text import bytes_text
+from tests.commands import RunCli
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+def declare(*statistics: Statistic, **changes: str) -> Topology:
+    fields = {"name": "t", "source": "s", "span": "1h", "every": "1m", **changes}
+    return Topology(**fields, statistics=statistics)  # type: ignore[arg-type]
+
+
+def test_a_topology_that_ships(run_cli: RunCli) -> None:
+    """The topics, the group, the windows, and a row for each statistic, without a broker."""
+    run = run_cli("topology", "show", "flights", bootstrap="127.0.0.1:1")
+    assert (run.returncode, run.stderr) == (0, "")
+    lines = [line.rstrip() for line in run.stdout.splitlines()]
+    assert "reads       flights" in lines
+    assert "writes      flights-statistics" in lines
+    assert "sets aside  flights-dead-letters, flights-late" in lines
+    assert "changelog   slidestat-flights-flights-state-changelog" in lines
+    assert "group       slidestat-flights" in lines
+    assert "windows     1d, 7d; the span is 7d" in lines
+    heading = next(line for line in lines if line.startswith("statistic"))
+    assert heading.split()[-3:] == ["5", "1,000", "100,000"]
+    rows = {line.split()[0]: line.split()[1:3] for line in lines if re.match("count|maximum", line)}
+    assert rows == {"count": ["1", "%"], "maximum": ["exact", "maximum,"]}
+    assert lines[-1].split()[:2] == ["in", "all"]
+
+
+def test_a_toml_file(tmp_path: Path, run_cli: RunCli) -> None:
+    """A file is shown as a name is."""
+    file = tmp_path / "a.toml"
+    file.write_text(
+        'name = "orders"\nsource = "shop"\nspan = "100 events"\nevery = "1m"\n'
+        '[[statistics]]\nkind = "sum"\nfield = "price.net"\n'
+    )
+    run = run_cli("topology", "show", str(file))
+    assert run.returncode == 0, run.stderr
+    assert "values      price.net" in run.stdout
+    assert "windows     100 events; the span is 100 events" in run.stdout
+    assert "sum_price.net" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("topology", "kept"),
+    [
+        (declare(Count()), "until the last event is 1h old"),
+        (
+            declare(Count(), span="7 events"),
+            "for ever: the last 7 events of a key never leave its window",
+        ),
+        (
+            declare(Count(), LandmarkCount()),
+            "for ever: landmark_count tells of all events since the first",
+        ),
+    ],
+)
+def test_how_long_keys_are_kept(
+    topology: Topology, kept: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is shown; who starts a worker is told where memory only grows."""
+    show_topology(topology)
+    assert f"keeps keys  {kept}" in capsys.readouterr().out
+    told = f"keys are kept {kept}" in footprint_line(topology, measure(topology))
+    assert told == (not topology.sees_span_alone)
+
+
+def test_how_outputs_are_written_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Their format and shape, and in one transaction; where it is the usual way, nothing."""
+    usual = declare(Count())
+    show_topology(usual)
+    assert "commits" not in capsys.readouterr().out
+    ours = replace(
+        usual,
+        output_shape="rows",
+        output_format="connect-json",
+        exactly_once=True,
+        tombstones="dead-letter",
+    )
+    show_topology(ours)
+    shown = capsys.readouterr().out
+    assert "writes      t-statistics, in JSON with Kafka Connect's schema" in shown
+    assert "columns     key, window_ms, window_end_ms, count, count_lower, count_upper" in shown
+    assert "commits     outputs, states and progress in one transaction" in shown
+    assert "t-late, tombstones as dead letters" in shown
+    plain = topology_object(ours)
+    assert (plain["output_format"], plain["exactly_once"]) == ("connect-json", True)
+    assert plain["tombstones"] == "dead-letter"
+
+
+def test_statistics_that_share_a_synopsis(capsys: pytest.CaptureFixture[str]) -> None:
+    """The bytes are told once; figures of one statistic are told with what qualifies them."""
+    show_topology(declare(Count(), Rate(), Quantiles(quantiles=(0.5, 0.99), field="a")))
+    rows = {line.split("  ")[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert rows["rate"].split()[-3:] == ['"', '"', '"']
+    assert "bytes" in rows["count"]
+    assert "quantile_a 0.5, 0.99" in rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_statistic_is_shown(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each by its name, with an error that is more than nothing."""
+    show_topology(declare(example(KINDS[kind])))
+    out = capsys.readouterr().out
+    assert re.search(rf"^{kind}\b.*\d", out, re.MULTILINE), out
+
+
+def test_errors_as_text() -> None:
+    """The terms that matter, and nothing of what floating-point numbers round."""
+    mean = Mean().promise(3_600_000)
+    assert promise_text(Promise()) == "exact"
+    assert promise_text(Promise(relative_error=0.01)) == "1 %"
+    assert promise_text(Promise(relative_error=0.01, absolute_error=0.001)) == "1 % + 0.001"
+    assert promise_text(Promise(share_error=0.005)) == "0.5 % of the events"
+    assert re.fullmatch(r"[\d.]+ % of the deviation \+ 0\.000\d+", promise_text(mean))
+    assert promise_text(Promise(relative_error=0.1, confidence=0.999)) == "10 %, in 99.9 % of cases"
+    one, three = Quantiles(quantiles=[0.99]), Quantiles()
+    of_one = promise_text(one.promise(3_600_000), one.series())
+    assert re.fullmatch(r"[\d.]+ %, of a p off by 0\.1 %", of_one)
+    assert promise_text(three.promise(3_600_000), three.series()).endswith("0.1 % to 5 %")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1_000, "1.0 kB"),
+        (9_949, "9.9 kB"),
+        (9_950, "10 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1.0 MB"),
+        (5 * 10**13, "50000 GB"),
+    ],
+)
+def test_sizes_as_text(count: int, text: str) -> None:
+    """Two or three digits that are right when rounded."""
+    assert bytes_text(count) == text
+
+
+def test_the_line_of_a_worker() -> None:
+    """One line, with the topology and three sizes."""
+    assert re.fullmatch(
+        r"t: memory of a key by its events in the span, measured:"
+        r" \d+ bytes with 5, [\d.]+ (bytes|kB) with 1,000, [\d.]+ kB with 100,000",
+        footprint_line(declare(Count()), measure(declare(Count()))),
+    )

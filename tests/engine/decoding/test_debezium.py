@@ -1,0 +1,209 @@
+"""Changes in Debezium's envelope are events with the fields of their rows."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slidestat import TopologyDriver
+from slidestat.declare.forms.resolved import fingerprint_of
+from slidestat.declare.statistics import Count, Sum
+from slidestat.declare.topology import Topology, require_json
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.errors import SlidestatError
+from slidestat.infer.proposal import propose
+from slidestat.infer.proposal_toml import toml_text
+from slidestat.infer.sampling import Sample, SampledRecord, without_envelope
+from slidestat.infer.survey import survey
+from slidestat.schemas.dead_letter import Reason
+
+DOCS = Path(__file__).parents[3] / "docs"
+START = 1_764_072_000_000
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+Row = dict[str, Any] | None
+
+
+def orders(**changes: Any) -> Topology:
+    declared: dict[str, Any] = {
+        "name": "orders",
+        "source": "shop.public.orders",
+        "envelope": "debezium",
+        "span": "1h",
+        "every": "1m",
+        "key_field": "customer",
+        "time_field": "source.ts_ms",
+        "computed": ("cast(amount as double) as paid",),
+        "statistics": (
+            Count(),
+            Sum(field="paid", decimals=2),
+            Count(name="deleted", where="op = 'd'"),
+            Count(
+                name="raised", where="cast(after.amount as double) > cast(before.amount as double)"
+            ),
+        ),
+    }
+    return Topology(**declared | changes)
+
+
+def change(op: str, before: Row, after: Row, at: int = 0, **more: Any) -> dict[str, Any]:
+    source = {"connector": "postgresql", "ts_ms": START + at, "table": "orders"}
+    return {"before": before, "after": after, "source": source, "op": op, "ts_ms": START, **more}
+
+
+def row(amount: str, **more: Any) -> dict[str, Any]:
+    return {"id": 7, "customer": "ada", "amount": amount, **more}
+
+
+CHANGES = [
+    change("r", None, row("1.50"), 0),
+    change("c", None, row("2.50"), 1),
+    change("u", row("2.50"), row("3.25"), 2),
+    change("d", row("3.25"), None, 3),
+    change("t", None, None, 4),
+    change("m", None, None, 5, message={"prefix": "p", "content": "AAA="}),
+]
+
+
+@pytest.mark.parametrize("has_schema", [False, True])
+def test_changes_are_events(has_schema: bool) -> None:
+    """Snapshots, inserts, updates and deletions count with their row; truncations, messages and
+    tombstones are passed over; with the schema of Kafka Connect around them and without.
+    """
+    driver = TopologyDriver(orders())
+    for one in CHANGES:
+        driver.send({"schema": {"type": "struct"}, "payload": one} if has_schema else one)
+    driver.send_bytes(None, b'{"schema": null, "payload": null}' if has_schema else None)
+    driver.close_windows()
+    assert not driver.dead_letters
+    at = START + 60_000
+    figures = {
+        label: driver.figure("ada", label, "1h", at=at).estimate
+        for label in ("count", "sum_paid", "deleted", "raised")
+    }
+    assert figures == {
+        "count": 4,
+        "sum_paid": pytest.approx(10.5, rel=0.01),
+        "deleted": 1,
+        "raised": 1,
+    }
+
+
+def test_changes_in_avro_are_events() -> None:
+    """A decimal of the row is a number, and its time one in the unit that is declared."""
+    columns = [
+        {"name": "id", "type": "long"},
+        {"name": "amount", "type": DECIMAL},
+        {"name": "at", "type": "long"},
+    ]
+    envelope = [
+        {
+            "name": "before",
+            "type": ["null", {"type": "record", "name": "Value", "fields": columns}],
+        },
+        {"name": "after", "type": ["null", "Value"]},
+        {"name": "op", "type": "string"},
+    ]
+    schema = json.dumps({"type": "record", "name": "Envelope", "fields": envelope})
+    topology = orders(
+        source_format="avro",
+        key_field="id",
+        time_field="at",
+        time_format="us",
+        computed=(),
+        statistics=(Count(), Sum(field="amount", decimals=2), Count(name="d", where="op = 'd'")),
+    )
+    driver = TopologyDriver(topology, schemas={1: schema})
+    one = {"id": 7, "amount": Decimal("12.34"), "at": START * 1_000}
+    driver.send({"before": None, "after": one, "op": "c"})
+    driver.send({"before": one, "after": None, "op": "d"})
+    driver.send({"before": None, "after": None, "op": "t"})
+    driver.close_windows()
+    assert not driver.dead_letters
+    figures = {
+        label: driver.figure("7", label, "1h", at=START + 60_000).estimate
+        for label in ("count", "sum_amount", "d")
+    }
+    assert figures == {"count": 2, "sum_amount": pytest.approx(24.68, rel=0.01), "d": 1}
+
+
+def test_the_names_of_the_envelope_are_its_own() -> None:
+    """A column that is called as one of them is reached by the row."""
+    topology = orders(
+        key_field="op",
+        computed=(),
+        statistics=(Sum(field="after.ts_ms"), Count(name="seven", where="id = 7")),
+    )
+    value = json.dumps(change("c", None, row("1", op="web", ts_ms=5))).encode()
+    columns = EventDecoder(topology).decode([value, b" " + value])
+    assert columns.keys.to_pylist() == ["c", "c"]
+    assert columns.numbers[0].tolist() == [5, 5]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "detail"),
+    [
+        (b'{"customer": "ada"}', Reason.MISSING_FIELD, "the object has no op"),
+        (b'{"op": "c", "after": "{}"}', Reason.MISSING_FIELD, "its after or before is no object"),
+        (b"[]", Reason.NOT_JSON, "Expected `object`"),
+        (b"{", Reason.NOT_JSON, "Input data was truncated"),
+        (b'{"op": "c", "after": {}}', Reason.MISSING_FIELD, "Object missing required field"),
+    ],
+)
+def test_what_is_no_change_is_a_letter(value: bytes, reason: Reason, detail: str) -> None:
+    (refusal,) = EventDecoder(orders()).decode([value]).refusals
+    assert refusal.reason is reason
+    assert refusal.detail.startswith(detail)
+
+
+def test_a_declaration_knows_its_envelope() -> None:
+    assert fingerprint_of(orders()) != fingerprint_of(orders(envelope=""))
+    with pytest.raises(SlidestatError, match="envelope is 'maxwell'"):
+        orders(envelope="maxwell")
+    with pytest.raises(SlidestatError, match="envelope = 'debezium'"):
+        require_json(orders(), "spark audit")
+
+
+@pytest.mark.parametrize("has_schema", [False, True])
+def test_init_sees_the_envelope(has_schema: bool) -> None:
+    """The key is the column that Kafka's key has, the time that of the change, and the value a
+    column of the row.
+    """
+    records = []
+    for i in range(200):
+        key: Any = {"id": i % 20}
+        one: Any = change("c", None, row(f"{i % 50}.25") | {"id": i % 20}, i)
+        if has_schema:
+            key, one = ({"schema": {}, "payload": it} for it in (key, one))
+        records.append(
+            SampledRecord(0, json.dumps(key).encode(), json.dumps(one).encode(), START + i)
+        )
+        records.append(SampledRecord(0, json.dumps(key).encode(), None, START + i))
+    sample = without_envelope(Sample("orders", 1, len(records), tuple(records)))
+    text = toml_text(propose(sample, survey(sample.records), "orders"))
+    for line in (
+        'envelope = "debezium"',
+        'key_field = "id"  # the records are partitioned by it',
+        'time_field = "source.ts_ms"  # when the row was changed in the database',
+        'computed = ["cast(amount as double) as amount_number"]',
+        "# where = \"op in ('c', 'r')\"",
+    ):
+        assert f"\n{line}" in text
+
+
+def test_changes_of_a_text_are_counted_as_documented() -> None:
+    condition = "after.status || '' <> before.status || ''"
+    assert f"`{condition}`" in (DOCS / "source-formats.md").read_text("utf-8")
+    driver = TopologyDriver(
+        orders(statistics=(Count(), Count(name="moved", where=condition), Sum(field="paid")))
+    )
+    driver.send(
+        change("c", None, row("1", status="new"), 0),
+        change("u", row("1", status="new"), row("1", status="paid"), 1),
+        change("u", row("1", status="paid"), row("2", status="paid"), 2),
+    )
+    driver.close_windows()
+    assert driver.figure("ada", "count", "1h", at=START + 60_000).estimate == 3
+    assert driver.figure("ada", "moved", "1h", at=START + 60_000).estimate == 1
+    assert not driver.dead_letters

@@ -1,0 +1,468 @@
+"""Machine code of kernels: what a process loads does what the source does, whoever compiled it."""
+
+import importlib.resources
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import CodeType
+
+import numba
+import numpy as np
+import pytest
+
+from slidestat.errors import SlidestatError
+from slidestat.synopses.kernels import compile as compile_, units, vectors
+from slidestat.synopses.kernels.compile import compiled_here
+from slidestat.synopses.kernels.units import Unit, key_of, packages, unit_of
+from slidestat.synopses.kernels.vectors import Vector, Vectors, copied, kernels_of, same, vectors_of
+from tests.synopses.plain_python import ROOT, as_plain_python
+
+SOURCES = ROOT / "app"
+compiled = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no machine code")
+
+
+def wrong_vectors() -> list[str]:
+    """Return the kernels of which a vector does not hold."""
+    return [
+        f"{package}.{name}"
+        for package in packages()
+        for name, kernel in kernels_of(package)
+        for vector in vectors_of(package)[name]
+        if not vector.holds_for(kernel)
+    ]
+
+
+@compiled
+def test_machine_code_does_what_plain_python_did() -> None:
+    """All kernels, by all vectors; all of their machine code comes from units."""
+    before = len(compiled_here)
+    assert wrong_vectors() == []
+    assert compiled_here[before:] == []
+
+
+def digest() -> str:
+    """Return what `as_plain_python` asks for."""
+    return repr(wrong_vectors())
+
+
+def test_vectors_are_what_plain_python_gives_today() -> None:
+    """After a change of a kernel: make vectors."""
+    assert as_plain_python("tests.synopses.kernels.test_kernel_units") == "[]"
+
+
+def test_all_rooms_with_kernels_have_vectors() -> None:
+    """A package without any would have its kernels compiled by each process."""
+    with_kernels = {
+        ".".join(path.relative_to(SOURCES).parent.parts)
+        for path in SOURCES.glob("slidestat/**/*.py")
+        if re.search("^@(borrowing_)?kernel$", path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert with_kernels == set(packages())
+
+
+def run(code: str, folder: Path, cache: Path) -> str:
+    """Return what Python prints, with modules of `folder`, and kernels kept in `cache`."""
+    environment = os.environ | {
+        "NUMBA_CACHE_DIR": str(cache),
+        "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+SORTED = """
+import numba, numpy as np
+for i in range({before}):
+    @numba.njit
+    def other(x): return x + i
+    other(1)
+from ours.by_{name} import ordered
+ordered(np.arange(40.0))
+print(next(iter(ordered.overloads.values())).fndesc.mangled_name)
+"""
+BOTH = """
+import numpy as np
+from ours.by_{first} import ordered as one
+from ours.by_{second} import ordered as other
+values = np.array([30.0, 10.0, 20.0, 50.0, 40.0] * 8)
+found = dict({first}=one(values), {second}=other(values))
+ordered = np.sort(values)
+print((found["sort"] == ordered).all() and (values[found["argsort"]] == ordered).all())
+"""
+
+
+@compiled
+@pytest.mark.parametrize("before", [3, pytest.param(4, marks=pytest.mark.long)])
+def test_a_cache_that_two_processes_filled_gives_each_function_its_own_code(
+    before: int, tmp_path: Path
+) -> None:
+    """numba numbers closures by a counter of the process: those of two processes had one name, and
+    np.sort's was called for np.argsort's. A user's own kernels are kept by numba's cache.
+    """
+    package = tmp_path / "ours"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    names = {}
+    for name in ("sort", "argsort"):
+        (package / f"by_{name}.py").write_text(
+            "import numpy as np\n"
+            "from slidestat.synopses.kernels.compile import kernel\n"
+            "@kernel\n"
+            f"def ordered(values): return np.{name}(values)\n"
+        )
+    for name, others in (("sort", before), ("argsort", 0)):
+        names[name] = run(SORTED.format(before=others, name=name), tmp_path, tmp_path / name)
+        subprocess.run(["cp", "-a", f"{tmp_path / name}/.", f"{tmp_path / 'both'}"], check=True)
+    for first, second in itertools.permutations(names):
+        code = BOTH.format(first=first, second=second)
+        assert run(code, tmp_path, tmp_path / "both") == "True", first
+    again = run(SORTED.format(before=before, name="sort"), tmp_path, tmp_path / "again")
+    assert again != names["sort"], "another process gave a function the same name"
+
+
+@compiled
+def test_an_edited_constant_of_a_module_without_a_package_is_compiled_anew(tmp_path: Path) -> None:
+    """numba's cache looks at neither constants nor callees; the module beside is one's callee."""
+    (tmp_path / "by_hand.py").write_text(
+        "from slidestat.synopses.kernels.compile import kernel\n"
+        "from by_hand_too import other\n"
+        "@kernel\n"
+        "def value(): return other()\n"
+    )
+    for constant in ("1.5", "2.5"):
+        (tmp_path / "by_hand_too.py").write_text(
+            "from slidestat.synopses.kernels.compile import kernel\n"
+            "@kernel\n"
+            f"def other(): return {constant}\n"
+        )
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+        code = "from by_hand import value; print(value())"
+        assert run(code, tmp_path, tmp_path / "cache") == constant
+
+
+SMALL = ["sampling", "quantiles", "moments", "distinct"]
+CHECK = """
+from slidestat.synopses.kernels.compile import compiled_here
+from slidestat.synopses.kernels.vectors import kernels_of, vectors_of
+for package in {packages}:
+    package = f"slidestat.synopses.{{package}}"
+    for name, kernel in kernels_of(package):
+        for vector in vectors_of(package)[name]:
+            assert vector.holds_for(kernel), name
+assert not compiled_here
+"""
+
+
+@compiled
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_units_made_by_many_processes_in_many_orders_are_loaded_in_many_orders(
+    tmp_path: Path,
+) -> None:
+    """An empty cache, four processes at once, each in another order; then loaded in others."""
+    orders = list(itertools.permutations(SMALL))
+    with ThreadPoolExecutor(4) as pool:
+        codes = [CHECK.format(packages=list(order)) for order in orders[::6]]
+        list(pool.map(lambda code: run(code, tmp_path, tmp_path / "cache"), codes))
+        # Each unit was made once, by whoever came first.
+        made = [
+            one.name
+            for one in (tmp_path / "cache/kernels").glob("slidestat*")
+            if one.suffix != ".lock"
+        ]
+        assert len(made) == len(SMALL)
+        codes = [CHECK.format(packages=list(order)) for order in orders[::3]]
+        list(pool.map(lambda code: run(code, tmp_path, tmp_path / "cache"), codes))
+
+
+# A unit that is not what it should be.
+
+
+@compiled
+def test_a_damaged_unit_is_refused() -> None:
+    """One byte altered, or the end missing."""
+    path = (
+        units.cache_folder()
+        / f"slidestat.synopses.quantiles-{key_of('slidestat.synopses.quantiles')}"
+    )
+    assert unit_of("slidestat.synopses.quantiles")
+    data = path.read_bytes()
+    for wrong in (b"", data[:-1], data[:90], data[:70] + bytes([data[70] ^ 1]) + data[71:]):
+        with pytest.raises(ValueError, match="no unit"):
+            Unit(wrong)
+
+
+@compiled
+def test_a_damaged_unit_of_a_wheel_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one that is kept serves, and a worker's log has the reason."""
+    package = "slidestat.synopses.quantiles"
+    assert unit_of(package)
+    name = f"{package}-{key_of(package)}"
+    (tmp_path / units.SHIPPED).mkdir()
+    (tmp_path / units.SHIPPED / name).write_bytes(b"cut off")
+    monkeypatch.setattr(
+        units, "files", lambda of: tmp_path if of == "slidestat" else importlib.resources.files(of)
+    )
+    assert unit_of.__wrapped__(package) is not None
+    (record,) = caplog.records
+    assert f"that came with {package} cannot be used: no unit" in vars(record)["text"]
+
+
+@compiled
+def test_a_folder_for_a_wheel_gets_whole_units_of_these_sources_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel takes the folder as it is: what lies there of older sources would be in it, and what
+    was cut off in the user's folder would be refused by each process.
+    """
+    package = "slidestat.kafka"
+    assert unit_of(package)
+    name = f"{package}-{key_of(package)}"
+    whole = (units.cache_folder() / name).read_bytes()
+    kept, folder = tmp_path / "kept", tmp_path / "wheel"
+    monkeypatch.setattr(units, "cache_folder", lambda: kept)
+    monkeypatch.setattr(units, "packages", lambda: [package])
+    units.write(kept / name, whole)
+    units.write(folder / f"{package}-of-older-sources", whole)
+    units.write(folder / "notes", b"of a user")
+    units.build_all(folder)
+    assert {path.name for path in folder.iterdir()} == {name, "notes"}
+    assert (folder / name).read_bytes() == whole
+    for damaged in (kept, folder):
+        units.write(damaged / name, whole[:-1])
+    monkeypatch.setattr(
+        units, "_build_in_a_process", lambda where, *_, **__: units.write(where / name, whole)
+    )
+    units.build_all(folder)
+    assert (folder / name).read_bytes() == whole
+
+
+@compiled
+def test_a_module_in_the_users_folder_is_none_of_the_builders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user's random.py may be anything; a worker does not look at it either."""
+    (tmp_path / "random.py").write_text("raise SystemExit('a module of the user was imported')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [tmp_path, *filter(None, sys.path)])  # A Path is no place.
+    units._build_in_a_process(tmp_path / "units", "slidestat.kafka")
+    (path,) = (tmp_path / "units").iterdir()
+    assert Unit(path.read_bytes())
+
+
+@compiled
+def test_a_builder_that_fails_is_told_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In one line, and no trace on the terminal; each process compiles for itself then."""
+    program = tmp_path / "no-python"
+    program.write_text("#!/bin/sh\necho a trace >&2; echo the disk is full >&2; exit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    assert units._made("slidestat.kafka", tmp_path / "unit") is None
+    # Other tests' processes may have left a level at which more is logged.
+    (record,) = (one for one in caplog.records if one.levelname == "WARNING")
+    assert vars(record)["text"] == (
+        "The kernels of slidestat.kafka are compiled by this process alone:"
+        " the process that should compile them ended: the disk is full"
+    )
+
+
+@compiled
+def test_machine_code_that_does_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a vector, when a process loads it; what to do is told without a trace."""
+    package = "slidestat.synopses.core"
+    (vector, *others) = vectors_of(package)["wire.zigzag"]
+    wrong = Vector(vector.arguments, vector.result + 1, vector.after)
+    changed = {**vectors_of(package), "wire.zigzag": [*others, wrong]}
+    monkeypatch.setattr(compile_, "vectors_of", lambda _: changed)
+    kernel = dict(kernels_of(package))["wire.zigzag"]
+    signature = tuple(map(numba.typeof, vector.arguments))
+    with pytest.raises(SlidestatError, match=r"wire.zigzag does not do what its source") as refused:
+        kernel._cache.load_overload(signature, None)
+    assert refused.value.advice.startswith("Delete")
+
+
+@compiled
+def test_what_no_process_has_used_for_a_month_is_removed_when_a_unit_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units of other versions, locks of killed processes, users' kernels; nothing of anybody else,
+    and nothing that a process loads now and then.
+    """
+    package = "slidestat.kafka"
+    assert unit_of(package)
+    name = f"{package}-{key_of(package)}"
+    whole = (units.cache_folder() / name).read_bytes()
+    old, used = f"{package}-0f0f", f"{package}-f0f0"
+    of_user = "0123/4567/mine/kernel-8.py311.nbi"
+    for path in (old, used, f"{old}.lock", f"{old}.17.new", of_user, "notes", f"{used}.nbi"):
+        units.write(tmp_path / path, whole)
+        os.utime(tmp_path / path, (0, 0))
+    units._kept(tmp_path / used)
+    monkeypatch.setattr(
+        units, "_build_in_a_process", lambda where, *_, **__: units.write(where / name, whole)
+    )
+    assert units._made(package, tmp_path / name)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {name, used, "notes"}
+
+
+# Keys.
+
+
+def test_a_key_is_of_code_and_constants_of_callees_too() -> None:
+    """An altered constant of a module that a kernel's callee reads alters the key."""
+    from slidestat.synopses.core import wire
+
+    package = "slidestat.synopses.core"
+    before = key_of(package)
+    assert key_of(package) == before
+    block = wire._BLOCK
+    try:
+        wire._BLOCK = block + 1
+        assert key_of(package) != before
+    finally:
+        wire._BLOCK = block
+    assert key_of(package) == before
+
+
+def parts_of(function: object) -> list[bytes]:
+    """Return what goes into a key for a function."""
+    return list(units._parts(function, frozenset(), {}))
+
+
+def test_a_key_is_of_what_a_name_means_where_all_meanings_are_in_it_already() -> None:
+    """Two callees, each called elsewhere in the package as well, change places."""
+
+    def one() -> int:
+        return 1
+
+    def other() -> int:
+        return 2
+
+    def caller(first: Callable[[], int], second: Callable[[], int]) -> Callable[[], int]:
+        def both() -> int:
+            return first() - second()
+
+        return both
+
+    def kernels(*pair: Callable[[], int]) -> tuple[Callable[[], int], ...]:
+        return one, other, caller(*pair)
+
+    assert parts_of(kernels(one, other)) == parts_of(kernels(one, other))
+    assert parts_of(kernels(one, other)) != parts_of(kernels(other, one))
+
+
+def test_a_key_is_of_default_values() -> None:
+    """A callee takes them where its caller names none."""
+
+    def scaled(value: float, factor: float = 2.5) -> float:
+        return value * factor
+
+    before = parts_of(scaled)
+    scaled.__defaults__ = (3.5,)
+    assert parts_of(scaled) != before
+
+
+def test_a_key_is_refused_where_it_would_not_be_of_all_that_is_used() -> None:
+    """Machine code has the values of a list, the fields of our classes: a key has neither."""
+    factors = [2.5]
+
+    def scaled(value: float) -> float:
+        return value * factors[0]
+
+    def tried(value: int) -> Vector:
+        return Vector((value,), None, ())
+
+    for function in (scaled, tried):
+        with pytest.raises(TypeError, match=r"units\.py has no key for a (list|type)"):
+            parts_of(function)
+
+
+def test_a_key_is_of_the_modules_of_functions() -> None:
+    """Machine code names them: a unit that was made before one was renamed cannot be loaded."""
+
+    def plain() -> int:
+        return 1
+
+    before = list(units._parts(plain, frozenset(), {}))
+    plain.__module__ = "slidestat.renamed"
+    assert list(units._parts(plain, frozenset(), {})) != before
+
+
+def test_the_first_constant_of_code_is_in_its_key_unless_it_is_the_docstring() -> None:
+    """Python 3.14 keeps no place for a docstring that there is not; comprehensions never did."""
+
+    def plain(values: list[float]) -> list[float]:
+        return [value * 2.5 for value in values]
+
+    def parts(code: CodeType) -> list[bytes]:
+        return list(units._code(code))
+
+    code = plain.__code__
+    of_2_5, of_3_5 = (code.replace(co_consts=(number, None)) for number in (2.5, 3.5))
+    assert parts(of_2_5) != parts(of_3_5)
+    one, other = (code.replace(co_consts=(text, 2.5)) for text in ("A docstring.", "Another."))
+    assert parts(one) == parts(other)
+
+
+# Vectors as bytes.
+
+
+def test_vectors_read_back_as_they_were_written() -> None:
+    """All that arguments can be."""
+    read_only = np.arange(3, dtype=np.uint8)
+    read_only.flags.writeable = False
+    values = (
+        *(1, -(2**63), True, None, "text", b"bytes", 0.1, float("inf"), float("nan"), -0.0),
+        *(
+            np.arange(6.0).reshape(2, 3),
+            np.arange(6)[::2],
+            np.array(np.arange(6).reshape(2, 3), order="F"),
+        ),
+        *(np.empty(0), read_only, np.int64(3), (1, (np.zeros(2, bool),))),
+    )
+    data = Vectors({"one.kernel": [Vector(values, values, values)]}).to_bytes()
+    (vector,) = Vectors.from_bytes(data)["one.kernel"]
+    assert vector.types == Vector(values, None, ()).types
+    for read in (vector.arguments, vector.result, vector.after, copied(values)):
+        assert same(read, values)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(0.0, -0.0), (1, 1.0), (1, True), (np.zeros(1), np.zeros(2)), (np.zeros(1), -np.zeros(1))],
+)
+def test_what_differs_in_a_bit_is_not_the_same(one: object, other: object) -> None:
+    """Signs of zeros, kinds of numbers and shapes count."""
+    assert same(one, one)
+    assert not same(one, other)
+
+
+def test_a_part_that_was_never_filled_is_not_compared() -> None:
+    """The rest is."""
+    filled = np.array([True, False, True])
+    partial = vectors.Partial(np.array([1, 2, 3]), filled)
+    (vector,) = Vectors.from_bytes(Vectors({"one.kernel": [Vector((), partial, ())]}).to_bytes())[
+        "one.kernel"
+    ]
+    assert same(np.array([1, 9, 3]), vector.result)
+    assert not same(np.array([1, 2, 4]), vector.result)
+    assert not same(np.array([1, 2]), vector.result)
