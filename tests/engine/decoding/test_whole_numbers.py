@@ -20,6 +20,8 @@ from slidestat import (
     Topology,
     TopologyDriver,
 )
+from slidestat.declare.expressions.expression import condition
+from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, text_of
 from slidestat.declare.forms.resolved import resolved
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.scan_reader import ScanReader
@@ -92,6 +94,15 @@ def test_conditions_are_exact(where: str, numbers: list[int], data: st.DataObjec
     assert columns.conditions[0].tolist() == [CONDITIONS[where](n) for n in numbers]
     for text, n in zip(texts, numbers, strict=True):
         assert holds(written, {"n": number(Decimal(text))}) is CONDITIONS[where](n)
+
+
+@pytest.mark.parametrize("limit", [2.0**53, 2.0**63, -(2.0**63), 2.0**99, 1e18, 2.0**100, 1e300])
+def test_the_text_of_a_double_is_read_as_that_double(limit: float) -> None:
+    """The shortest text of 2^63 as a double, 9.223372036854776e+18, is another whole number."""
+    text = text_of(Call(">", (FieldValue(("n",)), Literal(limit))))
+    assert text_of(condition(text, "where").node) == text
+    exact = Decimal(text.removeprefix("n > ").strip("()"))
+    assert exact == Decimal(limit) or abs(limit) >= 2**100
 
 
 @laws

@@ -7,6 +7,7 @@ way: declarations are compared by it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import Enum
 
 from slidestat.declare.fields import FieldPath
@@ -160,7 +161,9 @@ def _literal(value: float | int | str | bool | None) -> str:
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, int):
         return str(value)
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    is_whole = value.is_integer() and (abs(value) < 2**53 or Decimal(repr(value)) != Decimal(value))
+    # A double's shortest text may be that of another whole number, and those are compared exactly.
+    return str(int(value)) if is_whole and abs(value) < WHOLE_LIMIT else repr(value)
 
 
 def name_text(name: str) -> str:
