@@ -163,7 +163,7 @@ def _literal(value: float | int | str | bool | None) -> str:
         return str(value)
     is_whole = value.is_integer() and (abs(value) < 2**53 or Decimal(repr(value)) != Decimal(value))
     # A double's shortest text may be that of another whole number, and those are compared exactly.
-    return str(int(value)) if is_whole and abs(value) < WHOLE_LIMIT else repr(value)
+    return str(int(value)) if is_whole and abs(value) <= WHOLE_LIMIT else repr(value)
 
 
 def name_text(name: str) -> str:
