@@ -104,6 +104,10 @@ def test_a_movers_transaction(place: Place, topic_name: str, kind: int) -> None:
     topic = place.topic(topology.events_topic)
     group = Consumer({"bootstrap.servers": place.bootstrap, "group.id": topic_name})
     group.subscribe([source])
+    # Until it has joined, its generation may be another one at the next moment.
+    wait_until(
+        lambda: bool(group.poll(0.1) or group.assignment()), "the group has a member", DRAIN_S
+    )
 
     def record(value: bytes) -> Any:
         message = SimpleNamespace(value=lambda: value, headers=list, offset=lambda: 0)
