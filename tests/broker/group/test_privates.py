@@ -15,6 +15,7 @@ from aiohttp.web import SockSite
 from aiokafka import AIOKafkaConsumer
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import Fetcher, FetchResult, PartitionRecords
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.stores.rocksdb import Store
 from faust.tables import Table
@@ -31,6 +32,7 @@ PRIVATES: dict[type, set[str]] = {
     AIOKafkaClient: {"_metadata_update"},
     AIOKafkaConsumer: {"_client", "_coordinator", "_fetcher", "_isolation_level", "_subscription"},
     Fetcher: {"_fetch_max_wait_ms", "_fetch_min_bytes", "_records"},
+    GroupCoordinator: {"_coordination_task", "_push_error_to_user"},
     FetchResult: {"_partition_records", "_topic_partition", "_update_position"},
     PartitionRecords: {"_consumer_record", "_records"},
     AIOKafkaConsumerThread: {"_create_worker_consumer", "_ensure_consumer", "_fetch_records"},
