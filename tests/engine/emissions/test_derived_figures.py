@@ -112,7 +112,7 @@ def exact(node: Node, point: dict[str, Fraction]) -> Fraction | None:
     raise AssertionError(node)
 
 
-@settings(laws, max_examples=1_500)
+@settings(laws, max_examples=600)
 @given(points(), st.sampled_from(EXPRESSIONS))
 def test_bounds_have_every_point_that_can_be(
     drawn: tuple[dict[str, Fraction], dict[str, tuple[float, float, float]]], text: str
