@@ -50,6 +50,7 @@ _TYPES: dict[str, pa.DataType] = {
     "window_ms": pa.int64(),
     "window_events": pa.int64(),
     "counted_from_ms": pa.int64(),
+    "derived": pa.bool_(),
 }
 _TIME = pa.timestamp("ms", "UTC")
 
