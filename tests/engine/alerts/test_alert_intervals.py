@@ -115,6 +115,21 @@ def test_what_is_certain_holds_at_every_point(text: str) -> None:
     assert seen == ({"not true"} if text == "x > null" else {"true", "not true"})
 
 
+@pytest.mark.parametrize(
+    ("text", "x", "y"),
+    [("x + y", 2**53, 1), ("-x - y", 2**53, 1), ("x * y", 3, (2**53 + 1) // 3)],
+)
+def test_bounds_enclose_whole_numbers_that_no_double_is(text: str, x: int, y: int) -> None:
+    """2^53 + 1 is rounded to 2^53, which is no exact result then."""
+    node = Alert(name="a", when=f"{text} > 0").condition.node
+    assert isinstance(node, Call)
+    figures = {(name,): Numbers.of(np.full((1, 3), float(it))) for name, it in (("x", x), ("y", y))}
+    found = Intervals(1, figures).numbers(node.operands[0])
+    assert found.lowers[0] <= float(found.estimates[0]) <= found.uppers[0]
+    least, most = int(found.lowers[0]), int(found.uppers[0])
+    assert any(least <= right <= most for right in (2**53 + 1, -(2**53) - 1))
+
+
 def _points(
     figure: tuple[float | None, float | None, float | None], chance: random.Random
 ) -> list[float | None]:

@@ -19,10 +19,7 @@ import numpy as np
 from slidestat.declare.expressions.nodes import COMPARISONS, Call, FieldValue, Literal, Node
 from slidestat.declare.fields import FieldPath
 from slidestat.synopses.core.arrays import Bools, Floats
-from slidestat.synopses.core.rounding import down, up
-
-# Sums and products of whole numbers are exact up to here.
-_EXACT = 2.0**53
+from slidestat.synopses.core.rounding import EXACT, down, up
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +274,7 @@ def quotient_of(one: Numbers, other: Numbers) -> Numbers:
         for left in (one.lowers, one.uppers):
             for right in (other.lowers, other.uppers):
                 quotient = left / right
-                exact = (left == 0) | ((np.abs(left) <= _EXACT) & (quotient * right == left))
+                exact = (left == 0) | ((np.abs(left) < EXACT) & (quotient * right == left))
                 exact &= (quotient == np.trunc(quotient)) & (right == np.trunc(right))
                 corners.append(_outwards(quotient, exact))
         has_zero = (other.lowers <= 0) & (other.uppers >= 0)
@@ -318,7 +315,7 @@ def _rounded(result: Floats, left: Floats, right: Floats) -> tuple[Floats, Float
     """Return the result of a sum or a product, rounded down and rounded up; unchanged where it is
     exact.
     """
-    whole = (left == np.trunc(left)) & (right == np.trunc(right)) & (np.abs(result) <= _EXACT)
+    whole = (left == np.trunc(left)) & (right == np.trunc(right)) & (np.abs(result) < EXACT)
     return _outwards(result, whole)
 
 
