@@ -21,6 +21,8 @@ HEAD = 'name = "t"\nsource = "s"\nevery = "1m"\n'
 WHOLE = HEAD + 'span = "1h"\n'
 COUNT = '[[statistics]]\nkind = "count"\n'
 ALERT = '[[alerts]]\nname = "a"\n'
+# Each reads the one before it twice.
+DOUBLED = [f"'c{i} + c{i} as c{i + 1}'" for i in range(60)]
 
 TOML: list[tuple[str, str, str]] = [
     (HEAD, "span is missing", "give it"),
@@ -267,6 +269,16 @@ TOML: list[tuple[str, str, str]] = [
     (WHOLE + "derived = ['p99 / 2 as a', 'p50 / 2 as a']", "'a', the name of another", "own"),
     (WHOLE + "derived = ['b / 2 as a', 'p50 / 2 as b']", "none that is derived before", "There"),
     (WHOLE + "derived = ['count + 1 as \"a-b\"']", "the name 'a-b'", "letters"),
+    (
+        WHOLE + f"derived = ['count as c0', {', '.join(DOUBLED)}]",
+        "'c7 + c7 as c8', of 255 operators",
+        "at most 200",
+    ),
+    (
+        WHOLE + f"derived = ['{'+'.join(['count'] * 400)} as many']",
+        "of 399 operators",
+        "at most 200",
+    ),
     (WHOLE + "derived = ['count > 1 as many']", "a truth value, not a number", "Numbers"),
     (WHOLE + "derived = ['count % 2 as odd']", "count % 2 cannot be evaluated", "coalesce"),
     (WHOLE + "derived = ['nullif(count, 0) as n']", "nothing that can be computed", "coalesce"),

@@ -24,11 +24,13 @@ from slidestat.declare.expressions.nodes import (
 from slidestat.declare.expressions.parsing import parsed_with_name
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.figure_names import FigureSource
-from slidestat.errors import SlidestatError, unknown
+from slidestat.errors import SlidestatError, shown, unknown
 from slidestat.synopses.core.arrays import Floats
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _MOST = 100
+# Each reads the bounds of its operands, and a figure that is read twice is written out twice.
+_MOST_OPERATORS = 200
 _ADVICE = 'Write an expression over figures as a name: "errors_5m / count_5m as error_rate".'
 
 
@@ -99,6 +101,7 @@ def derived_figures(
     if len(texts) > _MOST:
         raise SlidestatError(f"derived has {len(texts):,} figures.", f"Give at most {_MOST}.")
     found: dict[str, DerivedFigure] = {}
+    operators: dict[str, int] = {}
     others = {*taken, *over_windows}
     for text in texts:
         if not isinstance(text, str):
@@ -140,6 +143,7 @@ def derived_figures(
                 # A figure has one path, however its window was written.
                 nodes[path] = FieldValue((f"figure {place}", read))
                 places[(f"figure {place}", read)] = place
+        operators[name] = _operators(text, expression.node, operators)
         found[name] = DerivedFigure(name, _with(expression.node, nodes), tuple(places.items()))
     return tuple(found.values())
 
@@ -150,6 +154,7 @@ def _parsed(text: str) -> tuple[Expression, str]:
     what = f"{name} in derived"
     if not any(fields_of(node)):
         raise SlidestatError(f"derived has {text!r}, which reads no figure.", _ADVICE)
+    _ = _operators(text, node, {})
     past = next(calls_of(node, "ago"), None)
     if past is not None:
         raise SlidestatError(
@@ -159,6 +164,28 @@ def _parsed(text: str) -> tuple[Expression, str]:
     sorts = sorts_of(node, Sort.NUMBER, text, what, Sort.NUMBER)
     check_computable(node, text, what)
     return Expression(node, tuple(sorts.items())), name
+
+
+def _operators(text: str, node: Node, of_derived: Mapping[str, int]) -> int:
+    """Return how many operators an expression has, with those of the derived figures that it reads.
+
+    Raises SlidestatError, naming its text, for too many.
+    """
+    found, rest = 0, [node]
+    while rest:
+        match rest.pop():
+            case FieldValue(path):
+                found += of_derived.get(figure_name(path), 0)
+            case Call(_, operands):
+                found += 1
+                rest += operands
+    if found > _MOST_OPERATORS:
+        raise SlidestatError(
+            f"derived has {shown(text)}, of {found:,} operators with those of the derived figures"
+            " that it reads.",
+            f"Write it with at most {_MOST_OPERATORS}.",
+        )
+    return found
 
 
 def _with(node: Node, nodes: Mapping[FieldPath, Node]) -> Node:
