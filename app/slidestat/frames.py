@@ -53,6 +53,7 @@ _TYPES: dict[str, pa.DataType] = {
     "derived": pa.bool_(),
 }
 _TIME = pa.timestamp("ms", "UTC")
+_YEAR_MS = 31_556_952_000
 
 
 def over(
@@ -170,6 +171,12 @@ class _Events:
         first, end = int(times.min()), int(times.max()) + 1
         length = end - first
         moved = first - -(-first // length) * length
+        if end - moved > LATEST_TIME_MS:
+            raise SlidestatError(
+                f"The times of the rows are {length // _YEAR_MS} years apart, more than one window"
+                " can be long.",
+                'Give every="365d" for windows of a year, or rows of fewer years.',
+            )
         topology = _topology(self.topology.statistics, f"{length}ms", f"{length}ms")
         rows = [
             replace(it, columns=it.columns | {name: _Moved(it.columns[name].column, moved)})

@@ -118,6 +118,17 @@ def test_one_window_has_all_rows() -> None:
         assert set(table["key"].to_pylist()) == {event["key"] for event in made}
 
 
+@pytest.mark.parametrize("years", [(1981, 2060), (1981, 2099)])
+def test_rows_too_far_apart_for_one_window_are_refused(years: tuple[int, int]) -> None:
+    """All of them count with windows of their own."""
+    times = pa.array(
+        [datetime(year, 6, 1, tzinfo=UTC) for year in years], pa.timestamp("ms", "UTC")
+    )
+    with pytest.raises(SlidestatError, match=r"The times of the rows are \d+ years apart"):
+        over(one_key(times), [Count()])
+    assert sum(over(one_key(times), [Count()], every="365d")["estimate"].to_pylist()) == 2
+
+
 def moment(ms: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
 
