@@ -274,6 +274,24 @@ def test_an_alert_compares_with_the_past() -> None:
     assert changes[-1][1] == "resolved"
 
 
+def test_an_alert_on_the_past_does_not_end_with_the_window_of_now() -> None:
+    """While its window of the past has events, its own `resolve` decides."""
+    law = Topology(
+        name="law",
+        source="s",
+        span="20s",
+        every="1s",
+        windows=("3s",),
+        statistics=(Count(),),
+        alerts=(Alert(name="many", when="ago(count, '5s') > 2", resolve="ago(count, '5s') < 2"),),
+    )
+    driver = TopologyDriver(law)
+    driver.send(*({"key": "k", "time": START_MS + at} for at in (100, 200, 1_100, 1_200)))
+    driver.advance_to(START_MS + 15_000)
+    changes = [((it.window_end_ms - START_MS) // 1_000, it.state) for it in driver.alerts]
+    assert changes == [(7, "firing"), (10, "resolved")]
+
+
 def test_questions_go_beyond_what_having_reads() -> None:
     """Windows and statistics that the condition does not name can be asked for all the same."""
     law = Topology(

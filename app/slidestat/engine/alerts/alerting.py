@@ -276,10 +276,11 @@ class Alerting:
         ago = max(rule.ago for rule in self._rules)
         longest = int(max(topology.window_lengths)) + ago
         self._longest = longest if topology.sees_span_alone else None
-        # Of last events, no window is without one. Others are when the longest is.
+        # Of last events, no window is without one. Others are when the one that begins first is.
         of_events = topology.span_length.of_events
         self._windows = [
-            None if of_events else max(it.windows, default=None) for it in topology.alert_figures
+            None if of_events else max((*read.windows, *map(_begin, past.values())), default=None)
+            for read, past in zip(topology.alert_figures, topology.alert_past_figures, strict=True)
         ]
         self._is_provisional = False
         # What was told provisionally, and is not final yet: by key and tick, the alerts' ids.
@@ -471,6 +472,11 @@ class Alerting:
         end = change.window_end_ms
         key = alert_key(change.topology, change.alert, change.key, end)
         return AlertRecord(key, _encode(change), end)
+
+
+def _begin(figure: PastFigure) -> int:
+    """Return how long ago the window of a figure of the past began."""
+    return figure.runner.window + figure.runner.ago
 
 
 def _go_on(
