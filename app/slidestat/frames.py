@@ -88,6 +88,14 @@ def over(
     if unit not in [*TimeUnit]:
         raise SlidestatError(f"unit is {shown(unit)}.", f"Give one of {', '.join(TimeUnit)}.")
     columns = {KEY_FIELD: key, TIME_FIELD: time, VALUE_FIELD: value}
+    for field, column in columns.items():
+        if not isinstance(column, str):
+            raise SlidestatError(
+                f"{field} is {shown(column)}, which is no name of a column.",
+                "Give a text; rename the columns of the frame if theirs are numbers.",
+            )
+    if isinstance(windows, str):
+        raise SlidestatError(f"windows is {shown(windows)}.", "Give a list of texts.")
     if isinstance(counted, Topology):
         if (columns, every, windows) != (_OWN_COLUMNS, None, ()):
             raise SlidestatError(
@@ -124,6 +132,12 @@ def _topology(
     windows: Sequence[str] = (),
     emit: str = EMIT_EVENTS,
 ) -> Topology:
+    is_list = isinstance(statistics, Sequence) and not isinstance(statistics, str)
+    if not is_list:
+        raise SlidestatError(
+            f"{shown(statistics)} is no topology and no list of statistics.",
+            "Give one of them: over(frame, [Count()]).",
+        )
     return Topology(
         name=_NAME,
         source=_NAME,
@@ -257,6 +271,12 @@ def _table(frame: Any, names: Sequence[str]) -> pa.Table:
             table = _of_pandas(frame, names)
         else:
             table = pa.table(frame)
+        twice = {name for name in table.column_names if table.column_names.count(name) > 1}
+        if same := sorted(twice.intersection(names)):
+            raise SlidestatError(
+                f"The frame has several columns {', '.join(map(repr, same))}.",
+                "Rename all but one.",
+            )
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
         raise SlidestatError(
             f"The frame cannot be read: {': '.join(map(str, error.args)).splitlines()[0]}.",
@@ -268,6 +288,8 @@ def _table(frame: Any, names: Sequence[str]) -> pa.Table:
 
 def _of_pandas(frame: Any, names: Sequence[str]) -> pa.Table:
     """Return the columns of a pandas frame, and of its index if that has one of the names."""
+    if not hasattr(frame, "columns"):
+        raise TypeError(f"a {type(frame).__name__} has no columns")
     if {*frame.index.names}.intersection(names).difference(frame.columns):
         frame = frame.reset_index()
     present = frame.columns.tolist()

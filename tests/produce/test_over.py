@@ -248,6 +248,11 @@ class Lazy:
         (lambda t: over(t, [Count()], every="5m", windows=["1h", "9 events"]), "windows"),
         (lambda _: over(Lazy(), [Count()]), "The frame cannot be read"),
         (lambda t: over(t, []), "statistic"),
+        (lambda t: over(t, Count()), "no topology and no list of statistics"),
+        (lambda t: over(t, [Count()], value=0), "value is 0, which is no name"),
+        (lambda t: over(t, [Count()], every="5m", windows="10m"), "windows is '10m'"),
+        (lambda t: over(t.to_pandas()["key"], [Count()]), "a Series has no columns"),
+        (lambda t: over(t.append_column("key", t["key"]), [Count()]), "several columns 'key'"),
     ],
 )
 def test_what_cannot_be_is_told(call: Callable[[pa.Table], object], message: str) -> None:

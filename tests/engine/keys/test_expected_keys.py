@@ -160,6 +160,7 @@ def test_an_idle_partition_tells_of_a_key_that_never_came() -> None:
         ({"expected": "checkout"}, "expected is 'checkout'"),
         ({"expected": ("",)}, "expected is ('',)"),
         ({"expected": ("a", "a")}, "expected is ('a', 'a')"),
+        ({"expected": ("\ud800",)}, "no Unicode text"),
         ({"alerts": ()}, "and there are no alerts"),
     ],
 )
