@@ -331,4 +331,5 @@ def test_what_was_sent_before_a_file_broke_is_counted(
         produce_file(file, bootstrap_servers, topic)
     # Arrow reads ahead: how many rows have come before the error is not the same each time.
     sent = len(read_topic(topic))
-    assert f"{sent:,} events before it are sent" in raised.value.advice
+    told = f"{sent:,} events before it are sent"
+    assert (told in raised.value.advice) == (sent > 0)
