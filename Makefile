@@ -117,8 +117,7 @@ test-long: setup ## the longest tests: half a minute and more each, of what is r
 	$(PYTEST) -n 4 -m long $(OTHERS) $(LAWS)
 
 test-quick: setup ## the tests that need no broker
-	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/admin --ignore tests/cli --ignore tests/docs \
-	    --ignore tests/local --ignore tests/spark --ignore tests/chaos
+	$(BIN)/python -m pytest $(addprefix --ignore tests/,admin broker chaos cli docs doctor infer local produce spark)
 
 chaos: setup ## two million events while all fails, then an hour (SOAK_MINUTES) in which nothing may grow
 	CHAOS_EVENTS=2000000 CHAOS_ROUNDS=20 SOAK_MINUTES=$(SOAK_MINUTES) \
