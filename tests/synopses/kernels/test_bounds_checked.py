@@ -10,8 +10,8 @@ from tests.synopses.plain_python import ROOT
 
 # All laws; stored bytes of every format; and of kernels outside the synopses those over records.
 LAWS = [
-    *("laws", "golden"),
-    *("engine/test_readers.py", "engine/test_fetches.py", "engine/test_number_texts.py"),
+    *("synopses", "golden", "kafka/test_fetches.py"),
+    *("engine/decoding/test_readers.py", "engine/emissions/test_number_texts.py"),
 ]
 
 
