@@ -27,7 +27,11 @@ from typing import Any
 _NAME = "scripts.vectors"
 _FOLDER = "SLIDESTAT_KERNEL_CALLS"
 _TESTS = tuple(
-    f"tests/{room}" for room in ["golden", "testing", "engine", "declare", "audit", "laws"]
+    f"tests/{room}"
+    for room in (
+        *("golden", "testing", "engine", "declare", "audit", "synopses"),
+        *("faust", "kafka", "live", "referee"),
+    )
 )
 _KEPT = {1, 2, 3, 10, 30, 100, 300, 1_000}
 _MOST_BYTES = 200_000
