@@ -7,6 +7,7 @@ as it is, with None for NULL, and nothing is rounded.
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp, parse_one
@@ -28,7 +29,12 @@ _ROUNDED, _SLACK = frozenset(("norm", "deviation")), Fraction(1, 10**6)
 
 def computed(expression: str, parts: Sequence[Exact]) -> Fraction | None:
     """Return the value of an expression over numbered parts, None for NULL."""
-    return _value(parse_one(expression), parts)
+    return _value(_parsed(expression), parts)
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(expression: str) -> Any:
+    return parse_one(expression)
 
 
 def _value(tree: Any, parts: Sequence[Exact]) -> Fraction | None:
