@@ -25,11 +25,12 @@ from slidestat.declare.derived import (
 )
 from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import RECORD_TIMESTAMP, TIME_IS_READ, check_apart, field_text
+from slidestat.declare.figure_names import place_over_windows
 from slidestat.declare.naming import NAME, NAME_RULE
 from slidestat.declare.rows import check_rows
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.time_format import TIME_FORMATS
-from slidestat.errors import SlidestatError, unknown
+from slidestat.errors import SlidestatError
 
 # Checks of conditions and computed fields, against the other fields that a topology reads.
 
@@ -213,21 +214,14 @@ def check_having(topology: KeptFigures) -> None:
         )
     if topology.condition_to_emit is None:
         return
-    names = topology.names_over_windows
-    for name in map(figure_name, topology.condition_to_emit.paths):
-        what = f"having is {topology.having!r}, and reads {name!r}"
-        if name not in names:
-            if not names:
-                raise SlidestatError(f"{what}.", "Lists of items have no figure to be read.")
-            raise unknown(f"{what}, which is no figure with its window.", name, names)
-        if len(names[name]) > 1:
-            raise SlidestatError(
-                f"{what}, and several statistics have a figure of that name.",
-                "Give one of these statistics another name.",
-            )
-    _ = topology.past_figures
     asked = topology.condition_to_emit
-    places = {name: names[name][0] for name in map(figure_name, asked.paths)}
+    places = {
+        name: place_over_windows(
+            name, topology.names_over_windows, f"having is {topology.having!r}, and reads {name!r}"
+        )
+        for name in map(figure_name, asked.paths)
+    }
+    _ = topology.past_figures
     parts = dict.fromkeys(part for place in places.values() for part in topology.parts_of(place))
     figures = _read_figures(topology, places, parts)
     # The longer window empties after the shorter one.

@@ -7,13 +7,14 @@ LABEL_below_10 or LABEL_from_100; an item that is named beforehand is LABEL_ITEM
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics import Quantiles, Statistic
 from slidestat.declare.statistics.base import ListStatistic, Series
+from slidestat.errors import SlidestatError, unknown
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]")
 
@@ -100,6 +101,34 @@ def names_over_windows(
         if window is None or len(texts) == 1:
             found.setdefault(name, []).append(place)
     return found
+
+
+def place_over_windows(
+    name: str,
+    over_windows: Mapping[str, Sequence[int]],
+    what: str,
+    derived: Iterable[str] | None = None,
+) -> int:
+    """Return the place of the figure that has a name with its window; where the names of `derived`
+    ones are given, it could have been one of them.
+
+    Raises SlidestatError, beginning with `what`, for a name that no figure has, or several have.
+    """
+    if name not in over_windows:
+        if not over_windows:
+            raise SlidestatError(f"{what}.", "Lists of items have no figure to be read.")
+        nor = "" if derived is None else ", and none that is derived before"
+        raise unknown(
+            f"{what}, which is no figure with its window{nor}.",
+            name,
+            [*over_windows, *(derived or ())],
+        )
+    if len(over_windows[name]) > 1:
+        raise SlidestatError(
+            f"{what}, and several statistics have a figure of that name.",
+            "Give one of these statistics another name.",
+        )
+    return over_windows[name][0]
 
 
 def short_names(figures: Sequence[NamedFigure], window: int | None) -> dict[str, list[int]]:

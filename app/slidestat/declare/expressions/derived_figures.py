@@ -23,8 +23,8 @@ from slidestat.declare.expressions.nodes import (
 )
 from slidestat.declare.expressions.parsing import parsed_with_name
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.figure_names import FigureSource
-from slidestat.errors import SlidestatError, shown, unknown
+from slidestat.declare.figure_names import FigureSource, place_over_windows
+from slidestat.errors import SlidestatError, shown
 from slidestat.synopses.core.arrays import Floats
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -125,21 +125,8 @@ def derived_figures(
             if read in found:
                 nodes[path] = found[read].node
                 places |= dict(found[read].places)
-            elif read not in over_windows:
-                if not over_windows:
-                    raise SlidestatError(f"{what}.", "Lists of items have no figure to be read.")
-                raise unknown(
-                    f"{what}, which is no figure with its window, and none that is derived before.",
-                    read,
-                    [*over_windows, *found],
-                )
-            elif len(over_windows[read]) > 1:
-                raise SlidestatError(
-                    f"{what}, and several statistics have a figure of that name.",
-                    "Give one of these statistics another name.",
-                )
             else:
-                (place,) = over_windows[read]
+                place = place_over_windows(read, over_windows, what, found)
                 # A figure has one path, however its window was written.
                 nodes[path] = FieldValue((f"figure {place}", read))
                 places[(f"figure {place}", read)] = place
