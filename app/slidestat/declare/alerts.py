@@ -166,14 +166,14 @@ class AlertFigures(NamedTuple):
 def alert_figures(
     alert: Alert,
     figures: Sequence[NamedFigure],
-    parts_of: Mapping[int, Sequence[int]],
+    parts_of: Callable[[int], Sequence[int]],
     over_windows: Mapping[str, Sequence[int]],
     windows: Sequence[int],
     length: int | None,
 ) -> AlertFigures:
-    """Return the figures that an alert reads. `parts_of` are the places of those that a derived one
-    is of, `over_windows` the places of all `figures` by their names with a window, `windows` those
-    of the topology, and `length` that of the alert's `window`, None without one.
+    """Return the figures that an alert reads. `parts_of` returns the places of those that the one
+    at a place is of, `over_windows` are the places of all `figures` by their names with a window,
+    `windows` those of the topology, and `length` that of the alert's `window`, None without one.
 
     Raises SlidestatError for names that no figure has, or several have, and for a window that is
     missing or wrong.
@@ -214,7 +214,7 @@ def alert_figures(
                 "Give one of these statistics another name.",
             )
         (places[name],) = known[name]
-    parts = [part for place in places.values() for part in parts_of.get(place, (place,))]
+    parts = [part for place in places.values() for part in parts_of(place)]
     read = {figures[place].window for place in parts} - {None}
     is_short = not read or any(name in short and name in of_windows for name in places)
     if length is not None and not is_short and length not in read:
@@ -306,9 +306,7 @@ def may_be_true(asked: Expression, figures: ReadFigures, *, emptied: int) -> boo
         path: figures.numbers(figures.places[figure_name(path)], len(rows), parts.__getitem__)
         for path in asked.paths
     }
-    anything = np.full(len(rows), np.inf)
-    always = np.ones(len(rows), bool)
-    past = Numbers(np.zeros(len(rows)), -anything, anything, always, always)
+    past = Numbers.within(math.inf, len(rows))
     known: dict[Node, Numbers] = dict.fromkeys(calls_of(asked.node, "ago"), past)
     truths = Intervals(len(rows), numbers, known).truths(asked.node)
     return bool(truths.may_be_true.any())

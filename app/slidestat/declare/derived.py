@@ -63,7 +63,7 @@ from slidestat.declare.lengths import (
 from slidestat.declare.naming import Named
 from slidestat.declare.rows import RowColumn, row_columns
 from slidestat.declare.statistics import Statistic
-from slidestat.declare.statistics.base import ListStatistic, Promise
+from slidestat.declare.statistics.base import Promise
 from slidestat.declare.statistics.runner import (
     Answered,
     ChosenRunner,
@@ -75,7 +75,6 @@ from slidestat.declare.statistics.runner import (
 )
 from slidestat.declare.time_format import TIME_FORMATS, TimeFormat
 from slidestat.errors import SlidestatError
-from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.errors import SynopsisError
 
 # Event time as a topology declares it: the format of times, and lengths.
@@ -422,19 +421,17 @@ class WrittenTopics(Named):
 
 
 class PastFigure(NamedTuple):
-    """A figure of the past: its statistic, the runner that answers for it, and the place of its
-    series.
-    """
+    """A figure of the past: what it is of, and the runner that answers for it."""
 
-    statistic: Statistic
+    source: FigureSource
     runner: PastWindow
-    series: int
 
-    def of(self, answered: Mapping[Runner, Answered]) -> Floats:
-        """Return the figure's estimates, lowers and uppers, float64[queries, 3]."""
+    def of(self, answered: Mapping[Runner, Answered]) -> Numbers:
+        """Return the figure's numbers at the queries."""
         windows = np.array([self.runner.window], np.float64)
-        numbers = self.statistic.numbers(answered[self.runner].answers, windows)
-        return numbers[:, :, 0, self.series].T
+        statistic = self.source.statistic
+        numbers = statistic.numbers(answered[self.runner].answers, windows)
+        return Numbers.of(numbers[:, :, 0, statistic.series().index(self.source.series)].T)
 
 
 class KeptFigures(WrittenTopics, ReadFields):
@@ -520,7 +517,7 @@ class KeptFigures(WrittenTopics, ReadFields):
             alert_figures(
                 alert,
                 self.named_figures,
-                {place: self.parts_of(place) for place in range(len(self.named_figures))},
+                self.parts_of,
                 self.names_over_windows,
                 self.window_lengths,
                 self.window(alert.window, f"the window of the alert {alert.name}").length
@@ -702,9 +699,7 @@ class KeptFigures(WrittenTopics, ReadFields):
     @cached_property
     def condition_to_emit(self) -> Expression | None:
         """The condition `having`, None without one."""
-        if not self.having:
-            return None
-        return figure_condition(self.having, "having")
+        return figure_condition(self.having, "having") if self.having else None
 
     @cached_property
     def past_figures(self) -> dict[Node, PastFigure]:
@@ -724,19 +719,14 @@ class KeptFigures(WrittenTopics, ReadFields):
             case _:
                 raise ValueError(f"{call} is no figure of the past")
         what = f"{where} reads {text_of(call)}, which"
-        sources = [
-            (statistic, runner, window, series)
-            for statistic, runner in zip(self.statistics, self.runners, strict=True)
-            if not isinstance(statistic, ListStatistic)
-            for window in (self.window_lengths if statistic.has_windows else (None,))
-            for series in range(len(statistic.series()))
-        ]
-        if place >= len(sources):
+        if place >= len(self.figure_sources):
             raise SlidestatError(
                 f"{what} is of a derived figure, which is kept of no window.",
                 "Compute with the past of the figures that it is of.",
             )
-        statistic, runner, window, series = sources[place]
+        source = self.figure_sources[place]
+        statistic, window = source.statistic, source.window
+        runner = self.runners[self.labels.index(source.label)]
         if self.span_length.of_events or window is None:
             raise SlidestatError(
                 f"{what} is of no window of time, and others have no past.",
@@ -754,7 +744,7 @@ class KeptFigures(WrittenTopics, ReadFields):
                 "Window and ago together are at most the span: declare a longer one, or ask for"
                 " less.",
             )
-        return PastFigure(statistic, PastWindow(runner, window, ago), series)
+        return PastFigure(source, PastWindow(runner, window, ago))
 
     @cached_property
     def names_over_windows(self) -> dict[str, list[int]]:

@@ -50,6 +50,12 @@ class Numbers:
             ~missing,
         )
 
+    @classmethod
+    def within(cls, reach: float, rows: int) -> "Numbers":
+        """Return numbers that may be anything from -reach to `reach`, or NULL."""
+        always = np.ones(rows, bool)
+        return cls(np.zeros(rows), np.full(rows, -reach), np.full(rows, reach), always, always)
+
 
 @dataclass(frozen=True, slots=True)
 class Truths:

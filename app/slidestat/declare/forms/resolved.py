@@ -11,6 +11,7 @@ from slidestat.declare.declared import Declared
 from slidestat.declare.derived import EMIT_CHANGE
 from slidestat.declare.expressions.derived_figures import DerivedFigure
 from slidestat.declare.expressions.nodes import Call, FieldValue, Node, text_of
+from slidestat.declare.figure_names import FigureSource
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
 from slidestat.declare.topology import Topology, require_emissions, require_json
@@ -137,24 +138,19 @@ def _read_by_condition(topology: Topology) -> list[dict[str, object]]:
                 **({"derived": name} if is_derived else {}),
             }
         )
-    labels = dict(zip(map(id, topology.statistics), topology.labels, strict=True))
     for call, past in topology.past_figures.items():
-        part = {
-            "label": labels[id(past.statistic)],
-            "window": past.runner.window,
-            "series": _series(past.statistic.series()[past.series]),
-            "ago": past.runner.ago,
-        }
+        part = _part(past.source) | {"ago": past.runner.ago}
         found.append({"path": (text_of(call),), "parts": [part]})
     return found
 
 
 def _parts(topology: Topology, places: Sequence[int]) -> list[dict[str, object]]:
     """Return figures of statistics: label, window and what distinguishes them in it."""
-    sources = [topology.figure_sources[place] for place in places]
-    return [
-        {"label": it.label, "window": it.window, "series": _series(it.series)} for it in sources
-    ]
+    return [_part(topology.figure_sources[place]) for place in places]
+
+
+def _part(source: FigureSource) -> dict[str, object]:
+    return {"label": source.label, "window": source.window, "series": _series(source.series)}
 
 
 def _series(series: Series) -> dict[str, object]:

@@ -13,7 +13,6 @@ import struct
 from collections.abc import Container, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -23,16 +22,16 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import fields, replace
 
-from slidestat.declare.alerts import Alert, figure_name
+from slidestat.declare.alerts import Alert
 from slidestat.declare.derived import PastFigure
 from slidestat.declare.expressions.expression import Expression
-from slidestat.declare.expressions.intervals import Intervals, Numbers, Truths
+from slidestat.declare.expressions.intervals import Numbers, Truths
 from slidestat.declare.expressions.nodes import Node
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.emissions.added_figures import WHOLE, AddedFigures
-from slidestat.engine.emissions.emission import FigureTable, NumberedFigures
+from slidestat.engine.emissions.emission import FigureTable, NumberedFigures, joint_confidence
 from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys.key_timers import AlertTicks, Place
 from slidestat.errors import SlidestatError
@@ -146,8 +145,7 @@ class Rule:
         self.columns = list(dict.fromkeys(columns.values()))
         models = figures.models()
         self.models = [models[column] for column in self.columns]
-        misses = (1 - Fraction(repr(model.confidence)) for model in self.models)
-        self.confidence = float(max(Fraction(0), 1 - sum(misses, Fraction(0))))
+        self.confidence = joint_confidence(model.confidence for model in self.models)
         self._certain = alert.certain
         self._when, self._resolve = alert.condition, alert.resolution
         self._columns = columns
@@ -174,7 +172,7 @@ class Rule:
         the past. Of windows that are empty is `is_empty`, bool[n]. Only of those that are `whole`,
         bool[n], None for all, bounds make anything certain.
         """
-        past = {call: Numbers.of(figure.of(answered)) for call, figure in self._past.items()}
+        past = {call: figure.of(answered) for call, figure in self._past.items()}
         when = self._truths(self._when, table, past)
         holds, surely = when.is_true, when.surely_true
         resolves, resolves_surely = ~when.is_true, when.surely_not_true
@@ -194,11 +192,7 @@ class Rule:
     def _truths(
         self, expression: Expression, table: Floats, past: Mapping[Node, Numbers]
     ) -> Truths:
-        figures = {
-            path: self._figures.column(table, self._columns[figure_name(path)])
-            for path in expression.paths
-        }
-        return Intervals(len(table), figures, past).truths(expression.node)
+        return self._figures.truths(expression, table, self._columns, past)
 
 
 def rules_of(topology: Topology, figures: NumberedFigures) -> list[Rule]:

@@ -1,6 +1,6 @@
 """Figures as output records."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import chain, pairwise
@@ -11,8 +11,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.declare.alerts import figure_name
 from slidestat.declare.expressions.derived_figures import columns_of
-from slidestat.declare.expressions.intervals import Numbers
+from slidestat.declare.expressions.expression import Expression
+from slidestat.declare.expressions.intervals import Intervals, Numbers, Truths
+from slidestat.declare.expressions.nodes import Node
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
@@ -147,7 +150,8 @@ class NumberedFigures:
         start = len(self._templates)
         for figure in self._topology.derived_figures:
             parts = [self._templates[part][1] for part in figure.parts]
-            tail = {"derived": True} | _confidence(parts)
+            confidence = joint_confidence(part.get("confidence", 1.0) for part in parts)
+            tail = {"derived": True} | ({"confidence": confidence} if confidence < 1 else {})
             self._templates.append((figure.name, tail))
         self._derived = range(start, len(self._templates))
         return slice(start, len(self._templates))
@@ -164,6 +168,19 @@ class NumberedFigures:
     def of_place(self, place: int, rows: int, figure: Callable[[int], Numbers]) -> Numbers:
         """Return the numbers of the figure at a place, from those of statistics, in `rows` rows."""
         return self._topology.figure_numbers(place, rows, figure, self._facts)
+
+    def truths(
+        self,
+        asked: Expression,
+        table: Floats,
+        columns: Mapping[str, int],
+        past: Mapping[Node, Numbers],
+    ) -> Truths:
+        """Return the truth values of a condition in each row of a `table`; `columns` are the places
+        of the figures by the names that it has for them, `past` those of its calls of `ago`.
+        """
+        figures = {path: self.column(table, columns[figure_name(path)]) for path in asked.paths}
+        return Intervals(len(table), figures, past).truths(asked.node)
 
     def models(self) -> list[Figure]:
         """Return the figures of an answer, without their numbers."""
@@ -346,10 +363,10 @@ class EmissionEncoder:
                 yield *record, tick
 
 
-def _confidence(parts: Sequence[_Tail]) -> _Tail:
-    """Return the confidence of a figure that is computed from some, if it is below 1."""
-    misses = sum((1 - Fraction(repr(part.get("confidence", 1.0))) for part in parts), Fraction(0))
-    return {"confidence": float(max(Fraction(0), 1 - misses))} if misses else {}
+def joint_confidence(confidences: Iterable[float]) -> float:
+    """Return the confidence with which the bounds of several figures hold at once."""
+    misses = sum((1 - Fraction(repr(it)) for it in confidences), Fraction(0))
+    return float(max(Fraction(0), 1 - misses))
 
 
 def _tail(lengths: tuple[int | None, int | None], series: Series, promise: Promise) -> _Tail:

@@ -250,12 +250,9 @@ class LastWritten:
         """Return bool[n]: where the condition may hold."""
         if self._having is None:
             return np.ones(len(table), bool)
-        figures = {
-            path: self._figures.numbered.column(table, self._columns[figure_name(path)])
-            for path in self._having.paths
-        }
-        past = {call: Numbers.of(figure.of(answered)) for call, figure in self._past.items()}
-        return Intervals(len(table), figures, past).truths(self._having.node).may_be_true
+        past = {call: figure.of(answered) for call, figure in self._past.items()}
+        truths = self._figures.numbered.truths(self._having, table, self._columns, past)
+        return truths.may_be_true
 
     def _kinds_of(self, ticks: Integers, loss: Loss | None) -> npt.NDArray[np.uint8]:
         """Return the kind of the record of each tick, uint8[n, 8]."""
@@ -293,19 +290,18 @@ class LastWritten:
             if KINDS.get(statistic.kind) is type(statistic) and statistic.has_windows
         }
         of_time = not topology.span_length.of_events
-        models, always = self._figures.numbered.models(), np.ones(1, bool)
+        models = self._figures.numbered.models()
 
         def of_forgotten(place: int) -> Numbers:
             # A number of no events is 0 or NULL.
             reach = 0.0 if of_time and models[place].statistic in empties else np.inf
-            return Numbers(np.zeros(1), np.full(1, -reach), np.full(1, reach), always, always)
+            return Numbers.within(reach, 1)
 
         figures = {
             path: self._figures.numbered.of_place(self._columns[figure_name(path)], 1, of_forgotten)
             for path in having.paths
         }
-        nothing = np.zeros(1)
-        past = dict.fromkeys(self._past, Numbers(nothing, nothing, nothing, always, always))
+        past = dict.fromkeys(self._past, Numbers.within(0.0, 1))
         return bool(Intervals(1, figures, past).truths(having.node).may_be_true[0])
 
     def _decoded(self, kept: Sequence[bytes], is_new: Bools) -> _Newest:
