@@ -1,14 +1,15 @@
 """A partition's code at the real rate of a workload, in process: what it costs of a core, and what
 it writes to its changelog.
 
-    python -m benchmarks.real_rate [latencies|hot-keys|silent-keys|waiting] [--interval SECONDS]
+    python -m benchmarks.real_rate [sums|latencies|hot-keys|silent-keys|waiting]
+        [--interval SECONDS] [--rounds N]
 
 Batches of 50 events, as fetches bring them, and a flush each second, after history has filled the
-states. `waiting` tells what an event costs while few others wait for the watermark, and while ten
-or 36 million do (an hour at 10,000 events/s), with the memory that takes. `silent-keys` has each of
-`--silent` keys come once in the hour of history, beside a thousand busy ones: what the emissions of
-their windows that empty cost, as a ratio to the same events with `emit = "events"`. No broker takes
-part: what Kafka and Faust cost comes on top.
+states. Each workload runs with `emit = "events"` and with the default, `"windows"`, in turn: the
+ratio is what it costs to write the windows that have emptied. `silent-keys` has each of `--silent`
+keys come once in the hour of history, beside a thousand busy ones. `waiting` measures what an event
+costs while few others wait for the watermark, and while ten or 36 million do (an hour at 10,000
+events/s), with the memory that takes. No broker takes part: what Kafka and Faust cost comes on top.
 """
 
 import argparse
@@ -22,6 +23,8 @@ from statistics import median
 import numpy as np
 import psutil
 
+from benchmarks.cases import CaseName, make_topology
+from benchmarks.results import Spread
 from slidestat.declare.derived import EMIT_EVENTS, EMIT_WINDOWS
 from slidestat.declare.statistics import Count, Mean, Sum
 from slidestat.declare.topology import Topology
@@ -80,6 +83,14 @@ WORKLOADS: Mapping[str, Held] = {
 }
 
 
+# The topology of the comparison's workload `sums`, and its rate of event time.
+_SUMS = Held(
+    make_topology(CaseName.SUMS, "events", "sums", "1m"),
+    keys=1_000,
+    events_per_s=100,
+    history_s=7_200,
+    live_s=600,
+)
 _SILENT = Held(
     Topology(
         name="silent-keys", source="events", span="1h", every="10s", windows=("1m", "5m", "1h")
@@ -155,29 +166,34 @@ class _Run:
         self.cpu_s += time.process_time() - started
 
 
-def measure(name: str, workload: Held, interval_s: float) -> str:
-    """Catching up on history, then held at the real rate."""
-    return _held(name, workload, interval_s)[1]
+def measure(name: str, workload: Held, interval_s: float, rounds: int) -> Iterator[str]:
+    """Run the same events with two values of `emit` in turn; yield a line for each run, and the
+    ratios of their CPU time, over all of it and at the real rate.
+    """
+    total, live = [], []
+    for _ in range(rounds):
+        cpu_s = {}
+        for emit in (EMIT_EVENTS, EMIT_WINDOWS):
+            asked = replace(workload, topology=replace(workload.topology, emit=emit))
+            cpu_s[emit], line = _held(f"{name}, {emit}", asked, interval_s)
+            yield line
+        (history, held), (base_history, base_held) = cpu_s[EMIT_WINDOWS], cpu_s[EMIT_EVENTS]
+        total.append((history + held) / (base_history + base_held))
+        live.append(held / base_held)
+    for label, ratios in (("over all", Spread.of(total)), ("at the real rate", Spread.of(live))):
+        yield (
+            f"{name}: {ratios.median:.3f} ({ratios.least:.3f} - {ratios.most:.3f}) times the CPU"
+            f" time of {EMIT_EVENTS}, {label}"
+        )
 
 
-def measure_silent(workload: Held, interval_s: float) -> Iterator[str]:
-    """The same events with two values of `emit`, and the ratio of what they cost."""
-    cpu_s = {}
-    for emit in (EMIT_EVENTS, EMIT_WINDOWS):
-        asked = replace(workload, topology=replace(workload.topology, emit=emit))
-        cpu_s[emit], told = _held(f"silent-keys, {emit}", asked, interval_s)
-        yield told
-    ratio = cpu_s[EMIT_WINDOWS] / cpu_s[EMIT_EVENTS]
-    yield f"silent-keys: {ratio:.2f} times the CPU time of {EMIT_EVENTS}, at the real rate"
-
-
-def _held(name: str, workload: Held, interval_s: float) -> tuple[float, str]:
-    """Return the seconds of CPU time at the real rate, and what is told of the run."""
+def _held(name: str, workload: Held, interval_s: float) -> tuple[tuple[float, float], str]:
+    """Return the seconds of CPU time for the history and at the real rate, and a line of both."""
     run, rate = _Run(workload, interval_s), workload.events_per_s
     for batch in run.batches(workload.history_s * rate, _HISTORY_BATCH):
         run.take(batch)
         run.flush(run.offset / rate)
-    catching_up = run.offset / run.cpu_s
+    history_cpu_s, catching_up = run.cpu_s, run.offset / run.cpu_s
     run.cpu_s, run.changelog, run.output, run.hold_s = 0.0, 0, 0, 0.0
     run.ticks_s.clear()
     run.latencies_s.clear()
@@ -187,7 +203,7 @@ def _held(name: str, workload: Held, interval_s: float) -> tuple[float, str]:
         run.flush(workload.history_s + second)
     events = workload.live_s * rate
     p50, p99 = np.percentile(run.latencies_s, (50, 99)) * 1e3
-    return run.cpu_s, (
+    return (history_cpu_s, run.cpu_s), (
         f"{name}: catching up {catching_up:,.0f} events/s; at {rate:,} events/s"
         f" {100 * run.cpu_s / workload.live_s:.1f} % of a core,"
         f" {run.changelog / events:.0f} bytes of changelog and {run.output / events:.0f} of output"
@@ -221,17 +237,18 @@ def measure_waiting(waiting: int, file: Path) -> tuple[float, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", default=[*WORKLOADS, "silent-keys", "waiting"])
+    parser.add_argument("names", nargs="*", default=["sums", *WORKLOADS, "silent-keys", "waiting"])
     parser.add_argument("--silent", type=int, default=_SILENT.silent_keys)
     parser.add_argument("--interval", type=float, default=CHECKPOINT_INTERVAL_S)
+    parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
+    workloads = {
+        **WORKLOADS,
+        "sums": _SUMS,
+        "silent-keys": replace(_SILENT, silent_keys=asked.silent),
+    }
     for asked_name in asked.names:
-        if asked_name == "silent-keys":
-            some_silent = replace(_SILENT, silent_keys=asked.silent)
-            with calm_garbage_collector():
-                for line in measure_silent(some_silent, asked.interval):
-                    print(line, flush=True)
-        elif asked_name == "waiting":
+        if asked_name == "waiting":
             for count in (100_000, 1_000_000, 10_000_000, 36_000_000):
                 with tempfile.TemporaryDirectory(prefix="slidestat-waiting-") as folder:
                     took_us, memory_mib = measure_waiting(count, Path(folder) / "waiting")
@@ -241,4 +258,7 @@ if __name__ == "__main__":
                 )
         else:
             with calm_garbage_collector():
-                print(measure(asked_name, WORKLOADS[asked_name], asked.interval), flush=True)
+                for text in measure(
+                    asked_name, workloads[asked_name], asked.interval, asked.rounds
+                ):
+                    print(text, flush=True)

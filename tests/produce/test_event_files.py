@@ -284,6 +284,8 @@ def test_standard_input_without_a_column_is_not_read_to_its_end(
         ("noname", b"x", "format"),
         ("a.gz", b"x", "format"),
     ],
+    # Contents of 20 MiB would be names of tests, which each process sends to the others.
+    ids=lambda value: value if isinstance(value, str) else "content",
 )
 def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     """Damage, an unknown format and an unknown compression each say what is wrong."""
