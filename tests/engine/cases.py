@@ -42,7 +42,7 @@ CLOCKS = sorted(name for name, times in TIME_FORMATS.items() if not times.is_seq
 laws = settings(
     derandomize=True,
     deadline=None,
-    max_examples=150,
+    max_examples=100,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

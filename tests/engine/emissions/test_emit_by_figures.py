@@ -167,7 +167,7 @@ def every_tick(case: Case) -> list[Emission]:
     return emitted(case, emit=emit, tolerance="0%", having="")
 
 
-@settings(laws, max_examples=60)
+@settings(laws, max_examples=40)
 @given(cases(topologies=BY_FIGURES, max_size=120))
 def test_written_if_and_only_if_the_newest_record_is_not_true(case: Case) -> None:
     """Each record is that of emit = "always", byte for byte, and no other is written or left out:

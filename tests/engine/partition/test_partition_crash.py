@@ -2,7 +2,7 @@
 
 from random import Random
 
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.engine.cases import Case, cases, laws
 from tests.engine.memory import Output, Partition
@@ -61,7 +61,8 @@ def test_a_crash_repeats_no_output_from_before_the_last_flush(
         assert again.isdisjoint(output[:2] for output in partition.outputs[flushed])
 
 
-@laws
+# Each example is run on from some eighty deaths.
+@settings(laws, max_examples=80)
 @given(cases(max_size=40), st.integers(0, 2**32))
 def test_each_single_step_may_be_the_last(case: Case, seed: int) -> None:
     """One run, crashed after each of its steps in turn: all that may be left is gone on from."""

@@ -18,7 +18,7 @@ from tests.engine.model import Fate, Model, Record
 DATA = Path(__file__).parents[4] / "shared" / "data"
 LANDINGS = "nyc-flights-2013-by-landing.parquet"
 DEPARTURES = "flights-2001-h1.parquet"
-ROWS = 50_000
+ROWS = 20_000
 FETCHES = (300, 2_000, 10_000)
 
 

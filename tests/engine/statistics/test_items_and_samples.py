@@ -75,9 +75,11 @@ def test_each_event_is_drawn_as_often() -> None:
     them is in 1 of 600 sets of seeds (Hoeffding); these are always the same.
     """
     drawn: Counter[str | None] = Counter()
-    for seed in range(400):
-        asked = Topology(**NEEDED, statistics=(Sample(size=5, seed=seed),))
-        drawn.update(f.item for f in figures(asked, list(range(20))))
+    for first in range(0, 400, 20):
+        seeds = range(first, first + 20)
+        samples = tuple(Sample(size=5, seed=seed, name=f"sample_{seed}") for seed in seeds)
+        found = figures(Topology(**NEEDED, statistics=samples), list(range(20)))
+        drawn.update(figure.item for figure in found)
     assert set(drawn) == {str(n) for n in range(20)}
     assert all(55 <= count <= 145 for count in drawn.values())
 

@@ -174,7 +174,7 @@ def test_adversaries(name: str, keys: Callable[[int], str], size: int) -> None:
     the newest good one; whatever the batches.
     """
     times, wrong = ADVERSARIES[name]()
-    outcome = taken(clocked("0s"), times[: 3_000 if size == 1 else None], keys, size)
+    outcome = taken(clocked("0s"), times[: 1_600 if size == 1 else None], keys, size)
     read = outcome.processor.next_offset
     good = [time for place, time in enumerate(times[:read].tolist()) if place not in wrong]
     near = {p for p in wrong if name == "a clock that runs away" and p < 5_200}
