@@ -18,7 +18,9 @@ from pyspark.sql import SparkSession
 
 from slidestat.engine.emissions.avro_codec import AvroCodec
 from slidestat.errors import SlidestatError
+from slidestat.schemas.alert import AlertChange, AlertState, Certainty
 from slidestat.schemas.dead_letter import Reason
+from slidestat.schemas.sequence import SequenceAlertChange
 from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.ingest import Ingest, Ingested
 from slidestat.spark.lake.lake import Dataset, Lake
@@ -69,9 +71,9 @@ def places(lake: Lake, dataset: Dataset) -> Counter[tuple[int, int]]:
 def test_every_kind_of_record_has_its_columns(
     spark: SparkSession, topics: Topics, lake: Lake, make_topic: Callable[..., str]
 ) -> None:
-    """Emissions as their schema's columns, letters with their headers' facts, synopses as they are;
-    a record that is none of these keeps its bytes, and breaks nothing; a topic without records is
-    none that fails; without a topic of synopses there are none.
+    """Emissions and alerts as their schemas' columns, letters with their headers' facts, synopses
+    as they are; a record that is none of these keeps its bytes, and breaks nothing; a topic without
+    records is none that fails; without topics of synopses and alerts there are none.
     """
     e = emission(topics.name, "k", NOON_MS, 7)
     topics.emit([e, b"no JSON", b'{"topology": 5}'])
@@ -101,12 +103,35 @@ def test_every_kind_of_record_has_its_columns(
     with pytest.raises(SlidestatError, match=r"synopses has no records.*publish.*spark backfill"):
         lake.read(spark, Dataset.SYNOPSES)
 
-    topic = make_topic("t-synopses")
-    synopses = Topics(topics.bootstrap, topics.name, topic)
+    for kind in ("synopses", "alerts"):
+        make_topic(f"t-{kind}")
+    synopses, alerts = (
+        Topics(topics.bootstrap, topics.name, f"{topics.name}-{kind}")
+        for kind in ("synopses", "alerts")
+    )
     synopses.event(b"\x00synopsis")
-    an_ingest(spark, topics, lake).take_what_is_there()
+    place = ("events", 0, 7)
+    change = AlertChange(
+        *(topics.name, "busy", "k", NOON_MS, AlertState.FIRING, Certainty.LIKELY, NOON_MS - 1),
+        *(e.figures, *place),
+        provisional=True,
+    )
+    numbered = SequenceAlertChange(
+        *(topics.name, "busy", "k", 90, AlertState.RESOLVED, Certainty.CERTAIN, 30, [], *place)
+    )
+    alerts.event(msgspec.json.encode(change), msgspec.json.encode(numbered), b"no alert")
+    found = an_ingest(spark, topics, lake).take_what_is_there()
+    assert found[-1] == Ingested(Dataset.ALERTS, f"{topics.name}-alerts", 3, 1, 1)
     (row,) = lake.read(spark, Dataset.SYNOPSES).collect()
     assert (bytes(row.key), bytes(row.value)) == (b"k", b"\x00synopsis")
+    rows = lake.read(spark, Dataset.ALERTS).orderBy("record_offset").collect()
+    fields = ("alert", "event_key", "state", "certainty", "since_ms", "provisional")
+    assert [tuple(row[field] for field in fields) for row in rows[:2]] == [
+        ("busy", "k", "firing", "likely", NOON_MS - 1, True),
+        ("busy", "k", "resolved", "certain", 30, None),
+    ]
+    assert rows[0].figures[0].estimate == 5.0
+    assert bytes(rows[2].value) == b"no alert"
 
 
 def test_statistics_in_avro_are_json_in_the_lake(

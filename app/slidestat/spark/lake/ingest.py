@@ -287,8 +287,9 @@ class Ingest:
     def _existing(self) -> Sequence[tuple[Dataset, TopicState]]:
         found = []
         for dataset, topic in self.topics.items():
-            # Only a topology that publishes its synopses has this topic.
-            if dataset is Dataset.SYNOPSES and not has_topic(self.bootstrap, topic):
+            # Only a topology that publishes its synopses, or has alerts, has these topics.
+            is_of_some = dataset in (Dataset.SYNOPSES, Dataset.ALERTS)
+            if is_of_some and not has_topic(self.bootstrap, topic):
                 continue
             found.append((dataset, topic_state(self.bootstrap, topic)))
         return found

@@ -1,10 +1,10 @@
 """Where a topology's records lie in a lake, and what their columns are.
 
 LAKE/TOPOLOGY/DATASET/date=YYYY-MM-DD/batch=N/*.parquet, the date being that of the record's Kafka
-timestamp in UTC: of a statistic the windows' end, of a letter its event's record. Every row has the
-record's place, key, bytes and headers, so that nothing of the topic is lost; in addition the
-columns that this version reads. Rows of older versions have null in newer columns. In a lake of
-Delta tables LAKE/TOPOLOGY/DATASET is such a table, by date, without batches.
+timestamp in UTC: of a statistic and an alert the windows' end, of a letter its event's record.
+Every row has the record's place, key, bytes and headers, so that nothing of the topic is lost; in
+addition the columns that this version reads. Rows of older versions have null in newer columns. In
+a lake of Delta tables LAKE/TOPOLOGY/DATASET is such a table, by date, without batches.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,10 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 
 from slidestat.errors import SlidestatError
 from slidestat.options import Tables
+from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.emission import DECLARATION_HEADER, Emission
-from slidestat.schemas.sequence import SequenceEmission
+from slidestat.schemas.sequence import SequenceAlertChange, SequenceEmission
 from slidestat.spark.lake.delta_table import DeltaTable
 from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.wire_columns import struct_type
@@ -36,6 +37,7 @@ class Dataset(StrEnum):
     LATE = "late"
     DEAD_LETTERS = "dead-letters"
     SYNOPSES = "synopses"
+    ALERTS = "alerts"
 
 
 # What a record of a dataset should be; a synopsis is bytes.
@@ -43,6 +45,12 @@ _STRUCTS: dict[Dataset, type[msgspec.Struct]] = {
     Dataset.STATISTICS: Emission,
     Dataset.LATE: DeadLetterHeaders,
     Dataset.DEAD_LETTERS: DeadLetterHeaders,
+    Dataset.ALERTS: AlertChange,
+}
+# The same of a topology whose times are numbers of a sequence.
+_NUMBERED: dict[Dataset, type[msgspec.Struct]] = {
+    Dataset.STATISTICS: SequenceEmission,
+    Dataset.ALERTS: SequenceAlertChange,
 }
 # The columns of Spark's Kafka source, as what they are kept.
 _RECORD = {
@@ -57,7 +65,7 @@ _RECORD = {
 _OF_SEQUENCE = '"window_end_seq":'
 # A column that the record's own key has taken the name of.
 EVENT_KEY = "event_key"
-_COLUMNS = {(Dataset.STATISTICS, "key"): EVENT_KEY}
+_COLUMNS = {(Dataset.STATISTICS, "key"): EVENT_KEY, (Dataset.ALERTS, "key"): EVENT_KEY}
 
 
 @dataclass(frozen=True)
@@ -217,16 +225,18 @@ def _read_columns(dataset: Dataset) -> list[Column]:
     if struct is None:
         return []
     types = struct_type(struct)
-    if dataset is Dataset.STATISTICS:
+    numbered_struct = _NUMBERED.get(dataset)
+    if numbered_struct is not None:
         text = f.col("value").cast("string")
         # Of a sequence the names are others and the places the same. Each record is parsed once: by
         # a name that no text inside of it can have, as its quotation marks would be escaped.
-        numbered = f.from_json(text, struct_type(SequenceEmission, on_the_wire=True)).cast(types)
-        emission = f.when(f.contains(text, f.lit(_OF_SEQUENCE)), numbered).otherwise(
+        numbered = f.from_json(text, struct_type(numbered_struct, on_the_wire=True)).cast(types)
+        record = f.when(f.contains(text, f.lit(_OF_SEQUENCE)), numbered).otherwise(
             f.from_json(text, types)
         )
-        columns = {name: emission[name] for name in types.names}
-        columns[DECLARATION_HEADER] = _header(DECLARATION_HEADER)
+        columns = {name: record[name] for name in types.names}
+        if dataset is Dataset.STATISTICS:
+            columns[DECLARATION_HEADER] = _header(DECLARATION_HEADER)
     else:
         columns = {field.name: _header(field.name).try_cast(field.dataType) for field in types}
     return [column.alias(_COLUMNS.get((dataset, name), name)) for name, column in columns.items()]

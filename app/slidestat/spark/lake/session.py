@@ -51,15 +51,19 @@ def lake_topics(declared: Declared) -> dict[Dataset, str]:
     clocks of the parties, under both the letters.
     """
     if declared.counted is None:
-        return {
+        topics = {
             Dataset.STATISTICS: declared.output_topic,
             Dataset.SYNOPSES: declared.source,
             Dataset.LATE: declared.answering.late_topic,
             Dataset.DEAD_LETTERS: declared.answering.dead_letter_topic,
         }
-    return {
-        Dataset.STATISTICS: declared.output_topic,
-        Dataset.LATE: declared.late_topic,
-        Dataset.DEAD_LETTERS: declared.dead_letter_topic,
-        Dataset.SYNOPSES: declared.counted.synopsis_topic,
-    }
+    else:
+        topics = {
+            Dataset.STATISTICS: declared.output_topic,
+            Dataset.LATE: declared.late_topic,
+            Dataset.DEAD_LETTERS: declared.dead_letter_topic,
+            Dataset.SYNOPSES: declared.counted.synopsis_topic,
+        }
+    if declared.alert_topic is not None:
+        topics[Dataset.ALERTS] = declared.alert_topic
+    return topics
