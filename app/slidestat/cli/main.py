@@ -98,24 +98,35 @@ def topology_show(
             " many partitions.",
         ),
     ] = None,
+    asyncapi: Annotated[
+        bool, typer.Option(help="Instead, an AsyncAPI document of its topics and their records.")
+    ] = False,
 ) -> None:
     """Show a topology's topics, windows, statistics with their errors, and memory a key.
 
     Example: slidestat topology show flights
 
     Example: slidestat topology show orders.toml --strimzi 12 > orders.json
+
+    Example: slidestat topology show orders.toml --asyncapi > asyncapi.json
     """
     import msgspec
 
     from slidestat.cli.display.topology import show_topology, topology_object
     from slidestat.declare.forms.files import load_topology
 
-    if strimzi is not None:
+    if strimzi is not None or asyncapi:
+        from slidestat.cli.display.asyncapi import asyncapi_document
         from slidestat.cli.display.strimzi import strimzi_resources
         from slidestat.declare.forms.files import load_declaration
 
-        resources = msgspec.json.encode(strimzi_resources(load_declaration(topology), strimzi))
-        print(msgspec.json.format(resources).decode())
+        declaration = load_declaration(topology)
+        document = (
+            asyncapi_document(declaration)
+            if strimzi is None
+            else strimzi_resources(declaration, strimzi)
+        )
+        print(msgspec.json.format(msgspec.json.encode(document)).decode())
         return
     declared = load_topology(topology)
     if as_json:
