@@ -309,6 +309,8 @@ TOML: list[tuple[str, str, str]] = [
         "another condition",
     ),
     (WHOLE + "where = '1 = 1'", "which reads no field", "status >= 500"),
+    (WHOLE + "where = 'a > 1e'", "'1e' is nothing that can be computed", "There are = <>"),
+    (WHOLE + "where = \"a like '5!!!' escape '!'\"", "escapes nothing", "twice"),
     (WHOLE + "where = 'select = 1'", "no SQL", 'in double quotes: "order"'),
     (WHOLE + "where = 'a = 1; b = 2'", "not one expression", "status >= 500"),
     (WHOLE + "where = 'a like b'", "the pattern of like", "'/api/%'"),

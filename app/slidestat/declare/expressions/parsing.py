@@ -248,7 +248,10 @@ class _Reader:
             return Literal(bool(tree.this))
         if tree.is_string:
             return Literal(str(tree.this))
-        number = float(tree.this)
+        try:
+            number = float(tree.this)
+        except ValueError as error:  # 1e is one to sqlglot.
+            raise self._unknown(tree) from error
         if abs(number) == float("inf"):
             raise self._unknown(tree)
         try:
@@ -303,6 +306,14 @@ class _Reader:
                 f"{self._what} is {self._text!r}: the pattern of like is no text in quotes.",
                 "Write it as path like '/api/%'.",
             )
+        if escape.value is not None:
+            rest = pattern.value.replace(2 * str(escape.value), "")
+            if rest.endswith(str(escape.value)):
+                raise SlidestatError(
+                    f"{self._what} is {self._text!r}: the pattern of like ends with its escape"
+                    f" {escape.value!r}, which escapes nothing.",
+                    f"Write it twice for the character itself: {2 * str(escape.value)!r}.",
+                )
         return Call("like", (self.node(tree.this), pattern, escape))
 
     def _character(self, tree: exp.Expression) -> Literal:
