@@ -9,7 +9,7 @@ import pytest
 
 from slidestat import TopologyDriver
 from slidestat.declare.forms.resolved import fingerprint_of
-from slidestat.declare.statistics import Count, Sum
+from slidestat.declare.statistics import Count, Distinct, Sum
 from slidestat.declare.topology import Topology, require_json
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.errors import SlidestatError
@@ -22,6 +22,7 @@ from slidestat.schemas.dead_letter import Reason
 DOCS = Path(__file__).parents[3] / "docs"
 START = 1_764_072_000_000
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+NOTED = "after.note || '' <> before.note || ''"
 Row = dict[str, Any] | None
 
 
@@ -139,6 +140,28 @@ def test_the_names_of_the_envelope_are_its_own() -> None:
     columns = EventDecoder(topology).decode([value, b" " + value])
     assert columns.keys.to_pylist() == ["c", "c"]
     assert columns.numbers[0].tolist() == [5, 5]
+
+
+def test_a_value_that_the_database_does_not_send_is_missing() -> None:
+    """Debezium has a text in its place: it is no item, no key, and no other text than before."""
+    topology = orders(
+        computed=(),
+        statistics=(Count(), Distinct(field="note"), Count(name="noted", where=NOTED)),
+    )
+    driver = TopologyDriver(topology)
+    texts = 'a "__debezium_unavailable_value"', "b", "__debezium_unavailable_value"
+    for at, note in enumerate(texts):
+        before, after = row("1", note="a", __debezium_unavailable_value=1), row("1", note=note)
+        driver.send(change("u", before, after, at))
+    driver.send(change("u", None, row("1", customer="__debezium_unavailable_value"), 3))
+    (letter,) = driver.dead_letters
+    assert letter.reason is Reason.WRONG_TYPE
+    driver.close_windows()
+    figures = [
+        driver.figure("ada", label, "1h", at=START + 60_000).estimate
+        for label in ("count", "distinct_note", "noted")
+    ]
+    assert figures == [3, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,12 @@
 
 The row is `after`, or `before` where it was deleted. `op`, `before`, `after`, `source`, `ts_ms` and
 what else the envelope has keep their names; a column that is called as one of them is `after.NAME`.
+
+Where PostgreSQL does not send a long text that has not changed, Debezium has a text in its place
+(`unavailable.value.placeholder`); it is null here, as nothing is known of the column.
 """
+
+import re
 
 import msgspec
 
@@ -13,6 +18,8 @@ _OP, _BEFORE, _AFTER = "op", "before", "after"
 _NULL = b"null"
 # The converter of Kafka Connect puts both around a value where `schemas.enable` is true.
 _SCHEMA, _PAYLOAD = "schema", "payload"
+# As a value, not as a name; within a text its quotes are escaped.
+_UNAVAILABLE = re.compile(rb'"__debezium_unavailable_value"(?!\s*:)')
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -25,7 +32,7 @@ def unwrapped(value: bytes) -> bytes | None:
 
     Raises NotReadableError for what is no JSON object, and NoEnvelopeError for another object.
     """
-    fields = payload_of(value)
+    fields = payload_of(_UNAVAILABLE.sub(_NULL, value))
     if fields is None:
         return None
     if _OP not in fields:
