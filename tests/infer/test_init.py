@@ -469,10 +469,10 @@ def test_a_time_that_no_worker_reads_is_none(tmp_path: Path) -> None:
 
 def test_where_several_fields_would_do_a_person_is_asked(tmp_path: Path) -> None:
     """Which of two times, of two measures, and of a key that Kafka does not know; where nobody can
-    be asked, the likeliest is taken, and it is said.
+    be asked, the likeliest is taken, a duration before a size and a service before a path.
     """
     records: list[Record] = [
-        (None, {**it, "created_at": it["at"], "bytes": 7 * i % 1_000})
+        (None, {**it, "created_at": it["at"], "bytes": 7 * i % 1_000, "service": f"s{i % 3}"})
         for i, (_, it) in enumerate(requests())
     ]
     given = sample(records)
@@ -484,13 +484,13 @@ def test_where_several_fields_would_do_a_person_is_asked(tmp_path: Path) -> None
 
     told = propose(given, survey(given.records), "x", last)
     assert asked["time"] == ["at", "created_at"]
-    assert asked["value"] == ["bytes", "took.ms"]
-    assert asked["key"][0] == "path"
-    assert (told.time.value, told.value and told.value.value) == ("created_at", "took.ms")
+    assert asked["value"] == ["took.ms", "bytes"]
+    assert asked["key"][:2] == ["service", "path"]
+    assert (told.time.value, told.value and told.value.value) == ("created_at", "bytes")
     assert told.key.value == asked["key"][-1]
     assert not [line for line in told.warnings if "is a guess" in line]
     proposal, _ = proposed(given, tmp_path)
-    assert (proposal.time.value, proposal.value and proposal.value.value) == ("at", "bytes")
+    assert (proposal.time.value, proposal.value and proposal.value.value) == ("at", "took.ms")
     lines = [line for line in proposal.warnings if "is a guess" in line]
     assert [line.split()[1] for line in lines] == ["key", "time", "value"]
     assert "run `slidestat init` on a terminal, which asks" in lines[0]
@@ -499,6 +499,26 @@ def test_where_several_fields_would_do_a_person_is_asked(tmp_path: Path) -> None
     known = sample(requests())
     propose(known, survey(known.records), "x", last)
     assert asked == {}
+
+
+def test_fields_that_are_given_are_taken() -> None:
+    """Whatever is likelier, and whatever the records are partitioned by; one that cannot be is
+    refused, with what it has.
+    """
+    given = sample([(key, {**it, "region": f"r{i % 3}"}) for i, (key, it) in enumerate(requests())])
+    fields = {"key": "region", "time": "kafka:timestamp", "value": "took.ms"}
+    told = propose(given, survey(given.records), "x", None, fields)
+    assert (told.key.value, told.time.value, told.value and told.value.value) == (*fields.values(),)
+    assert told.repartition
+    for what, field, message in (
+        ("key", "regoin", "has a field 'regoin'"),
+        ("key", "took.ms", "cannot be the key"),
+        ("time", "path", "'path' cannot be the time"),
+        ("value", "path", "'path' cannot be the value"),
+    ):
+        with pytest.raises(SlidestatError, match=message) as raised:
+            propose(given, survey(given.records), "x", None, {what: field})
+        assert raised.value.advice
 
 
 def test_all_of_a_topic_is_looked_at(bootstrap_servers: str, make_topic: MakeTopic) -> None:

@@ -31,10 +31,18 @@ _YesOption = Annotated[
 ]
 
 
+_KeyOption = Annotated[str | None, typer.Option(metavar="FIELD", help="The key, if you know it.")]
+_TimeOption = Annotated[str | None, typer.Option(metavar="FIELD", help="So with the event time.")]
+_ValueOption = Annotated[str | None, typer.Option(metavar="FIELD", help="So with the value.")]
+
+
 def init(
     topic: Annotated[str, typer.Argument(help="The topic of your events.")],
     file: _FileOption = None,
     name: _NameOption = None,
+    key: _KeyOption = None,
+    time: _TimeOption = None,
+    value: _ValueOption = None,
     records: _RecordsOption = 10_000,
     yes: _YesOption = False,
     as_json: OneObject = False,
@@ -47,6 +55,8 @@ def init(
     Example: slidestat init requests
 
     Example: slidestat init requests --file latency.toml --run
+
+    Example: slidestat init requests --key service --value duration_ms
 
     Example: slidestat init requests --json
     """
@@ -69,7 +79,9 @@ def init(
         )
     sample = without_envelope(readable(sample_topic(bootstrap, topic, records), registry))
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not (yes or as_json)
-    proposal = propose(sample, survey(sample.records), name, _ask if asks else None)
+    known = {"key": key, "time": time, "value": value}
+    given = {what: field for what, field in known.items() if field is not None}
+    proposal = propose(sample, survey(sample.records), name, _ask if asks else None, given)
     if not as_json:
         for line in sample_lines(sample, proposal):
             print(line)

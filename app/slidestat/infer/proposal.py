@@ -4,7 +4,9 @@ Guesses are marked as such, in a file that a person reads before it runs.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -295,15 +297,22 @@ def _no_objects(sample: Sample) -> SlidestatError:
     )
 
 
-def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) -> Proposal:
+def propose(
+    sample: Sample,
+    found: Survey,
+    name: str,
+    ask: Ask | None = None,
+    given: Mapping[str, str] = MappingProxyType({}),
+) -> Proposal:
     """Return the topology that fits the sample best; `ask` is asked where several fields would do.
+    `given` are the fields of the "key", the "time" and the "value" that are known.
 
-    Raises SlidestatError if no record is a JSON object.
+    Raises SlidestatError if no record is a JSON object, or none has a field that is given.
     """
     if not found.objects:
         raise _no_objects(sample)
     warnings: list[str] = []
-    doubts = Doubts(ask, warnings)
+    doubts = Doubts(ask, warnings, given)
     if found.others:
         warnings.append(
             f"{found.others:,} of {len(sample.records):,} sampled records are no JSON objects:"

@@ -5,7 +5,7 @@ partitioned by would be counted in several places.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, name_text, text_of
@@ -21,6 +21,7 @@ from slidestat.infer.survey import (
     key_text,
     leaves,
 )
+from slidestat.schemas.event import MAX_KEY_LENGTH
 
 # Guesses of what the events leave open: a person is asked, or is shown what was taken.
 
@@ -40,12 +41,35 @@ class Guess:
 
 @dataclass(frozen=True)
 class Doubts:
-    """The choices among fields that would do equally well: `ask` makes them; without it the first
-    field is taken, with a warning in `warnings`.
+    """The choices among fields that would do equally well: those in `given`, by what they are for;
+    `ask` makes the others; without it the first field is taken, with a warning in `warnings`.
     """
 
     ask: Ask | None
     warnings: list[str]
+    given: Mapping[str, str]
+
+    def field(self, what: str, found: Survey) -> FieldSurvey | None:
+        """Return the field that is given; None if none is. Raises SlidestatError for one that no
+        record has.
+        """
+        name = self.given.get(what)
+        if name is None:
+            return None
+        for seen in found.fields.values():
+            if name in (field_text(seen.path), ".".join(seen.path)):
+                if seen.present < _ALMOST_ALL * found.objects:
+                    missing = found.objects - seen.present
+                    self.warnings.append(
+                        f"{missing:,} of {found.objects:,} sampled records have no {name!r}, the"
+                        f" {what}."
+                    )
+                return seen
+        there = ", ".join(sorted(repr(field_text(seen.path)) for seen in found.fields.values()))
+        raise SlidestatError(
+            f"None of the sampled records has a field {name!r}.",
+            f"Give --{what} one that they have: {there}.",
+        )
 
     def settle(self, what: str, fields: Sequence[FieldSurvey]) -> FieldSurvey:
         """Return the field to take, of at least one, the likeliest first."""
@@ -64,6 +88,15 @@ class Doubts:
 
 
 _ALMOST_ALL = 0.95
+# What is asked of most: how long something takes, of whom.
+_DURATION_NAMES = re.compile(
+    r".*(latency|duration|elapsed|took|delay|millis|seconds).*|(.*_)?ms", re.I
+)
+_KEY_NAMES = re.compile(
+    r"(service|endpoint|api|route|host|tenant|customer|account|device|sensor|store|region)"
+    r"(_?(id|name))?",
+    re.I,
+)
 _VALUE_NAMES = re.compile(
     r".*(latency|duration|elapsed|took|ms|millis|seconds|bytes|size|amount|price|value|total|delay"
     r"|qty|quantity|distance|temperature|score).*",
@@ -76,6 +109,14 @@ _FEW = 50
 _FLAGS = {"0", "1", "0.0", "1.0"}
 
 
+def _no(what: str, given: FieldSurvey, wanted: str) -> SlidestatError:
+    seen = ", ".join(repr(text[:60]) for text in list(given.values)[:3])
+    return SlidestatError(
+        f"{field_text(given.path)!r} cannot be the {what}, which is of {wanted}: it has {seen}.",
+        f"Give another --{what}, or leave it out: the likeliest field is taken.",
+    )
+
+
 def common_fields(found: Survey) -> list[FieldSurvey]:
     """Return the fields that almost all records have."""
     return [f for f in found.fields.values() if f.present >= _ALMOST_ALL * found.objects]
@@ -85,6 +126,13 @@ def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, i
     """Return the key, and how many keys the sample has; raises SlidestatError where no field can be
     the key.
     """
+    if doubts.given.get("key") == RECORD_KEY:
+        return Guess(RECORD_KEY, "as given"), len(found.keys)
+    given = doubts.field("key", found)
+    if given is not None:
+        if given.texts + given.integers < given.present or given.longest > MAX_KEY_LENGTH:
+            raise _no("key", given, f"texts of up to {MAX_KEY_LENGTH} characters or whole numbers")
+        return Guess(written(given.path), "as given"), len(given.values)
     if found.keyed >= _ALMOST_ALL * len(sample.records):
         matching = _fields_of_the_key(sample)
         for path, share in matching.items():
@@ -95,13 +143,19 @@ def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, i
     candidates = [
         f for f in common_fields(found) if not f.formats and f.texts + f.integers == f.present
     ]
-    candidates = [f for f in candidates if f.longest <= 256]
+    candidates = [f for f in candidates if f.longest <= MAX_KEY_LENGTH]
     if not candidates:
         raise SlidestatError(
             f"The records of {sample.topic!r} have no key, and no field that could be one.",
             "Produce them with a Kafka key, so that all records of a key are in one partition.",
         )
-    candidates.sort(key=lambda f: (len(f.path), abs(len(f.values) - _FEW)))
+    candidates.sort(
+        key=lambda f: (
+            not _KEY_NAMES.fullmatch(f.path[-1]),
+            len(f.path),
+            abs(len(f.values) - _FEW),
+        )
+    )
     best = doubts.settle("key", candidates)
     return Guess(written(best.path), "a guess: the records have no Kafka key"), len(best.values)
 
@@ -134,8 +188,12 @@ def propose_time(
     if has_envelope and any(seen.path == CHANGED_AT for seen in common_fields(found)):
         reason = "when the row was changed in the database"
         return Guess(written(CHANGED_AT), reason), "ms", CHANGED_AT
-    candidates = []
-    for seen in common_fields(found):
+    if doubts.given.get("time") == RECORD_TIMESTAMP:
+        return Guess(RECORD_TIMESTAMP, "as given"), "ms", None
+    given, candidates = doubts.field("time", found), []
+    if given is not None and _format(given) is None:
+        raise _no("time", given, "times in one format")
+    for seen in common_fields(found) if given is None else [given]:
         if (name := _format(seen)) is not None:
             named = bool(TIME_NAMES.fullmatch(seen.path[-1]))
             candidates.append((not named, len(seen.path), seen.path, name))
@@ -218,9 +276,18 @@ def propose_value(numbers: Sequence[FieldSurvey], found: Survey, doubts: Doubts)
         is_text = is_number_text(seen)
         return name != "value", is_flag, not named, is_identifier, is_text
 
+    def order(seen: FieldSurvey) -> tuple[object, ...]:
+        is_duration = any(map(_DURATION_NAMES.fullmatch, seen.path))
+        return unlike(seen), not is_duration, len(seen.path), seen.path
+
+    given = doubts.field("value", found)
+    if given is not None:
+        if not is_measure(given):
+            raise _no("value", given, "numbers that differ")
+        return Guess(written(given.path), "as given")
     if not numbers:
         return None
-    ordered = sorted(numbers, key=lambda seen: (unlike(seen), len(seen.path), seen.path))
+    ordered = sorted(numbers, key=order)
     likely = [seen for seen in ordered if unlike(seen) == unlike(ordered[0])]
     best = doubts.settle("value", likely)
     named = bool(_VALUE_NAMES.fullmatch(best.path[-1]))
