@@ -19,6 +19,7 @@ from slidestat.declare.alerts import Alert
 from slidestat.declare.forms.flag_list import flag_of
 from slidestat.declare.kinds import KINDS
 from slidestat.declare.referee import Referee
+from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import Promise, ValueStatistic
 from slidestat.declare.topology import Topology
@@ -72,6 +73,10 @@ _ALERTS = """\
 In TOML each is a table `[[alerts]]`, in flags `--alert NAME:WHEN[:NAME=VALUE]...`. What conditions
 can say, and what becomes of them: [alerts](alerts.md).
 """
+_SLOS = """\
+In TOML each is a table `[[slos]]`, in flags `--slo NAME:GOOD:objective=SHARE[:NAME=VALUE]...`. What
+becomes of them: [service-level objectives](slos.md).
+"""
 _WORDS: dict[object, str] = {
     bool: "truth value",
     str: "text",
@@ -79,6 +84,7 @@ _WORDS: dict[object, str] = {
     float: "number",
     Topology: "topology",
 }
+_LISTED = {Alert: "alerts", Slo: "objectives"}
 _PROMISE, _UNION = "promise", "union"
 # What is told once for all statistics.
 _COMMON = ("field", "name", "where")
@@ -124,8 +130,8 @@ def type_text(hint: object) -> str:
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(type_text, get_args(hint)))
     (item,) = get_args(hint)
-    if item is Alert:
-        return "list of alerts"
+    if item in _LISTED:
+        return f"list of {_LISTED[item]}"
     return "list of statistics" if item is Statistic else f"list of {type_text(item)}s"
 
 
@@ -220,6 +226,7 @@ def render() -> str:
         lines += [f"## {declared.__name__}\n", about(declared) + "\n"]
         lines += [*table(declared, names_of(declared), flags=flags), ""]
     lines += ["## Alert\n", about(Alert) + "\n", _ALERTS, *table(Alert, names_of(Alert)), ""]
+    lines += ["## Slo\n", about(Slo) + "\n", _SLOS, *table(Slo, names_of(Slo)), ""]
     without_field = [f"`{kind}`" for kind, s in KINDS.items() if "field" not in names_of(s)]
     *others, last = without_field
     listed = f"{', '.join(others)} and {last}"

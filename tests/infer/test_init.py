@@ -69,7 +69,7 @@ def with_all_that_is_left_to_choose(proposed: str, folder: Path) -> Topology:
     file.write_text(text, "utf-8")
     topology = load_topology(str(file))
     assert topology.exactly_once
-    assert [alert.name for alert in topology.alerts] == ["much", "silent"]
+    assert [alert.name for alert in topology.alerts][:2] == ["much", "silent"]
     return topology
 
 
@@ -322,6 +322,23 @@ def test_what_the_records_do_not_have(tmp_path: Path) -> None:
     _, topology = proposed(sample(signed), tmp_path)
     assert "mean" in topology.labels
     assert "sum" not in topology.labels
+
+
+@pytest.mark.parametrize(
+    ("status", "good"),
+    [(200, "status < 500"), ("404", "cast(status as double) < 500"), ("ok", ""), (7, "")],
+)
+def test_objectives_are_proposed(status: object, good: str, tmp_path: Path) -> None:
+    """On HTTP statuses and durations, in comments, with the alerts that fit the span."""
+    given = sample(requests(200, status=status))
+    proposal = propose(given, survey(given.records), "requests")
+    found = {name: text for name, text, _ in proposal.objectives}
+    # What 99 % take at most, of an exponential distribution with a mean of 100, as 1, 2, 5, 10 are.
+    assert found == {**({"availability": good} if good else {}), "latency": "took.ms <= 1000"}
+    topology = with_all_that_is_left_to_choose(toml_text(proposal), tmp_path)
+    wanted = ["availability_page_1h"] * bool(good) + ["latency_page_1h"]
+    assert [it.name for it in topology.alerts][2:] == wanted
+    assert topology.span == "1h"
 
 
 def test_one_record_in_twenty_may_be_wrong(tmp_path: Path) -> None:

@@ -144,6 +144,7 @@ def _postable(identity: Identity, relayed: _Relayed, ends_ms: int) -> PostableAl
             "topology": identity.topology,
             "key": identity.key,
             "certainty": str(identity.certainty),
+            **({"severity": change.severity} if change.severity else {}),
         },
         {
             "summary": f"{identity.alert} of {identity.key}: {figures}",

@@ -11,8 +11,7 @@ from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.other_groups import OtherGroups
 from slidestat.admin.worker_topics import check_sizes, prepare_topics, remarks_on_times
 from slidestat.cli.display.topology import footprint_line
-from slidestat.declare.declared import Declared
-from slidestat.declare.one_worker import require_one_worker
+from slidestat.declare.declared import Declared, require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.source_schemas import Registry, SourceSchemas

@@ -61,6 +61,8 @@ class Alert:
     event time: "2m"; in TOML `for`.
     resolve: the condition for it to be resolved; without one, that `when` is not true.
     certain: whether it fires and is resolved only where the bounds say so, not on an estimate.
+    severity: how urgent it is, such as "page" or "ticket": a field of its records, and a label for
+    an Alertmanager.
 
     Raises SlidestatError, naming the field, for an alert that cannot be.
     """
@@ -71,6 +73,7 @@ class Alert:
     for_: int | str = 1
     resolve: str = ""
     certain: bool = False
+    severity: str = ""
 
     def __post_init__(self) -> None:
         check_digits(self)
@@ -89,6 +92,10 @@ class Alert:
             )
         if type(self.certain) is not bool:
             raise SlidestatError(f"certain is {self.certain!r}.", "Give true or false.")
+        if not isinstance(self.severity, str) or (
+            self.severity and not NAME.fullmatch(self.severity)
+        ):
+            raise SlidestatError(f"severity is {self.severity!r}.", NAME_RULE)
         for name in ("when", "resolve"):
             text = getattr(self, name)
             if not isinstance(text, str) or (name == "when" and not text):

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from slidestat.declare.alerts import Alert
 from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
 
 
 class Declared(Protocol):
@@ -97,3 +98,43 @@ class Declared(Protocol):
     @property
     def state_meaning(self) -> dict[str, str]:
         """Return the fields that stored states depend on."""
+
+
+# Which topologies may share a worker.
+
+# By what the records are moved that topologies of one group count.
+_MOVED_BY = {
+    "source": "source",
+    "key_name": "key",
+    "key_expression": "key",
+    "time_name": "time",
+    "time_format": "time format",
+}
+
+
+def require_one_worker(topologies: Sequence[Declared]) -> None:
+    """Raise SlidestatError unless these can share a worker: one group, one source, other names."""
+    for field, what in (("group_name", "group"), ("events_topic", "source")):
+        found = {str(getattr(topology, field)): topology.name for topology in topologies}
+        if len(found) > 1:
+            differences = ", ".join(f"{name!r} has {value!r}" for value, name in found.items())
+            raise SlidestatError(
+                f"The topologies of a worker differ in their {what}: {differences}.",
+                f"Give them the same {what}, or a worker each.",
+            )
+    moved = [it.answering for it in topologies if it.repartition]
+    for field, what in _MOVED_BY.items():
+        found = {str(getattr(topology, field)): topology.name for topology in moved}
+        if len(found) > 1:
+            told = ", ".join(f"{name!r} has {value!r}" for value, name in found.items())
+            raise SlidestatError(
+                f"The topologies of a worker move records to {moved[0].events_topic!r}, and differ"
+                f" in their {what}: {told}.",
+                "Give each a group and a worker of its own.",
+            )
+    names = [topology.name for topology in topologies]
+    if len(set(names)) != len(names):
+        raise SlidestatError(
+            f"The topologies of a worker are named {', '.join(names)}.",
+            "Name each once: topics and state are named after it.",
+        )

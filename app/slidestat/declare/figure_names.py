@@ -67,6 +67,11 @@ def plain_name(text: str) -> str:
     return _NO_NAME.sub("_", text)
 
 
+def text_name(window: str) -> str:
+    """Return how the name of a figure ends that is of a window, whose length is written so."""
+    return plain_name(_BEFORE_UNIT.sub("", window.strip()))
+
+
 def figure_sources(
     statistics: Sequence[Statistic],
     labels: Sequence[str],
@@ -95,7 +100,7 @@ def names_over_windows(
     found: dict[str, list[int]] = {}
     for place, (name, window) in enumerate(figures):
         if window is not None:
-            written = {plain_name(_BEFORE_UNIT.sub("", text.strip())) for text in texts[window]}
+            written = set(map(text_name, texts[window]))
             for text in sorted(written):
                 found.setdefault(f"{name}_{text}", []).append(place)
         if window is None or len(texts) == 1:

@@ -25,6 +25,7 @@ from slidestat.declare.derived import EMIT_WINDOWS, PARTITION, KeptFigures
 from slidestat.declare.fields import Field
 from slidestat.declare.kinds import DEFAULT
 from slidestat.declare.naming import check_digits
+from slidestat.declare.slos import Slo, with_slos
 from slidestat.declare.statistics import Statistic
 from slidestat.errors import SlidestatError
 from slidestat.options import JSON, KEY_FIELD, TIME_FIELD, TIME_UNIT, VALUE_FIELD
@@ -110,6 +111,9 @@ class Topology(KeptFigures):
     events, which need no key.
     alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
     goes to the topic NAME-alerts.
+    slos: service-level objectives, each so large a share of good events. They become windows,
+    statistics, derived figures and alerts behind those above, and none is left here; without
+    `statistics`, there are no others.
     expected: keys that count as silent although they never came: an alert on missing events fires
     for them, too, and they are never forgotten. Such a key must be on the partition that Kafka's
     clients choose for it by default (murmur2 of its UTF-8 text).
@@ -157,15 +161,18 @@ class Topology(KeptFigures):
     output: str = ""
     publish: str | Sequence[str] = ()
     alerts: Sequence[Alert] = ()
+    slos: Sequence[Slo] = ()
     expected: Sequence[str] = ()
     repartition: bool = False
     exactly_once: bool = False
 
     def __post_init__(self) -> None:
         check_digits(self)
-        check_topics(self)
         check_fields(self)
         check_times(self)
+        for name, values in with_slos(self, self.slos).items():
+            object.__setattr__(self, name, values)
+        check_topics(self)
         check_statistics(self)
         check_forgetting(self)
         check_derived(self)

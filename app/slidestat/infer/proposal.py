@@ -27,6 +27,7 @@ from slidestat.infer.proposed_fields import (
     Ask,
     Doubts,
     Guess,
+    Objective,
     cast_of,
     common_fields,
     is_measure,
@@ -34,6 +35,7 @@ from slidestat.infer.proposed_fields import (
     path_of,
     propose_items,
     propose_key,
+    propose_objectives,
     propose_time,
     propose_value,
     some_are_not,
@@ -263,6 +265,7 @@ class Proposal:
     value_is_signed: bool
     distinct: Guess | None
     top: Guess | None
+    objectives: tuple[Objective, ...]
     lateness: Guess
     repartition: bool
     windows: Windows
@@ -363,6 +366,7 @@ def propose(
         value_is_signed=bool(chosen.negatives) if chosen is not None else False,
         distinct=distinct,
         top=top,
+        objectives=tuple(propose_objectives(found, value)),
         lateness=lateness,
         repartition=spread is not None,
         windows=propose_windows(sample.topic_records, order.length, keys_seen),

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from slidestat.declare.expressions.nodes import FieldValue, text_of
+from slidestat.declare.lengths import duration_ms
+from slidestat.declare.slos import Slo
 from slidestat.infer.proposal import Proposal
 from slidestat.infer.proposed_fields import Guess, path_of
 from slidestat.options import QUANTILES
@@ -84,6 +86,21 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     yield '# name = "silent"'
     yield '# when = "count = 0"'
     yield f"# window = {_text(shortest)}"
+    yield from _objectives(proposal, span)
+
+
+def _objectives(proposal: Proposal, span: str) -> Iterator[str]:
+    usual = Slo(name="usual", good="good", objective=0.999).burn_alerts
+    most = duration_ms(span, "span")
+    fits = [alert.text for alert in usual if duration_ms(alert.long, "alerts") <= most]
+    for name, good, share in proposal.objectives:
+        yield ""
+        yield "# [[slos]]  # burn rates, what is left of the budget, and alerts: docs/slos.md"
+        yield f"# name = {_text(name)}"
+        yield f"# good = {_text(good)}"
+        yield f"# objective = {share}"
+        if len(fits) < len(usual):
+            yield f"# alerts = [{', '.join(map(_text, fits))}]  # those that fit the span"
 
 
 def _left_to_choose(lines: Iterator[str]) -> Iterator[str]:

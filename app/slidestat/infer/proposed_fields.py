@@ -7,8 +7,9 @@ partitioned by would be counted in several places.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, name_text, text_of
+from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, Node, name_text, text_of
 from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text, is_plain
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.errors import SlidestatError
@@ -107,6 +108,7 @@ _UTC = "iso8601-utc"
 # As text lists them: an enumeration has few values, an identifier many.
 _FEW = 50
 _FLAGS = {"0", "1", "0.0", "1.0"}
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", re.I)
 
 
 def _no(what: str, given: FieldSurvey, wanted: str) -> SlidestatError:
@@ -321,6 +323,50 @@ def propose_items(texts: Sequence[FieldSurvey], found: Survey) -> tuple[Guess | 
         if top is not None
         else None,
     )
+
+
+class Objective(NamedTuple):
+    """A service-level objective that the fields of a topic suggest."""
+
+    name: str
+    good: str
+    share: str
+
+
+_STATUS_NAME = re.compile(r"((http|response)_?)?(status|code)(_?code)?", re.I)
+_DURATION_NAME = re.compile(r".*(latency|duration|elapsed|took|ms|millis|seconds|delay).*", re.I)
+
+
+def propose_objectives(found: Survey, value: Guess | None) -> list[Objective]:
+    """Return the objectives of a field of HTTP status codes, and of the value if its name is that
+    of a duration, with a limit that 99 % of the sampled values keep.
+    """
+    objectives = []
+    statuses = (f for f in common_fields(found) if _STATUS_NAME.fullmatch(f.path[-1]))
+    if (status := next(filter(_is_http_status, statuses), None)) is not None:
+        field: Node = FieldValue(status.path)
+        if status.texts:
+            field = Call("cast", (field, Literal("double")))
+        good = text_of(Call("<", (field, Literal(500.0))))
+        objectives.append(Objective("availability", good, "0.999"))
+    took = None if value is None else found.fields.get(path_of(value.value))
+    is_duration = took is not None and any(map(_DURATION_NAME.fullmatch, took.path))
+    if took is not None and is_duration and not took.negatives:
+        good = text_of(Call("<=", (FieldValue(took.path), Literal(_limit(took)))))
+        objectives.append(Objective("latency", good, "0.99"))
+    return objectives
+
+
+def _is_http_status(seen: FieldSurvey) -> bool:
+    return all(len(text) == 3 and text.isdigit() and "1" <= text[0] <= "5" for text in seen.values)
+
+
+def _limit(seen: FieldSurvey) -> float:
+    """Return the least of 1, 2, 5, 10, 20 and so on that 99 % of a field's values are at most."""
+    values = sorted(float(text) for text in seen.values.elements() if _NUMBER.fullmatch(text))
+    most = values[len(values) * 99 // 100] if values else 1.0
+    limits = (step * 10.0**power for power in range(-9, 300) for step in (1, 2, 5))
+    return next((limit for limit in limits if limit >= most), most)
 
 
 def written(path: FieldPath) -> str | tuple[str, ...]:

@@ -79,6 +79,9 @@ class AlertChange(msgspec.Struct, frozen=True, omit_defaults=True):
         LostRecords | None,
         Meta(description="records that the figures may lack; left out if they lack none"),
     ] = None
+    severity: Annotated[
+        str, Meta(description="how urgent it is, as declared; left out if nothing is")
+    ] = ""
 
 
 def alert_key(topology: str, alert: str, key: str, window_end_ms: int) -> bytes:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from slidestat.admin.worker_topics import prepare_topics
-from slidestat.declare.one_worker import require_one_worker
+from slidestat.declare.declared import require_one_worker
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.transactional_producer import LostError

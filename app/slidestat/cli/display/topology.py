@@ -196,6 +196,7 @@ def _alerts(topology: Topology) -> dict[str, str]:
             *([f"{ticks:,} ticks in a row"] if ticks > 1 else []),
             *([] if alert.resolution is None else [f"resolved when {alert.resolution.text}"]),
             *(["only what is certain"] if alert.certain else []),
+            *([f"severity {alert.severity}"] if alert.severity else []),
         ]
         lines[f"  {alert.name}"] = "; ".join(parts)
     return lines

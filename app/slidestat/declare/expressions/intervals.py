@@ -280,8 +280,9 @@ def quotient_of(one: Numbers, other: Numbers) -> Numbers:
         for left in (one.lowers, one.uppers):
             for right in (other.lowers, other.uppers):
                 quotient = left / right
-                exact = (left == 0) | ((np.abs(left) < EXACT) & (quotient * right == left))
+                exact = (np.abs(left) < EXACT) & (quotient * right == left)
                 exact &= (quotient == np.trunc(quotient)) & (right == np.trunc(right))
+                exact |= left == 0
                 corners.append(_outwards(quotient, exact))
         has_zero = (other.lowers <= 0) & (other.uppers >= 0)
         only_zero = (other.lowers == 0) & (other.uppers == 0)

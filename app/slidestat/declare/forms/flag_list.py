@@ -96,6 +96,12 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
         'Such as "slow:p99 > 500 and count >= 100:window=5m:for=3"; repeat it.',
         repeats=True,
     ),
+    "slos": Flag(
+        "--slo",
+        "NAME:GOOD:objective=SHARE",
+        'A service-level objective: "availability:status < 500:objective=0.999"; repeat it.',
+        repeats=True,
+    ),
     "expected": Flag(
         "--expected", "KEY,KEY", "Have alerts on missing events fire for these keys, too."
     ),

@@ -2,6 +2,7 @@
 
 A statistic is KIND[:FIELD][:NAME=VALUE]..., a list with commas: quantile:took.ms:quantiles=0.5,0.99
 An alert is NAME:WHEN[:NAME=VALUE]...: slow:p99 > 500:window=5m:for=3
+An objective is NAME:GOOD:NAME=VALUE...: availability:status < 500:objective=0.999
 """
 
 import re
@@ -14,14 +15,16 @@ from slidestat.declare.alerts import Alert
 from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS, flag_of
 from slidestat.declare.forms.tables import (
     ALERTS,
+    SLOS,
     STATISTICS,
-    alert_of,
+    declared_of,
     kind_of,
     renamed,
     statistic_of,
     topology_of,
     with_schema,
 )
+from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import PARTITION, Topology
 from slidestat.errors import SlidestatError
@@ -32,17 +35,20 @@ _COLON = re.compile(r""":(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
 _TRUTHS = {"true": True, "false": False}
 _FORM = "Write KIND[:FIELD][:NAME=VALUE]..., such as count or quantile:took.ms:quantiles=0.5,0.99."
 _ALERT_FORM = "Write NAME:WHEN[:NAME=VALUE]..., such as slow:p99 > 500:window=5m:for=3."
+_SLO_FORM = "Write NAME:GOOD:NAME=VALUE..., such as availability:status < 500:objective=0.999."
 
 
 def topology_of_flags(given: Mapping[str, Any]) -> Topology:
-    """Return the topology of the flags that were given, by their fields' names; `statistics` and
-    `alerts` are lists of texts. Raises SlidestatError that begins with the flag.
+    """Return the topology of the flags that were given, by their fields' names; `statistics`,
+    `alerts` and `slos` are lists of texts. Raises SlidestatError that begins with the flag.
     """
     table = dict(given)
     if STATISTICS in table:
         table[STATISTICS] = [_statistic(text) for text in table[STATISTICS]]
     if ALERTS in table:
         table[ALERTS] = [_alert(text) for text in table[ALERTS]]
+    if SLOS in table:
+        table[SLOS] = [_slo(text) for text in table[SLOS]]
     if table.get("publish", PARTITION) != PARTITION:
         table["publish"] = tuple(table["publish"].split(","))
     if table.get("expected"):
@@ -71,21 +77,42 @@ def _statistic(text: str) -> Statistic:
 
 def _alert(text: str) -> Alert:
     try:
-        name, *parts = _COLON.split(text)
-        if not parts:
-            raise SlidestatError("there is no condition.", _ALERT_FORM)
-        table: dict[str, object] = {"name": name, "when": parts[0]}
-        for part in parts[1:]:
-            field, equals, value = part.partition("=")
-            if not equals or field in table:
-                error = "is given twice" if equals else "is no NAME=VALUE"
-                raise SlidestatError(f"{field!r} {error}.", _ALERT_FORM)
-            table[field] = _literal(value) if field in ("for", "certain") else value
-        return alert_of(table)
+        table = _named_parts(text, "when", _ALERT_FORM)
+        return declared_of(Alert, {**table, **_literals(table, "for", "certain")})
     except SlidestatError as error:
         raise SlidestatError(
             f"{flag_of(ALERTS)} {text!r}: {error.message}", error.advice
         ) from error
+
+
+def _slo(text: str) -> Slo:
+    try:
+        table = _named_parts(text, "good", _SLO_FORM)
+        numbers = _literals(table, "objective", "least_events")
+        texts = (text for text in table.get("alerts", "").split(",") if text)
+        alerts = {"alerts": tuple(texts)} if "alerts" in table else {}
+        return declared_of(Slo, {**table, **numbers, **alerts})
+    except SlidestatError as error:
+        raise SlidestatError(f"{flag_of(SLOS)} {text!r}: {error.message}", error.advice) from error
+
+
+def _named_parts(text: str, condition: str, form: str) -> dict[str, str]:
+    """Return the parts of NAME:CONDITION[:NAME=VALUE]... by their names."""
+    name, *parts = _COLON.split(text)
+    if not parts:
+        raise SlidestatError("there is no condition.", form)
+    table = {"name": name, condition: parts[0]}
+    for part in parts[1:]:
+        field, equals, value = part.partition("=")
+        if not equals or field in table:
+            error = "is given twice" if equals else "is no NAME=VALUE"
+            raise SlidestatError(f"{field!r} {error}.", form)
+        table[field] = value
+    return table
+
+
+def _literals(table: Mapping[str, str], *names: str) -> dict[str, object]:
+    return {name: _literal(table[name]) for name in names if name in table}
 
 
 def _parsed(text: str) -> Statistic:

@@ -9,17 +9,20 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import TypeVar
 
 from slidestat.declare.alerts import Alert
 from slidestat.declare.figure_names import asked_quantile
 from slidestat.declare.kinds import KINDS
 from slidestat.declare.referee import NEWEST_IS_PROVISIONAL, Referee
+from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError, unknown
 
 STATISTICS = "statistics"
 ALERTS = "alerts"
+SLOS = "slos"
 SCHEMA = "source_schema"
 _KIND = "kind"
 # What a file or a class of Python is called, and no kind.
@@ -40,7 +43,9 @@ def topology_of(table: Mapping[str, object]) -> Topology:
     if STATISTICS in table:
         values[STATISTICS] = _statistics(table[STATISTICS])
     if ALERTS in table:
-        values[ALERTS] = _alerts(table[ALERTS])
+        values[ALERTS] = _tables(table[ALERTS], Alert, ALERTS, 'name = "slow"')
+    if SLOS in table:
+        values[SLOS] = _tables(table[SLOS], Slo, SLOS, 'name = "availability"')
     return Topology(**values)  # type: ignore[arg-type]  # It checks their types itself.
 
 
@@ -142,31 +147,42 @@ def _statistic(index: int, table: Mapping[str, object]) -> Statistic:
     return statistic_of(kind, parameters, place)
 
 
-def _alerts(given: object) -> tuple[Alert, ...]:
-    if not isinstance(given, list | tuple) or not all(isinstance(a, dict | Alert) for a in given):
+_Declared = TypeVar("_Declared", Alert, Slo)
+_WHAT: dict[type, str] = {Alert: "an alert", Slo: "an objective"}
+
+
+def _tables(
+    given: object, declared: type[_Declared], name: str, example: str
+) -> tuple[_Declared, ...]:
+    if not isinstance(given, list | tuple) or not all(
+        isinstance(it, dict | declared) for it in given
+    ):
         raise SlidestatError(
-            f"{ALERTS} is {given!r}, which is not an array of tables.",
-            f'Begin each with a line [[{ALERTS}]], and write name = "slow" below it.',
+            f"{name} is {given!r}, which is not an array of tables.",
+            f"Begin each with a line [[{name}]], and write {example} below it.",
         )
     return tuple(
-        a if isinstance(a, Alert) else alert_of(a, f"{ALERTS}[{i}].") for i, a in enumerate(given)
+        it if isinstance(it, declared) else declared_of(declared, it, f"{name}[{i}].")
+        for i, it in enumerate(given)
     )
 
 
-def alert_of(table: Mapping[str, object], place: str = "") -> Alert:
-    """Return the alert with these fields; raises SlidestatError that begins with the field, `place`
-    before it.
+def declared_of(
+    declared: type[_Declared], table: Mapping[str, object], place: str = ""
+) -> _Declared:
+    """Return the alert or the objective with these fields; raises SlidestatError that begins with
+    the field, `place` before it.
     """
-    # Python has the word for itself: there the field's name ends in "_".
-    names = {field.name.removesuffix("_"): field.name for field in fields(Alert)}
+    # Python has the word `for` for itself: there the field's name ends in "_".
+    names = {field.name.removesuffix("_"): field for field in fields(declared)}
     for name in table:
         if name not in names:
-            raise unknown(f"{place}{name} is no field of an alert.", name, names)
-    for name in ("name", "when"):
-        if name not in table:
+            raise unknown(f"{place}{name} is no field of {_WHAT[declared]}.", name, names)
+    for name, field in names.items():
+        if field.default is MISSING and name not in table:
             raise SlidestatError(f"{place}{name} is missing.", "It has no default: give it.")
     try:
-        return Alert(**{names[name]: value for name, value in table.items()})  # type: ignore[arg-type]
+        return declared(**{names[name].name: _frozen(value) for name, value in table.items()})  # type: ignore[arg-type]
     except SlidestatError as error:
         placed = {name: f"{place}{name}" for name in names}
         raise SlidestatError(renamed(error.message, placed), error.advice) from error

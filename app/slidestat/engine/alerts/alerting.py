@@ -140,6 +140,7 @@ class Rule:
         past: Mapping[Node, PastFigure] = MappingProxyType({}),
     ) -> None:
         self.name = alert.name
+        self.severity = alert.severity
         self.id = alert_id(alert.name)
         self.ticks = ticks
         self.columns = list(dict.fromkeys(columns.values()))
@@ -346,6 +347,7 @@ class Alerting:
                     confidence=_SURE if rule.confidence == _SURE else rule.confidence,
                     lost=lost[row],
                     provisional=self._is_provisional,
+                    severity=rule.severity,
                 )
                 records.append((place, self._written(record)))
             last_ticks[group] = ticks[row]

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from faust.types import TP, StreamT
 
-from slidestat.declare.one_worker import require_one_worker
+from slidestat.declare.declared import require_one_worker
 from slidestat.engine.garbage_collector import COLLECT_EVERY_S, collect_garbage
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import EndedError, SlidestatError
