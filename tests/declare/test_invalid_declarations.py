@@ -284,8 +284,8 @@ TOML: list[tuple[str, str, str]] = [
     (WHOLE + "derived = ['nullif(count, 0) as n']", "nothing that can be computed", "coalesce"),
     (
         WHOLE + "derived = [\"count - ago(count, '5m') as n\"]",
-        "conditions alone read the past",
-        "in having or in an alert",
+        "n in derived reads ago(count, '5m'), which is not kept: the span is '1h'",
+        "declare a longer one",
     ),
     (WHOLE + "derived = ['count + (p99 > 1) as n']", "in one place", "Numbers are"),
     (

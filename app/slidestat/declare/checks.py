@@ -255,6 +255,7 @@ def check_derived(topology: KeptFigures) -> None:
             " figures of statistics alone.",
             "Leave it out, and compute with the referee's answers.",
         )
+    _ = topology.derived_past
 
 
 def check_publish(topology: KeptFigures) -> None:

@@ -486,21 +486,42 @@ class KeptFigures(WrittenTopics, ReadFields):
         rows: int,
         figure: Callable[[int], Numbers],
         facts: Facts | None = None,
+        past: Mapping[Node, Numbers] = MappingProxyType({}),
     ) -> Numbers:
         """Return the numbers, in so many rows, of the named figure at a place, from those of
         statistics, of which `facts` are known: without any, those that hold if none was added.
+        `past` has the figures of the past that derived ones read, by their calls of `ago`.
         """
         derived = place - len(self.figure_sources)
         if derived < 0:
             return figure(place)
         facts = self.figure_facts() if facts is None else facts
-        return self.derived_figures[derived].numbers(rows, figure, facts)
+        return self.derived_figures[derived].numbers(rows, figure, facts, past)
 
     def figure_facts(self, starts: Mapping[str, int] = MappingProxyType({})) -> Facts:
         """Return what is known of the figures that derived ones are of; `starts` maps names of
         added figures to the times from which they are counted.
         """
         return facts_of(self.derived_figures, self.figure_sources, starts)
+
+    @cached_property
+    def derived_past(self) -> dict[Node, PastFigure]:
+        """The figures of the past that derived figures read, by their calls of `ago`.
+
+        Raises SlidestatError for what has no past, or none that is kept.
+        """
+        places = {name: found[0] for name, found in self.names_over_windows.items()}
+        return {
+            call: self._past_figure(call, places, f"{figure.name} in derived")
+            for figure in self.derived_figures
+            for call in figure.calls
+        }
+
+    def _past_of(self, places: Iterable[int]) -> dict[Node, PastFigure]:
+        """Return the figures of the past that the derived ones among figures at places read."""
+        first = len(self.figure_sources)
+        derived = (self.derived_figures[place - first] for place in places if place >= first)
+        return {call: self.derived_past[call] for figure in derived for call in figure.calls}
 
     @cached_property
     def row_columns(self) -> list[RowColumn]:
@@ -544,12 +565,14 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @cached_property
     def alert_past_figures(self) -> tuple[dict[Node, PastFigure], ...]:
-        """The figures of the past that each alert reads, by its calls of `ago`.
+        """The figures of the past that each alert reads, itself or in derived figures, by the calls
+        of `ago`.
 
         Raises SlidestatError for what has no past, or none that is kept.
         """
         return tuple(
-            {
+            self._past_of(figures.places.values())
+            | {
                 call: self._past_figure(call, figures.places, f"the alert {alert.name}")
                 for asked in (alert.condition, alert.resolution)
                 if asked is not None
@@ -561,7 +584,7 @@ class KeptFigures(WrittenTopics, ReadFields):
     @property
     def past_windows(self) -> list[PastWindow]:
         """The windows of the past of which figures are computed at ticks, each once."""
-        asked = (self.past_figures, *self.alert_past_figures)
+        asked = (self.derived_past, self.past_figures, *self.alert_past_figures)
         return list(dict.fromkeys(figure.runner for known in asked for figure in known.values()))
 
     @cached_property
@@ -703,14 +726,20 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @cached_property
     def past_figures(self) -> dict[Node, PastFigure]:
-        """The figures of the past that the condition `having` reads, by its calls of `ago`.
+        """The figures of the past that the condition `having` reads, itself or in derived figures,
+        by the calls of `ago`.
 
         Raises SlidestatError for what has no past, or none that is kept.
         """
         asked = self.condition_to_emit
-        calls = () if asked is None else calls_of(asked.node, "ago")
+        if asked is None:
+            return {}
         places = {name: places[0] for name, places in self.names_over_windows.items()}
-        return {call: self._past_figure(call, places, "having") for call in calls}
+        read = (places[figure_name(path)] for path in asked.paths)
+        own = {
+            call: self._past_figure(call, places, "having") for call in calls_of(asked.node, "ago")
+        }
+        return self._past_of(read) | own
 
     def _past_figure(self, call: Call, places: Mapping[str, int], where: str) -> PastFigure:
         match call.operands:
@@ -734,8 +763,10 @@ class KeptFigures(WrittenTopics, ReadFields):
             )
         if not (statistic.has_past and past_of(runner).adds_up):
             raise SlidestatError(
-                f"{what} is of {statistic.kind}, whose past a condition cannot read.",
-                "It reads that of counts, rates, sums, histograms and named items.",
+                f"{what} is of {statistic.kind}, whose past takes too long at each tick.",
+                "Read that of counts, rates, sums, histograms and named items: in place of a mean,"
+                " a sum and a count, of a quantile, the range of a histogram."
+                " `slidestat query --ago` has that of others, too.",
             )
         ago = self.duration(text, f"the ago of {text_of(call)} in {where}")
         if not 0 < ago <= self.span_length.length - window:

@@ -285,6 +285,11 @@ class LiveQuery:
                 runner: self._asked(runner, state.synopses[place] or None, work)
                 for runner, place in zip(topology.runners, self._places, strict=True)
             }
+            # Those that derived figures read.
+            places = dict(zip(topology.runners, self._places, strict=True))
+            for past in topology.past_windows:
+                stored = state.synopses[places[past.runner]] or None
+                answered[past] = past.run([stored], work)
         except SynopsisError as error:
             raise unusable_state("topology", error) from error
         end -= self._ago

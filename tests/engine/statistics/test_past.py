@@ -45,7 +45,7 @@ from tests.engine.memory import (
     batch_of,
     outputs_of,
 )
-from tests.engine.model import Model, inside, is_forgotten
+from tests.engine.model import Event, Model, inside, is_forgotten
 from tests.engine.partition.test_partition_crash import same_end, undisturbed
 
 HOUR = 3_600_000
@@ -228,8 +228,112 @@ def test_what_a_condition_cannot_read(having: str, words: str) -> None:
         Topology(**fields, statistics=statistics, having=having)  # type: ignore[arg-type]
     with pytest.raises(SlidestatError, match=words):
         Topology(**fields, statistics=statistics, alerts=[Alert(name="a", when=having)])  # type: ignore[arg-type]
+    if "not a truth value" not in words:
+        derived = [f"{having.replace('>', '-')} as d"]
+        with pytest.raises(SlidestatError, match=words):
+            Topology(**fields, statistics=statistics, derived=derived)  # type: ignore[arg-type]
     with pytest.raises(SlidestatError, match="is of figures, and this reads events"):
         Topology(**fields, where="status > ago(status, '1h')")  # type: ignore[arg-type]
+
+
+DERIVED = (
+    "count_330ms / ago(count_330ms, '500ms') as times",
+    "even_330ms / count_330ms as share",
+    "share / ago(share, '500ms') as worse",
+    "ago(share, '500ms') as before",
+    "count_330ms - ago(count_330ms, '500ms') as more",
+)
+
+
+@settings(laws, max_examples=40)
+@given(cases(topologies=["no lateness"], max_size=60), st.lists(st.integers(0, 120), max_size=2))
+def test_a_derived_figure_reads_the_past(case: Case, crashes: list[int]) -> None:
+    """Its bounds have the exact figure at each tick, a share of before is in [0, 1], as one of now,
+    and crashes leave no trace.
+    """
+    statistics = (Count(epsilon=0.2), Count(epsilon=0.2, name="even", where="value % 2 = 0"))
+    compared = replace(topology(emit="always"), statistics=statistics, derived=DERIVED)
+    case = replace(case, topology=compared)
+    partition = Partition(case.topology, case.records, case.random)
+    for steps in crashes:
+        partition.live(steps)
+    partition.live()
+    whole = undisturbed(case)
+    same_end(partition, whole)
+    of_key = Model(case.topology, case.records).of_key()
+    for emission in emissions_of(whole.outputs):
+        events = of_key[emission.key]
+
+        def came(end: int, *, evens: bool = False, events: Sequence[Event] = events) -> int:
+            there = (it for it in events if end - 330 <= it.time < end)
+            return sum(not evens or (it.value is not None and it.value % 2 == 0) for it in there)
+
+        end = emission.window_end_ms
+        now, before = came(end), came(end - 500)
+        share, past = (divided(came(it, evens=True), came(it)) for it in (end, end - 500))
+        wanted = {
+            "times": divided(now, before),
+            "share": share,
+            "worse": divided(share, past),
+            "before": past,
+            "more": Fraction(now - before),
+        }
+        figures = {it.statistic: it for it in emission.figures if it.derived}
+        for name, value in wanted.items():
+            figure = figures[name]
+            if figure.estimate is None or value is None:
+                continue
+            assert figure.lower is None or Fraction(figure.lower) <= value, (name, figure, value)
+            assert figure.upper is None or value <= Fraction(figure.upper), (name, figure, value)
+        if figures["before"].lower is not None and figures["before"].upper is not None:
+            assert 0 <= figures["before"].lower <= figures["before"].upper <= 1
+
+
+def divided(one: Fraction | int | None, other: Fraction | int | None) -> Fraction | None:
+    return None if one is None or not other else Fraction(one) / Fraction(other)
+
+
+def test_derived_figures_of_the_past_are_everywhere() -> None:
+    """In an answer as in an emission, in rows, in an alert, which is evaluated as long as the past
+    may change, and in a condition to be written.
+    """
+    law = Topology(
+        name="law",
+        source="s",
+        span="5h",
+        every="10m",
+        windows=("1h",),
+        statistics=(Count(epsilon=0.001),),
+        derived=("count_1h / ago(count_1h, '1h') as times",),
+        alerts=(Alert(name="half", when="times < 0.5"),),
+    )
+
+    def driven(topology: Topology) -> TopologyDriver:
+        driver = TopologyDriver(topology)
+        for hour, events in ((0, 60), (1, 60), (2, 20), (3, 20)):
+            begin, step = START_MS + HOUR * hour, HOUR // events
+            driver.send(*({"key": "k", "time": begin + step * i} for i in range(events)))
+        return driver
+
+    driver = driven(law)
+    answer = driver.query("k")
+    assert answer is not None
+    driver.advance_to(START_MS + 4 * HOUR)
+    (now,) = [it for it in answer.figures if it.statistic == "times"]
+    told = driver.figure("k", "times", None, at=START_MS + 3 * HOUR)
+    assert (told.estimate, now.derived) == (pytest.approx(1 / 3), True)
+    driver.advance_to(START_MS + 12 * HOUR)
+    by_hand = driven(replace(law, derived=(), alerts=(
+        Alert(name="half", when="count_1h / ago(count_1h, '1h') < 0.5"),
+    )))  # fmt: skip
+    by_hand.advance_to(START_MS + 12 * HOUR)
+    changes = [(it.window_end_ms, it.state, it.certainty) for it in driver.alerts]
+    assert changes == [(it.window_end_ms, it.state, it.certainty) for it in by_hand.alerts]
+    assert changes[0][1] == "firing"
+    rows = driven(replace(law, alerts=(), output_shape="rows")).rows
+    assert rows[-1]["times"] == pytest.approx(rows[-1]["count"] / 20, rel=0.5)
+    chosen = driven(replace(law, alerts=(), having="times < 0.4"))
+    assert 0 < len(chosen.emissions) < len(driver.emissions)
 
 
 def test_an_alert_compares_with_the_past() -> None:

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from slidestat.declare.expressions.known_intervals import Facts, Known, KnownInt
 from slidestat.declare.expressions.nodes import (
     Call,
     FieldValue,
+    Literal,
     Node,
     Sort,
-    calls_of,
     fields_of,
     text_of,
 )
@@ -34,39 +35,63 @@ _MOST_OPERATORS = 200
 _ADVICE = 'Write an expression over figures as a name: "errors_5m / count_5m as error_rate".'
 
 
+class Part(NamedTuple):
+    """A figure of a statistic that is read: its place, and, if it is of the past, as which call of
+    `ago`.
+    """
+
+    place: int
+    past: Call | None = None
+
+
 @dataclass(frozen=True)
 class DerivedFigure:
-    """A figure by its name: an expression over figures of statistics, at these `places`."""
+    """A figure by its name: an expression over figures of statistics, `read` by their paths."""
 
     name: str
     node: Node
-    places: tuple[tuple[FieldPath, int], ...]
+    read: tuple[tuple[FieldPath, Part], ...]
 
     @cached_property
     def text(self) -> str:
         """The expression over figures of statistics as SQL, always written the same way."""
-        named = {path: FieldValue(path[1:]) for path, _ in self.places}
+        named = {path: part.past or FieldValue(path[1:]) for path, part in self.read}
         return text_of(_with(self.node, named))
 
     @property
     def numbered_text(self) -> str:
-        """Return the expression with the numbers of its parts, from 0, in place of their names."""
-        number = {place: str(number) for number, place in enumerate(self.parts)}
-        named = {path: FieldValue((number[place],)) for path, place in self.places}
+        """Return the expression with the numbers of what is read, from 0, in place of names."""
+        named = {path: FieldValue((str(number),)) for number, (path, _) in enumerate(self.read)}
         return text_of(_with(self.node, named))
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Return the places of the figures that it is of, each once."""
-        return tuple(dict.fromkeys(place for _, place in self.places))
+        """Return the places of the figures that it is of, now or in the past, each once."""
+        return tuple(dict.fromkeys(part.place for _, part in self.read))
 
-    def numbers(self, rows: int, figure: Callable[[int], Numbers], facts: Facts) -> Numbers:
-        """Return its numbers in so many rows; `figure` returns those of the figure at a place.
+    @property
+    def calls(self) -> list[Call]:
+        """Return its calls of `ago`, each once."""
+        return [part.past for _, part in self.read if part.past is not None]
+
+    def numbers(
+        self,
+        rows: int,
+        figure: Callable[[int], Numbers],
+        facts: Facts,
+        past: Mapping[Node, Numbers],
+    ) -> Numbers:
+        """Return its numbers in so many rows; `figure` returns those of the figure at a place, and
+        `past` has those of its calls of `ago`: of one that it has not, nothing is known.
 
         Where estimates agree with what is known of exact figures, so does this one: else it is
         moved to the nearest end of its bounds.
         """
-        figures = {path: figure(place) for path, place in self.places}
+        unknown = Numbers.within(np.inf, rows)
+        figures = {
+            path: figure(part.place) if part.past is None else past.get(part.past, unknown)
+            for path, part in self.read
+        }
         found = KnownIntervals(rows, figures, facts).numbers(self.node)
         # Bounds that hold with a probability may contradict each other.
         lowers = np.minimum(found.lowers, found.uppers)
@@ -117,22 +142,42 @@ def derived_figures(
                 f"derived has {name!r}, the name of another figure.",
                 "Give each derived figure a name of its own.",
             )
-        places: dict[FieldPath, int] = {}
         nodes: dict[FieldPath, Node] = {}
+        parts: dict[FieldPath, Part] = {}
         for path in expression.paths:
             read = figure_name(path)
             what = f"derived has {text!r}, and reads {read!r}"
             if read in found:
                 nodes[path] = found[read].node
-                places |= dict(found[read].places)
+                parts |= dict(found[read].read)
             else:
                 place = place_over_windows(read, over_windows, what, found)
                 # A figure has one path, however its window was written.
                 nodes[path] = FieldValue((f"figure {place}", read))
-                places[(f"figure {place}", read)] = place
+                parts[(f"figure {place}", read)] = Part(place)
         operators[name] = _operators(text, expression.node, operators)
-        found[name] = DerivedFigure(name, _with(expression.node, nodes), tuple(places.items()))
+        node = _with(expression.node, nodes, partial(_before, text, parts))
+        used = set(fields_of(node))
+        read_parts = tuple((path, part) for path, part in parts.items() if path in used)
+        found[name] = DerivedFigure(name, node, read_parts)
     return tuple(found.values())
+
+
+def _before(text: str, parts: dict[FieldPath, Part], path: FieldPath, ago: Literal) -> Node:
+    """Return the figure at a path as it was so long before, and add it to `parts`.
+
+    Raises SlidestatError for one that is of the past already.
+    """
+    part = parts[path]
+    if part.past is not None:
+        raise SlidestatError(
+            f"derived has {text!r}, and reads the past of a figure that reads the past itself.",
+            "Write the expression out, with each figure as long ago as it is meant to be.",
+        )
+    past = Call("ago", (FieldValue(path[1:]), ago))
+    before = (*path, text_of(past))
+    parts[before] = Part(part.place, past)
+    return FieldValue(before)
 
 
 @lru_cache(maxsize=1_000)
@@ -142,12 +187,6 @@ def _parsed(text: str) -> tuple[Expression, str]:
     if not any(fields_of(node)):
         raise SlidestatError(f"derived has {text!r}, which reads no figure.", _ADVICE)
     _ = _operators(text, node, {})
-    past = next(calls_of(node, "ago"), None)
-    if past is not None:
-        raise SlidestatError(
-            f"derived has {text!r}, and reads {text_of(past)}: conditions alone read the past.",
-            "Compare with it in having or in an alert; compute with windows that end now.",
-        )
     sorts = sorts_of(node, Sort.NUMBER, text, what, Sort.NUMBER)
     check_computable(node, text, what)
     return Expression(node, tuple(sorts.items())), name
@@ -175,14 +214,26 @@ def _operators(text: str, node: Node, of_derived: Mapping[str, int]) -> int:
     return found
 
 
-def _with(node: Node, nodes: Mapping[FieldPath, Node]) -> Node:
-    """Return an expression with others in place of its figures."""
+_Before = Callable[[FieldPath, Literal], Node]
+
+
+def _with(node: Node, nodes: Mapping[FieldPath, Node], before: _Before | None = None) -> Node:
+    """Return an expression with others in place of its figures; `before` returns what is in place
+    of a figure so long ago.
+    """
     match node:
         case FieldValue(path):
             return nodes[path]
+        case Call("ago", (FieldValue(path), Literal() as ago)) if before is not None:
+            return _each(nodes[path], lambda found: before(found, ago))
         case Call(operator, operands):
-            return Call(operator, tuple(_with(operand, nodes) for operand in operands))
+            return Call(operator, tuple(_with(operand, nodes, before) for operand in operands))
     return node
+
+
+def _each(node: Node, changed: Callable[[FieldPath], Node]) -> Node:
+    """Return an expression with each of its figures changed."""
+    return _with(node, {path: changed(path) for path in fields_of(node)})
 
 
 def facts_of(
@@ -193,18 +244,26 @@ def facts_of(
     """Return what is known of the figures that derived ones are of, which have these `sources`;
     `starts` maps labels to the times from which they are counted.
     """
-    places = {path: place for figure in derived for path, place in figure.places}
-    read = {path: sources[place] for path, place in places.items()}
+    parts = {path: part for figure in derived for path, part in figure.read}
+    read = {path: sources[part.place] for path, part in parts.items()}
     return Facts(
         Known(
             frozenset(path for path, it in read.items() if it.statistic.least_figure >= 0),
             frozenset(
                 (one, other)
                 for (one, small), (other, large) in product(read.items(), read.items())
-                if one != other and _is_at_most(small, large, starts)
+                # Windows that ended at different times have not the same events.
+                if one != other
+                and _ended(parts[one]) == _ended(parts[other])
+                and _is_at_most(small, large, starts)
             ),
         )
     )
+
+
+def _ended(part: Part) -> Node | None:
+    """Return how long ago the window of a part ended, as it was written; None for one of now."""
+    return None if part.past is None else part.past.operands[1]
 
 
 def _is_at_most(small: FigureSource, large: FigureSource, starts: Mapping[str, int]) -> bool:

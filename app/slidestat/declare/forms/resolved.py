@@ -1,16 +1,16 @@
 """A topology as plain tables, all resolved: for what must not depend on the streaming side."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 
 import msgspec
 
 from slidestat.declare.alerts import figure_name
 from slidestat.declare.declared import Declared
-from slidestat.declare.derived import EMIT_CHANGE
+from slidestat.declare.derived import EMIT_CHANGE, PastFigure
 from slidestat.declare.expressions.derived_figures import DerivedFigure
-from slidestat.declare.expressions.nodes import Call, FieldValue, Node, text_of
+from slidestat.declare.expressions.nodes import Call, FieldValue, Node, calls_of, text_of
 from slidestat.declare.figure_names import FigureSource
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
@@ -129,24 +129,34 @@ def _read_by_condition(topology: Topology) -> list[dict[str, object]]:
     for path in () if topology.condition_to_emit is None else topology.condition_to_emit.paths:
         name = figure_name(path)
         place = topology.names_over_windows[name][0]
-        parts = topology.parts_of(place)
-        is_derived = place >= len(topology.figure_sources)
-        found.append(
-            {
-                "path": path,
-                "parts": _parts(topology, parts),
-                **({"derived": name} if is_derived else {}),
-            }
-        )
-    for call, past in topology.past_figures.items():
-        part = _part(past.source) | {"ago": past.runner.ago}
-        found.append({"path": (text_of(call),), "parts": [part]})
+        derived = place - len(topology.figure_sources)
+        if derived < 0:
+            found.append({"path": path, "parts": [_part(topology.figure_sources[place])]})
+        else:
+            parts = _parts(topology, topology.derived_figures[derived])
+            found.append({"path": path, "parts": parts, "derived": name})
+    asked = topology.condition_to_emit
+    calls = () if asked is None else dict.fromkeys(calls_of(asked.node, "ago"))
+    found += (
+        {"path": (text_of(it),), "parts": [_past_part(topology.past_figures[it])]} for it in calls
+    )
     return found
 
 
-def _parts(topology: Topology, places: Sequence[int]) -> list[dict[str, object]]:
-    """Return figures of statistics: label, window and what distinguishes them in it."""
-    return [_part(topology.figure_sources[place]) for place in places]
+def _past_part(past: PastFigure) -> dict[str, object]:
+    return _part(past.source) | {"ago": past.runner.ago}
+
+
+def _parts(topology: Topology, figure: DerivedFigure) -> list[dict[str, object]]:
+    """Return what a derived figure reads: label, window and what distinguishes figures in it, and
+    how long ago the window ended if it is of the past.
+    """
+    return [
+        _part(topology.figure_sources[part.place])
+        if part.past is None
+        else _past_part(topology.derived_past[part.past])
+        for _, part in figure.read
+    ]
 
 
 def _part(source: FigureSource) -> dict[str, object]:
@@ -170,7 +180,7 @@ def _derived(topology: Topology, figure: DerivedFigure) -> dict[str, object]:
     return {
         "name": figure.name,
         "expression": figure.numbered_text,
-        "parts": _parts(topology, figure.parts),
+        "parts": _parts(topology, figure),
     }
 
 

@@ -50,6 +50,10 @@ class AddedFigures:
                 (source.label, None if of_events else source.window)
                 for source in map(topology.figure_sources.__getitem__, figure.parts)
             ]
+            + [
+                (it.source.label, it.runner.window + it.runner.ago)
+                for it in map(topology.derived_past.__getitem__, figure.calls)
+            ]
             for figure in topology.derived_figures
         }
         # Of lists of items that were added, a figure of each window in place of the items.

@@ -159,15 +159,23 @@ class NumberedFigures:
     def __len__(self) -> int:
         return len(self._templates)
 
-    def column(self, table: Floats, place: int) -> Numbers:
-        """Return the numbers of the figure at a place, from those of a `table`; of a derived one
-        also whether it may be NULL where its estimate is not.
+    def column(self, table: Floats, place: int, past: Mapping[Node, Numbers]) -> Numbers:
+        """Return the numbers of the figure at a place, from those of a `table` and of the `past`;
+        of a derived one also whether it may be NULL where its estimate is not.
         """
-        return self.of_place(place, len(table), lambda part: Numbers.of(table[:, part]))
+        return self.of_place(place, len(table), lambda part: Numbers.of(table[:, part]), past)
 
-    def of_place(self, place: int, rows: int, figure: Callable[[int], Numbers]) -> Numbers:
-        """Return the numbers of the figure at a place, from those of statistics, in `rows` rows."""
-        return self._topology.figure_numbers(place, rows, figure, self._facts)
+    def of_place(
+        self,
+        place: int,
+        rows: int,
+        figure: Callable[[int], Numbers],
+        past: Mapping[Node, Numbers],
+    ) -> Numbers:
+        """Return the numbers of the figure at a place, from those of statistics and of the past, by
+        calls of `ago`, in `rows` rows.
+        """
+        return self._topology.figure_numbers(place, rows, figure, self._facts, past)
 
     def truths(
         self,
@@ -177,9 +185,12 @@ class NumberedFigures:
         past: Mapping[Node, Numbers],
     ) -> Truths:
         """Return the truth values of a condition in each row of a `table`; `columns` are the places
-        of the figures by the names that it has for them, `past` those of its calls of `ago`.
+        of the figures by the names that it has for them, `past` those of its calls of `ago`, and of
+        those that derived figures have.
         """
-        figures = {path: self.column(table, columns[figure_name(path)]) for path in asked.paths}
+        figures = {
+            path: self.column(table, columns[figure_name(path)], past) for path in asked.paths
+        }
         return Intervals(len(table), figures, past).truths(asked.node)
 
     def models(self) -> list[Figure]:
@@ -197,7 +208,8 @@ class NumberedFigures:
         self._agreement.settle(table)
         if not self._derived:
             return table
-        derived = [columns_of(self.column(table, place)) for place in self._derived]
+        past = {call: it.of(answered) for call, it in self._topology.derived_past.items()}
+        derived = [columns_of(self.column(table, place, past)) for place in self._derived]
         return np.concatenate((table, np.stack(derived, axis=1)), axis=1)
 
     def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:

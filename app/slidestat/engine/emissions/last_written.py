@@ -35,6 +35,7 @@ from slidestat.declare.alerts import figure_name
 from slidestat.declare.derived import EMIT_ALWAYS, EMIT_CHANGE
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.intervals import Intervals, Numbers
+from slidestat.declare.expressions.nodes import Node
 from slidestat.declare.kinds import KINDS
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
@@ -297,11 +298,13 @@ class LastWritten:
             reach = 0.0 if of_time and models[place].statistic in empties else np.inf
             return Numbers.within(reach, 1)
 
+        past: dict[Node, Numbers] = dict.fromkeys(self._past, Numbers.within(0.0, 1))
         figures = {
-            path: self._figures.numbered.of_place(self._columns[figure_name(path)], 1, of_forgotten)
+            path: self._figures.numbered.of_place(
+                self._columns[figure_name(path)], 1, of_forgotten, past
+            )
             for path in having.paths
         }
-        past = dict.fromkeys(self._past, Numbers.within(0.0, 1))
         return bool(Intervals(1, figures, past).truths(having.node).may_be_true[0])
 
     def _decoded(self, kept: Sequence[bytes], is_new: Bools) -> _Newest:

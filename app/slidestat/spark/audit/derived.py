@@ -76,12 +76,14 @@ def judge_derived(
     estimates = [None if one is None else one.estimate for one in told]
     unit, violation, observed = "of its bounds", "", 0.0
     if figure.estimate is None:
-        # NULL of the estimates, whatever the exact one is.
+        # NULL of the estimates, whatever the exact one is; those of the past are not told.
         is_null = exact is None or computed(declared.expression, estimates) is None
         violation = "" if is_null else "no figure"
     elif exact is None:
         # The estimates say that there is one, and their bounds that there may be none.
-        is_sure = all(one is None or one.lower == one.upper for one in told)
+        is_sure = not any(part.ago for part in declared.parts) and all(
+            one is None or one.lower == one.upper for one in told
+        )
         violation = "a figure of nothing" if is_sure else ""
     else:
         slack = _SLACK * abs(exact) if _ROUNDED.intersection(kinds) else Fraction(0)

@@ -400,7 +400,10 @@ class KeyJudge:
                 if exact is not None:
                     parts = [self._part(derived, number) for number in range(len(exact))]
                     kinds = [statistic.kind for statistic, _ in parts]
-                    told = [told_of.get(_place(part)) for _, part in parts]
+                    told = [
+                        None if declared.ago else told_of.get(_place(part))
+                        for declared, (_, part) in zip(derived.parts, parts, strict=True)
+                    ]
                     verdict = judge_derived(derived, kinds, exact, told, figure)
                     yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
                 continue
@@ -446,9 +449,10 @@ class KeyJudge:
         for number in range(len(derived.parts)):
             statistic, part = self._part(derived, number)
             window_ms = _window_ms(self.declaration, statistic, part)
-            if figure.counted_from_ms is not None or not self._has_events(tick, window_ms):
+            end = tick - derived.parts[number].ago
+            if figure.counted_from_ms is not None or not self._has_events(end, window_ms):
                 return None
-            window = key.window(tick, window_ms, part.window_events, self.declaration.forget_ms)
+            window = key.window(end, window_ms, part.window_events, self.declaration.forget_ms)
             if statistic.kind == "age_of_last":
                 found.append(key.age(statistic, window, tick, beyond=False))
             else:
