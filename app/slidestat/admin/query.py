@@ -3,8 +3,9 @@
 import http.client
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -14,15 +15,17 @@ from slidestat.declare.declared import Declared
 from slidestat.errors import SlidestatError
 from slidestat.faust.data_folder import user_folders
 from slidestat.options import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
-from slidestat.schemas.query import Fault, KeyAnswer
-from slidestat.schemas.sequence import decode_key_answer
+from slidestat.schemas.query import Fault, KeyAnswer, RankingAnswer
+from slidestat.schemas.sequence import decode_key_answer, decode_ranking
 from slidestat.web.address import WORKER_HEADER, announcements, read_token
 
-# A worker on the way through a large batch answers after it.
-_TIMEOUT_S = 30.0
+# A worker on the way through a large batch answers after it, and ranks all keys within half.
+_TIMEOUT_S = 60.0
 _PROBE_S = 5.0
 
 _error_decoder = msgspec.json.Decoder(Fault)
+
+Answer = TypeVar("Answer")
 
 # No proxy: workers are near, and a token is for them only.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -69,12 +72,6 @@ def ask(
 
     Raises SlidestatError for an error in the worker's answer, and where none answers.
     """
-    shown = checked_address(url, "worker", "http://127.0.0.1:6066")
-    if shown != url:
-        raise SlidestatError(
-            f"The URL of the worker at {shown} has a user in it, and workers know of none.",
-            f"Leave it out; a token is in {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}.",
-        )
     if not key:
         raise SlidestatError(
             "The key is empty.", "Name the key to ask for: no event has an empty one."
@@ -88,13 +85,39 @@ def ask(
         "where": [] if where is None else [where],
         "ago": [] if ago is None else [ago],
     }
-    parameters = urlencode(asked, doseq=True)
     path = f"/topologies/{quote(topology, safe='')}/keys/{quote(key, safe='')}"
+    return _answer(url, f"{path}?{urlencode(asked, doseq=True)}", decode_key_answer)
+
+
+def ask_ranking(
+    url: str,
+    topology: str,
+    by: str,
+    largest: int | None = None,
+    smallest: int | None = None,
+    having: str = "",
+) -> tuple[RankingAnswer, bytes]:
+    """Return the keys of the largest or the smallest figures, and the JSON that they came in;
+    raises SlidestatError as `ask` does.
+    """
+    given = {"by": by, "largest": largest, "smallest": smallest, "having": having or None}
+    asked = {name: value for name, value in given.items() if value is not None}
+    path = f"/topologies/{quote(topology, safe='')}/ranking?{urlencode(asked)}"
+    return _answer(url, path, decode_ranking)
+
+
+def _answer(url: str, path: str, decode: Callable[[bytes], Answer]) -> tuple[Answer, bytes]:
+    shown = checked_address(url, "worker", "http://127.0.0.1:6066")
+    if shown != url:
+        raise SlidestatError(
+            f"The URL of the worker at {shown} has a user in it, and workers know of none.",
+            f"Leave it out; a token is in {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}.",
+        )
     token = read_token()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    body = _get(f"{url.rstrip('/')}{path}?{parameters}", headers, url)
+    body = _get(f"{url.rstrip('/')}{path}", headers, url)
     try:
-        return decode_key_answer(body), body
+        return decode(body), body
     except msgspec.DecodeError as error:
         raise _no_worker(url) from error
 

@@ -17,7 +17,7 @@ from slidestat.cli.doctor import doctor
 from slidestat.cli.init import init
 from slidestat.cli.options import OneObject, TopologyArgument
 from slidestat.cli.produce import produce
-from slidestat.cli.query import query
+from slidestat.cli.query import query, top
 from slidestat.cli.replay import replay
 from slidestat.cli.run import run
 from slidestat.cli.spark.app import app as spark_app
@@ -161,6 +161,7 @@ def schema(
 
 app.command()(watch)
 app.command()(query)
+app.command()(top)
 
 
 @app.command()

@@ -52,14 +52,15 @@ _AgoOption = Annotated[
         "span.",
     ),
 ]
-_UrlOption = Annotated[
+UrlOption = Annotated[
     str | None,
     typer.Option(help="A worker of the group; without it, one that runs on this machine."),
 ]
-_DataDirOption = Annotated[
+DataDirOption = Annotated[
     Path | None,
     typer.Option(help="The --data-dir of a worker on this machine, if it has one."),
 ]
+WorkersJson = Annotated[bool, typer.Option("--json", help="The worker's JSON, unchanged.")]
 
 
 def query(
@@ -72,9 +73,9 @@ def query(
     item: _ItemOption = None,
     where: _WhereOption = None,
     ago: _AgoOption = None,
-    url: _UrlOption = None,
-    data_dir: _DataDirOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The worker's JSON, unchanged.")] = False,
+    url: UrlOption = None,
+    data_dir: DataDirOption = None,
+    as_json: WorkersJson = False,
 ) -> None:
     """Ask running workers for a key's figures over any windows, as they are now or were some time
     ago.
@@ -97,5 +98,44 @@ def query(
         rank or [],
         item or [],
         ago,
+        as_json=as_json,
+    )
+
+
+def top(
+    topology: TopologyArgument,
+    by: Annotated[
+        str, typer.Argument(help="A figure with its window, such as p99_5m, or a derived one.")
+    ],
+    largest: Annotated[
+        int | None, typer.Option(metavar="N", help="How many keys, the largest first; 10.")
+    ] = None,
+    smallest: Annotated[
+        int | None, typer.Option(metavar="N", help="How many keys, the smallest first.")
+    ] = None,
+    having: Annotated[
+        str,
+        typer.Option(metavar="CONDITION", help='Only keys for which it may hold: "count_5m >= 9".'),
+    ] = "",
+    url: UrlOption = None,
+    data_dir: DataDirOption = None,
+    as_json: WorkersJson = False,
+) -> None:
+    """Ask running workers for the keys with the largest, or the smallest, values of a figure.
+
+    Example: slidestat top flights count_1d --largest 5
+    """
+    from slidestat.admin.query import find_worker
+    from slidestat.cli.display.query import ranking
+    from slidestat.declare.forms.files import load_declaration
+
+    asked = load_declaration(topology)
+    ranking(
+        url or find_worker(asked, data_dir),
+        asked.name,
+        by,
+        largest,
+        smallest,
+        having,
         as_json=as_json,
     )

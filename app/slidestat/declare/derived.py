@@ -731,13 +731,17 @@ class KeptFigures(WrittenTopics, ReadFields):
 
         Raises SlidestatError for what has no past, or none that is kept.
         """
-        asked = self.condition_to_emit
-        if asked is None:
+        return self.past_figures_of(self.condition_to_emit)
+
+    def past_figures_of(self, having: Expression | None) -> dict[Node, PastFigure]:
+        """Return the figures of the past that a condition `having` reads, as `past_figures`."""
+        if having is None:
             return {}
         places = {name: places[0] for name, places in self.names_over_windows.items()}
-        read = (places[figure_name(path)] for path in asked.paths)
+        read = (places[figure_name(path)] for path in having.paths)
         own = {
-            call: self._past_figure(call, places, "having") for call in calls_of(asked.node, "ago")
+            call: self._past_figure(call, places, "having")
+            for call in calls_of(having.node, "ago")
         }
         return self._past_of(read) | own
 

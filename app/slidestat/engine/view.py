@@ -37,15 +37,15 @@ class Unabsorbed:
         """Return the keys of waiting events up to the watermark."""
         return self._waiting.keys(self._now().watermark)
 
-    def state(self, key: str) -> KeyState | None:
-        """Return a key's state with the waiting events up to the watermark absorbed."""
+    def states(self, keys: Sequence[str]) -> list[KeyState | None]:
+        """Return the states of keys with the waiting events up to the watermark absorbed."""
         now = self._now()
-        events = self._waiting.of_key(key, now.watermark)
+        events = self._waiting.of_keys(keys, now.watermark)
         if not len(events):
-            return self._keys.states.peek(key)
+            return self._keys.states.peek_all(keys)
         trial = self._keys.trial_of_nothing()
         self._absorber.trial(trial).absorb(KeyedEvents.of(events), now)
-        return trial.states.peek(key)
+        return trial.states.peek_all(keys)
 
 
 class Keys(Protocol):
@@ -55,8 +55,8 @@ class Keys(Protocol):
     def keys_held(self) -> int | None:
         """The number of keys, None until it is known."""
 
-    def peek(self, key: str) -> KeyState | None:
-        """Return the key's state, None if it has none."""
+    def peek_all(self, keys: Sequence[str]) -> list[KeyState | None]:
+        """Return the state of each of the keys, None for one that has none."""
 
     def are_there(self, keys: Sequence[str]) -> list[bool]:
         """Return whether each of the keys has a state."""
@@ -106,14 +106,20 @@ class PartitionView:
         """Return the key's state, None for a key that has none. Costs one look-up, and one key's
         synopses where events of it wait.
         """
-        stored = self.stored.peek(key)
+        stored = self.stored.peek_all([key])[0]
         if self.unabsorbed is None:
             return stored
-        state = self.unabsorbed.state(key)
+        state = self.unabsorbed.states([key])[0]
         if state is None or stored is None:
             return state
         # Alerts change only at ticks: they are as at the key's last emission.
         return state._replace(alerts=stored.alerts)
+
+    def states(self, keys: Sequence[str]) -> list[KeyState | None]:
+        """Return the states of keys, None for a key that has none, with none of their alerts."""
+        if self.unabsorbed is None:
+            return self.stored.peek_all(keys)
+        return self.unabsorbed.states(keys)
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
         """Return the first `limit` keys after `after` that begin with `prefix`, in order of their

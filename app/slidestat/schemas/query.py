@@ -144,6 +144,74 @@ class KeyPage(msgspec.Struct, frozen=True):
     ]
 
 
+class Contender(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A key that may have a place in a ranking, as workers tell each other."""
+
+    key: str
+    figure: Figure
+    is_sure: bool
+    source_partition: int
+    window_end_ms: int
+    lost: bool = False
+
+
+class RankingPart(msgspec.Struct, frozen=True):
+    """The contenders of one worker that decide who has a place, and how many it has in all."""
+
+    keys: int
+    contenders: list[Contender]
+
+
+class RankedKey(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A key at a place of a ranking.
+
+    Whatever the exact figures of all keys are within their bounds, its place is from first_place to
+    last_place. Equal figures are in the order of their keys.
+    """
+
+    place: Annotated[int, Meta(description="its place by the estimates, from 1")]
+    first_place: Annotated[int, Meta(description="it is not before this place")]
+    last_place: Annotated[
+        int | None,
+        Meta(description="nor behind this one; null: it may be behind all that are listed"),
+    ]
+    certainty: Annotated[
+        Certainty, Meta(description="of its place: certain if there is no other one")
+    ]
+    membership: Annotated[
+        Certainty, Meta(description="of its being among so many: certain if there is a last place")
+    ]
+    key: Annotated[str, Meta(description="the events' key")]
+    figure: Annotated[Figure, Meta(description="by which it is ranked")]
+    window_end_ms: Annotated[
+        int, Meta(description="first millisecond after its windows, in event time")
+    ]
+    source_partition: Annotated[int, Meta(description="partition of its events")]
+    lost: Annotated[
+        bool, Meta(description="whether its windows may lack records that were lost")
+    ] = False
+
+
+class RankingAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The keys with the largest, or the smallest, values of a figure, in order.
+
+    Each key's windows end at the watermark of its partition + 1 ms, when it was looked at. Keys
+    whose figure does not exist have no place.
+    """
+
+    topology: Annotated[str, Meta(description="name of the topology")]
+    by: Annotated[str, Meta(description="name of the figure, with its window")]
+    order: Annotated[Literal["largest", "smallest"], Meta(description="which of them comes first")]
+    size: Annotated[int, Meta(description="how many places are asked for")]
+    keys: Annotated[
+        int, Meta(description="how many may have a place: they have the figure, and `having` holds")
+    ]
+    places: Annotated[list[RankedKey], Meta(description="in order")]
+    having: Annotated[
+        str, Meta(description="only keys for which this may hold; left out without one")
+    ] = ""
+
+
 class StatisticDescription(msgspec.Struct, frozen=True):
     """A statistic that a topology keeps."""
 

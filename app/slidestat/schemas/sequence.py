@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import AbsentParty, Emission, LostRecords
-from slidestat.schemas.query import KeyAlert, KeyAnswer, KeyHistory
+from slidestat.schemas.query import KeyAlert, KeyAnswer, KeyHistory, RankedKey, RankingAnswer
 from slidestat.schemas.synopsis import PartyClock
 
 Record = TypeVar("Record", bound=msgspec.Struct)
@@ -157,6 +157,28 @@ class SequenceKeyHistory(KeyHistory, frozen=True):
     ] = msgspec.field(name="complete_after_seq", default=None)
 
 
+class SequenceRankedKey(RankedKey, frozen=True):
+    """A key at a place of a ranking.
+
+    Whatever the exact figures of all keys are within their bounds, its place is from first_place to
+    last_place. Equal figures are in the order of their keys.
+    """
+
+    window_end_ms: Annotated[
+        int, Meta(description="first number of the sequence after its windows")
+    ] = msgspec.field(name="window_end_seq")
+
+
+class SequenceRankingAnswer(RankingAnswer, frozen=True):
+    """The keys with the largest, or the smallest, values of a figure, in order.
+
+    Each key's windows end at the watermark of its partition + 1, when it was looked at. Keys whose
+    figure does not exist have no place.
+    """
+
+    places: Annotated[list[SequenceRankedKey], Meta(description="in order")]  # type: ignore[assignment]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kinds:
     """The structs of one version."""
@@ -169,6 +191,8 @@ class Kinds:
     key_alert: type[KeyAlert]
     key_answer: type[KeyAnswer]
     key_history: type[KeyHistory]
+    ranked_key: type[RankedKey]
+    ranking: type[RankingAnswer]
 
 
 _OF_TIMES = Kinds(
@@ -180,6 +204,8 @@ _OF_TIMES = Kinds(
     key_alert=KeyAlert,
     key_answer=KeyAnswer,
     key_history=KeyHistory,
+    ranked_key=RankedKey,
+    ranking=RankingAnswer,
 )
 _OF_SEQUENCES = Kinds(
     emission=SequenceEmission,
@@ -190,6 +216,8 @@ _OF_SEQUENCES = Kinds(
     key_alert=SequenceKeyAlert,
     key_answer=SequenceKeyAnswer,
     key_history=SequenceKeyHistory,
+    ranked_key=SequenceRankedKey,
+    ranking=SequenceRankingAnswer,
 )
 
 
@@ -221,4 +249,5 @@ class _EitherVersion(Generic[Record]):
 decode_emission = _EitherVersion(Emission, SequenceEmission).decode
 decode_alert_change = _EitherVersion(AlertChange, SequenceAlertChange).decode
 decode_clock = _EitherVersion(PartyClock, SequencePartyClock).decode
+decode_ranking = _EitherVersion(RankingAnswer, SequenceRankingAnswer).decode
 decode_key_answer = _EitherVersion(KeyAnswer, SequenceKeyAnswer).decode

@@ -26,10 +26,11 @@ from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.errors import SlidestatError, shown
 from slidestat.kafka.partitioner import default_partition, expected_places
 from slidestat.live.live_query import LiveQuery
+from slidestat.live.live_ranking import KeySlice, LiveRanking
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission, Figure
-from slidestat.schemas.query import KeyAnswer
+from slidestat.schemas.query import KeyAnswer, RankingAnswer
 from slidestat.schemas.sequence import decode_alert_change
 from slidestat.testing.records import (
     NO_TIMESTAMP,
@@ -41,6 +42,7 @@ from slidestat.testing.records import (
 )
 
 _FETCH_RECORDS = 10_000
+_ALL_KEYS = 2**31
 _REGISTRY = "mock://slidestat-testing"
 
 
@@ -287,6 +289,26 @@ class TopologyDriver:
         question = LiveQuery(self.topology, *asked)
         answers = (question.answer(each.view(), key) for each in self._processors)
         return next((answer for answer in answers if answer is not None), None)
+
+    def ranking(
+        self,
+        by: str,
+        *,
+        largest: int | None = None,
+        smallest: int | None = None,
+        having: str = "",
+    ) -> RankingAnswer:
+        """Return the keys of the largest figures, or the smallest, as `slidestat top` shows them:
+        as of the watermark; 10 unless a number is given.
+
+        Raises SlidestatError, naming the parameter, for what there is not.
+        """
+        question = LiveRanking.of_sizes(self.topology, by, largest, smallest, having)
+        parts = []
+        for processor in self._processors:
+            view = processor.view()
+            parts.append(question.part(KeySlice.of(view, list(view.keys("", "", _ALL_KEYS)))))
+        return question.answer(question.joined(parts))
 
     def _take_up(self, topology: Topology) -> None:
         self.topology = topology

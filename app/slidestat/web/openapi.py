@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from slidestat.live.live_ranking import DEFAULT_PLACES, MOST_PLACES
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import MAX_KEY_LENGTH
 from slidestat.schemas.query import (
@@ -18,12 +19,24 @@ from slidestat.schemas.query import (
     KeyAnswer,
     KeyHistory,
     KeyPage,
+    RankingAnswer,
     TopologyDescription,
     TopologyList,
     TopologyStatus,
 )
-from slidestat.schemas.sequence import SequenceEmission, SequenceKeyAnswer, SequenceKeyHistory
-from slidestat.web.answers.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
+from slidestat.schemas.sequence import (
+    SequenceEmission,
+    SequenceKeyAnswer,
+    SequenceKeyHistory,
+    SequenceRankingAnswer,
+)
+from slidestat.web.answers.parameters import (
+    DEFAULT_LIMIT,
+    MOST_KEYS,
+    MOST_PAIRS,
+    MOST_SERIES,
+    MOST_VALUES,
+)
 
 _STRUCTS = (
     KeyAnswer,
@@ -32,6 +45,8 @@ _STRUCTS = (
     KeyHistory,
     SequenceKeyHistory,
     KeyPage,
+    RankingAnswer,
+    SequenceRankingAnswer,
     TopologyDescription,
     TopologyList,
     TopologyStatus,
@@ -138,6 +153,28 @@ _OF_A_PAGE = (
         "limit",
         "How many keys a page has at most.",
         {"type": "integer", "minimum": 1, "maximum": MOST_KEYS, "default": DEFAULT_LIMIT},
+    ),
+)
+_OF_A_RANKING = (
+    _query_parameter(
+        "by",
+        "The name of a figure with its window, such as p99_5m, or of a derived one.",
+        {"type": "string"},
+    )
+    | {"required": True},
+    *(
+        _query_parameter(
+            name,
+            f"How many keys, those of the {name} figures; without it and {other}, the"
+            f" {DEFAULT_PLACES} largest.",
+            {"type": "integer", "minimum": 1, "maximum": MOST_PLACES},
+        )
+        for name, other in (("largest", "smallest"), ("smallest", "largest"))
+    ),
+    _query_parameter(
+        "having",
+        "A condition on figures, such as count_5m >= 100: only keys for which it may hold.",
+        {"type": "string"},
     ),
 )
 _OF_FIGURES = (
@@ -253,6 +290,22 @@ OPERATIONS = (
         _answer(KeyPage),
         _OF_KEYS,
         (_NAME, *_OF_A_PAGE),
+    ),
+    Operation(
+        "/topologies/{name}/ranking",
+        "showRanking",
+        "Keys in the order of a figure, and between which places each of them may be",
+        _response("The answer.", _either(RankingAnswer, SequenceRankingAnswer)),
+        (*_OF_KEYS, 409),
+        (_NAME, *_OF_A_RANKING),
+    ),
+    Operation(
+        "/topologies/{name}/ranking/metrics",
+        "rankingMetrics",
+        f"The same as gauges for Prometheus, of up to {MOST_SERIES} keys",
+        _EXPOSITION,
+        (*_OF_KEYS, 409),
+        (_NAME, *_OF_A_RANKING),
     ),
     Operation(
         "/topologies/{name}/key",

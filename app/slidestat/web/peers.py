@@ -22,7 +22,9 @@ Distribution = Mapping[str, Mapping[str, list[int]]]
 _AT_ONCE = 16
 _WAIT_S = 0.1
 
-_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
+ANSWER_S = 5.0
+"""Within so many seconds other workers answer a question for a key."""
+_CONNECT_S = 2.0
 _NAME = "worker"
 
 
@@ -66,9 +68,11 @@ class Peers:
         """Return all workers that hold partitions of `topic`, this one as well."""
         return sorted(_workers(self._distribution(), topic), key=lambda w: w.partitions)
 
-    async def ask(self, topic: str, path_and_query: str) -> list[Reply]:
+    async def ask(
+        self, topic: str, path_and_query: str, timeout_s: float = ANSWER_S
+    ) -> list[Reply]:
         """Return the answers of all other workers to a GET of a path and query, which are encoded
-        already; at most 5 s.
+        already, within a time.
 
         Raises HttpError where too many others ask them through this worker.
         """
@@ -76,9 +80,10 @@ class Peers:
         if not others:
             return []
         async with self._turns.one():
-            return list(await asyncio.gather(*(self._ask(w, path_and_query) for w in others)))
+            asked = (self._ask(worker, path_and_query, timeout_s) for worker in others)
+            return list(await asyncio.gather(*asked))
 
-    async def _ask(self, worker: Worker, path_and_query: str) -> Reply:
+    async def _ask(self, worker: Worker, path_and_query: str, timeout_s: float) -> Reply:
         headers = {WORKER_HEADER: worker.name}
         if self._address.token is not None:
             headers["Authorization"] = f"Bearer {self._address.token}"
@@ -86,7 +91,7 @@ class Peers:
             async with self._session.get(
                 URL(worker.url + path_and_query, encoded=True),
                 headers=headers,
-                timeout=_TIMEOUT,
+                timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
                 allow_redirects=False,
             ) as response:
                 return Reply(worker, response.status, await response.read())

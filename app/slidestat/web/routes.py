@@ -21,6 +21,7 @@ from slidestat.web.address import WebAddress
 from slidestat.web.answers.history import History
 from slidestat.web.answers.keys import KeyAnswers
 from slidestat.web.answers.parameters import no_query
+from slidestat.web.answers.ranking import RankingAnswers
 from slidestat.web.answers.topologies import TopologyAnswers
 from slidestat.web.answers.workers import Elsewhere, Here, checked, require_ready
 from slidestat.web.errors import json_response, unavailable
@@ -47,6 +48,7 @@ class Routes:
     ) -> None:
         here = Here(topologies, looks, address.worker)
         self._keys = KeyAnswers(here, Elsewhere(peers), history)
+        self._rankings = RankingAnswers(here, Elsewhere(peers))
         self._watchers = Turns(*_WATCHERS)
         self._of_topologies = TopologyAnswers(here, peers, address.url, remaining, self._watchers)
         self._topologies = topologies
@@ -67,6 +69,8 @@ class Routes:
             "showStatus": topologies.show_status,
             "figureMetrics": keys.figure_metrics,
             "listKeys": keys.list_keys,
+            "rankingMetrics": self._rankings.ranking_metrics,
+            "showRanking": self._rankings.show_ranking,
             "showAnyKey": keys.show_key,
             "showAnyHistory": keys.show_history,
             "showKey": keys.show_key,

@@ -80,7 +80,7 @@ def test_what_is_taken_is_what_lies_before_in_order(
         key = random.choice(keys)
         due = [event for event in waiting if event.time <= until]
         assert store.keys(until) == {event.key for event in due}
-        assert rows_of(store.of_key(key, until)) == [e for e in due if e.key == key]
+        assert rows_of(store.of_keys([key], until)) == [e for e in due if e.key == key]
         if random.random() < 0.2:
             assert rows_of(store.copy().take(until)) == due
         if random.random() < 0.3:

@@ -7,11 +7,11 @@ from contextlib import suppress
 import msgspec
 from rich.console import Console
 
-from slidestat.admin.query import ask
+from slidestat.admin.query import ask, ask_ranking
 from slidestat.cli.display.watch import show_rows
 from slidestat.schemas.emission import Figure
-from slidestat.schemas.query import ValueRank
-from slidestat.text import Row, iso_time, printable, short
+from slidestat.schemas.query import RankedKey, RankingAnswer, ValueRank
+from slidestat.text import Row, iso_time, numbers_text, printable, short
 
 
 def query(
@@ -60,6 +60,49 @@ def query(
             else f"it came to {iso_time(absent.since_ms)}"
         )
         print(f"Without {printable(absent.party)}: {came}.", file=sys.stderr)
+
+
+def ranking(
+    url: str,
+    topology: str,
+    by: str,
+    largest: int | None,
+    smallest: int | None,
+    having: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Show the keys of the largest or the smallest figures once, a line each."""
+    answer, body = ask_ranking(url, topology, by, largest, smallest, having)
+    if as_json:
+        sys.stdout.write(body.decode() + "\n")
+        return
+    for line in lines_of(answer):
+        print(line)
+    many = f"{len(answer.places):,} of {answer.keys:,} keys"
+    print(f"{many}, the {answer.order} first.", file=sys.stderr)
+
+
+def lines_of(answer: RankingAnswer) -> list[str]:
+    """Return a ranking as a table: headings, and a line for each place."""
+    rows = [("place", "may be", answer.by, "bounds", "key"), *map(_ranked, answer.places)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join((*map(str.rjust, row[:-1], widths), row[-1])) for row in rows]
+
+
+def _ranked(row: RankedKey) -> tuple[str, ...]:
+    """Return place, between which places it may be, estimate, bounds, and the key with marks."""
+    figure, end = row.figure, row.window_end_ms
+    estimate, lower, upper = numbers_text(figure.estimate, figure.lower, figure.upper)
+    may_be = f"{row.first_place} to {'?' if row.last_place is None else row.last_place}"
+    marks = [Row(row.key, end, figure).marks, "may lack lost records" if row.lost else ""]
+    return (
+        str(row.place),
+        "certain" if row.first_place == row.last_place else may_be,
+        estimate,
+        f"[{lower}, {upper}]",
+        "  ".join([printable(row.key), *filter(None, marks)]),
+    )
 
 
 def other_spellings(where: str) -> list[str]:

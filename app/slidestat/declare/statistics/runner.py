@@ -59,13 +59,21 @@ class Work:
     @classmethod
     def question(cls, columns: Columns, times: Sequence[int], windows: Integers) -> Work:
         """Return the queries of one group at `times`, without events."""
+        starts = np.array([0, len(times)], np.int64)
+        return cls.questions(columns, starts, np.array(times, np.int64), windows)
+
+    @classmethod
+    def questions(
+        cls, columns: Columns, query_starts: Integers, times: Integers, windows: Integers
+    ) -> Work:
+        """Return queries of groups, which begin at `query_starts`, at `times`, without events."""
         return cls(
-            np.zeros(2, np.int64),
+            np.zeros(len(query_starts), np.int64),
             _NO_TIMES,
             {column.path: np.empty(0) for column in columns.numbers},
             {column.path: ItemColumn((), _NO_TIMES) for column in columns.items},
-            np.array([0, len(times)], np.int64),
-            np.array(times, np.int64),
+            query_starts,
+            times,
             windows,
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import groupby, islice
+from itertools import groupby, islice, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -99,11 +99,17 @@ class KeyStates:
 
     def peek(self, key: str) -> KeyState | None:
         """Return the key's state, None if it has none."""
-        number = self._numbers.find([key])
-        where = self._where_of(number)[0]
-        if where == _OUT:
-            return self._stored.peek(key)
-        return next(self._taken_apart(number)) if where == _HERE else None
+        return self.peek_all([key])[0]
+
+    def peek_all(self, keys: Sequence[str]) -> list[KeyState | None]:
+        """Return the state of each of the keys, None for one that has none."""
+        numbers = self._numbers.find(keys)
+        where = self._where_of(numbers)
+        here = self._taken_apart(numbers[where == _HERE])
+        out = np.flatnonzero(where == _OUT).tolist()
+        stored = iter(self._stored.peek_all([keys[row] for row in out]))
+        each = {_HERE: here, _OUT: stored, _DELETED: repeat(None)}
+        return [next(each[it]) for it in where.tolist()]
 
     def are_there(self, keys: Sequence[str]) -> list[bool]:
         """Return whether each of the keys has a state."""
@@ -151,7 +157,7 @@ class KeyStates:
         found = self._states(numbers)
         rows = np.flatnonzero(self._where[numbers] == _OUT)
         if len(rows):
-            stored = self._stored.read(self._numbers.names(numbers[rows]))
+            stored = self._stored.peek_all(self._numbers.names(numbers[rows]))
             for row, state in zip(rows.tolist(), stored, strict=True):
                 found.replace(row, state or NEW_KEY)
         return found
@@ -307,7 +313,7 @@ class KeyStates:
 
     def _bring(self, numbers: Integers) -> None:
         """Load states from the store."""
-        stored = self._stored.read(self._numbers.names(numbers))
+        stored = self._stored.peek_all(self._numbers.names(numbers))
         rows = [row for row, state in enumerate(stored) if state is not None]
         found = States.of([state for state in stored if state is not None], len(self._synopses))
         self._set(numbers[rows], found)

@@ -31,7 +31,7 @@ class StoredKeys:
         self._store = store
         self._layout = layout
 
-    def read(self, keys: Sequence[str]) -> list[KeyState | None]:
+    def peek_all(self, keys: Sequence[str]) -> list[KeyState | None]:
         """Return the states of keys, None for one that has none; raises SlidestatError for bytes
         that are not a state.
         """
@@ -41,7 +41,7 @@ class StoredKeys:
 
     def peek(self, key: str) -> KeyState | None:
         """Return the state of a key, None if it has none."""
-        return self.read([key])[0]
+        return self.peek_all([key])[0]
 
     def are_there(self, keys: Sequence[str]) -> list[bool]:
         """Return whether each of the keys has a state."""

@@ -6,8 +6,9 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from slidestat.declare.declared import Declared
 from slidestat.declare.referee import Referee
-from slidestat.errors import SlidestatError, near_name
+from slidestat.errors import SlidestatError, near_name, shown
 from slidestat.live.live_query import LiveQuery
+from slidestat.live.live_ranking import MOST_PLACES, LiveRanking
 from slidestat.live.live_topology import Question
 from slidestat.referee.live_referee import RefereeQuery
 from slidestat.schemas.event import MAX_KEY_LENGTH
@@ -18,6 +19,8 @@ MOST_KEYS = 1_000
 # figures.
 MOST_VALUES = 50
 MOST_PAIRS = 500
+# Places of a ranking that are scraped: each is a few series.
+MOST_SERIES = 100
 
 _MOST_PARAMETERS = 500
 # The error of a text that is no number has so many of its characters.
@@ -133,6 +136,25 @@ def page_query(query: str) -> tuple[str, str, int]:
             f"limit is {limit!r}.", f"Give a whole number from 1 to {MOST_KEYS:,}."
         )
     return prefix, after, int(limit)
+
+
+def ranking_query(topology: Declared, query: str, most: int = MOST_PLACES) -> LiveRanking:
+    """Return the question of ?by=&having= and either &largest= or &smallest=, up to `most`."""
+    parameters = _parameters(query, ("by", "largest", "smallest", "having"))
+    by, having = _single(parameters, "by"), _single(parameters, "having") or ""
+    if not by:
+        raise SlidestatError(
+            "by is missing.", "Name the figure to rank by, with its window: ?by=p99_5m&largest=20."
+        )
+    sizes = {}
+    for name in ("largest", "smallest"):
+        text = _single(parameters, name)
+        if text is not None and (not _LIMIT.fullmatch(text) or not 1 <= int(text) <= most):
+            raise SlidestatError(
+                f"{name} is {shown(text)}.", f"Give how many keys, from 1 to {most:,}."
+            )
+        sizes[name] = None if text is None else int(text)
+    return LiveRanking.of_sizes(topology, by, **sizes, having=having)
 
 
 def no_query(query: str) -> None:

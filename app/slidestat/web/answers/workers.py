@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import web
@@ -10,10 +11,10 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology, View
 from slidestat.live.looks import Looks
-from slidestat.schemas.query import KeyPage
+from slidestat.schemas.query import KeyPage, RankingPart
 from slidestat.web.address import WORKER_HEADER
 from slidestat.web.errors import HttpError, bad_request, too_many, unavailable
-from slidestat.web.peers import Peers, Reply
+from slidestat.web.peers import ANSWER_S, Peers, Reply
 
 Parsed = TypeVar("Parsed")
 Seen = TypeVar("Seen")
@@ -85,6 +86,10 @@ def require_ready(live: LiveTopology) -> None:
 # Ask the other workers of the group for what is not here.
 
 _page_decoder = msgspec.json.Decoder(KeyPage)
+_part_decoder = msgspec.json.Decoder(RankingPart)
+
+RANKING_S = 30.0
+"""Within so many seconds a worker looks at all of its keys, or refuses."""
 
 
 class Elsewhere:
@@ -112,17 +117,27 @@ class Elsewhere:
     async def pages(self, live: LiveTopology, request: web.Request, epoch: int) -> list[KeyPage]:
         """Return the other workers' pages of keys; raises HttpError if one does not answer."""
         pages = []
-        for reply in await self._ask(live, request, epoch):
+        for reply in await self._ask(live, request.rel_url.raw_path_qs, epoch):
             if reply.status != 200:
                 raise _no_answer(reply)
             pages.append(_page_decoder.decode(reply.body))
         return pages
 
+    async def ranking_parts(self, live: LiveTopology, query: str, epoch: int) -> list[RankingPart]:
+        """Return the other workers' parts of a ranking; raises HttpError if one does not answer."""
+        parts = []
+        path = f"/topologies/{quote(live.topology.name, safe='')}/ranking?{query}"
+        for reply in await self._ask(live, path, epoch, RANKING_S):
+            if reply.status != 200:
+                raise _no_answer(reply)
+            parts.append(_part_decoder.decode(reply.body))
+        return parts
+
     async def _found(self, live: LiveTopology, request: web.Request, epoch: int) -> list[Reply]:
         """Return the answers of the workers that have the key; raises HttpError if that is not
         certain.
         """
-        replies = await self._ask(live, request, epoch)
+        replies = await self._ask(live, request.rel_url.raw_path_qs, epoch)
         found = [reply for reply in replies if reply.status == 200]
         if not found:
             for reply in replies:
@@ -130,12 +145,24 @@ class Elsewhere:
                     raise _no_answer(reply)
         return found
 
-    async def _ask(self, live: LiveTopology, request: web.Request, epoch: int) -> list[Reply]:
-        replies = await self._peers.ask(live.topology.events_topic, request.rel_url.raw_path_qs)
-        if live.epoch != epoch:
-            # A partition may have been nowhere, or in two places.
-            raise unavailable("Partitions moved between the workers meanwhile.")
+    async def _ask(
+        self,
+        live: LiveTopology,
+        path: str,
+        epoch: int,
+        timeout_s: float = ANSWER_S,
+    ) -> list[Reply]:
+        replies = await self._peers.ask(live.topology.events_topic, path, timeout_s)
+        require_same(live, epoch)
         return replies
+
+
+def require_same(live: LiveTopology, epoch: int) -> None:
+    """Raise HttpError if partitions moved since an epoch: one may have been nowhere, or in two
+    places.
+    """
+    if live.epoch != epoch:
+        raise unavailable("Partitions moved between the workers meanwhile.")
 
 
 def _no_answer(reply: Reply) -> HttpError:

@@ -1,0 +1,249 @@
+"""Questions for the keys with the largest or the smallest values of a figure, as they are now."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from slidestat.declare.alerts import figure_condition, figure_name
+from slidestat.declare.declared import Declared
+from slidestat.declare.expressions.nodes import fields_of
+from slidestat.declare.figure_names import place_over_windows
+from slidestat.declare.statistics.runner import Answered, Runner, Work
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import Loss
+from slidestat.engine.clock import closing_tick
+from slidestat.engine.emissions.added_figures import AddedFigures
+from slidestat.engine.emissions.emission import FigureTable
+from slidestat.engine.emissions.rankings import Ranked, leading, that_may_have_places
+from slidestat.engine.keys.key_state import KeyState
+from slidestat.engine.ticks.kernel_calls import unusable_state
+from slidestat.engine.view import PartitionView
+from slidestat.errors import SlidestatError
+from slidestat.live.live_query import asked_of
+from slidestat.schemas.alert import Certainty
+from slidestat.schemas.query import Contender, RankedKey, RankingAnswer, RankingPart
+from slidestat.schemas.sequence import kinds
+from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.errors import SynopsisError
+
+MOST_PLACES = 1_000
+DEFAULT_PLACES = 10
+
+
+class KeySlice(NamedTuple):
+    """Some keys of a partition, which rise, and their states, at one moment."""
+
+    partition: int
+    watermark: int
+    loss: Loss | None
+    starts: Mapping[str, int]
+    keys: Sequence[str]
+    states: Sequence[KeyState | None]
+
+    @classmethod
+    def of(cls, view: PartitionView, keys: Sequence[str]) -> "KeySlice":
+        """Return these keys as they are in a view; they stay so."""
+        place = view.partition, view.watermark, view.loss, view.starts
+        return cls(*place, keys, view.states(keys))
+
+
+class LiveRanking:
+    """A question for the keys of the largest, or the smallest, values of a figure.
+
+    `by` is the name of a figure with its window, such as "p99_5m", or of a derived one; `size` how
+    many keys are asked for. With `having`, a condition as that of a topology, only keys have a
+    place for which it may hold. Raises SlidestatError, naming the parameter, for what there is not.
+    """
+
+    def __init__(
+        self,
+        declared: Declared,
+        by: str,
+        size: int = DEFAULT_PLACES,
+        *,
+        smallest: bool = False,
+        having: str = "",
+    ) -> None:
+        topology = _rankable(declared)
+        order = "smallest" if smallest else "largest"
+        if not 1 <= size <= MOST_PLACES:
+            raise SlidestatError(
+                f"{order} is {size}.", f"Give how many keys, from 1 to {MOST_PLACES:,}."
+            )
+        self._by, self._having = by, having
+        self.asked = {"by": by, order: str(size), **({"having": having} if having else {})}
+        self._condition = figure_condition(having, "having") if having else None
+        known = topology.names_over_windows
+        read = [place_over_windows(by, known, f"by is {by!r}")]
+        for path in () if self._condition is None else fields_of(self._condition.node):
+            name = figure_name(path)
+            read.append(place_over_windows(name, known, f"having reads {name!r}"))
+        self._topology, self._places = _of_figures(topology, read)
+        self._columns = {it: found[0] for it, found in self._topology.names_over_windows.items()}
+        self._past = self._topology.past_figures_of(self._condition)
+        self._windows = np.array(self._topology.window_lengths, np.int64)
+        self._ranked = Ranked(size, smallest)
+        self._kinds = kinds(is_sequence=topology.is_sequence)
+
+    @classmethod
+    def of_sizes(
+        cls,
+        declared: Declared,
+        by: str,
+        largest: int | None = None,
+        smallest: int | None = None,
+        having: str = "",
+    ) -> "LiveRanking":
+        """Return the question for so many of the largest figures, or of the smallest: for the
+        largest ones if neither is given.
+        """
+        if largest is not None and smallest is not None:
+            raise SlidestatError(
+                "largest and smallest are given together.", "Ask one after the other."
+            )
+        is_smallest = smallest is not None
+        size = smallest if is_smallest else largest
+        size = DEFAULT_PLACES if size is None else size
+        return cls(declared, by, size, smallest=is_smallest, having=having)
+
+    def part(self, keys: KeySlice) -> RankingPart:
+        """Return those of some keys that decide who has a place. Costs the synopses of these keys.
+
+        Raises SlidestatError for a stored state that cannot be read.
+        """
+        topology = self._topology
+        rows, ends = self._live(keys)
+        if not rows:
+            return RankingPart(0, [])
+        states = [state for state in map(keys.states.__getitem__, rows) if state is not None]
+        of_events = topology.span_length.of_events
+        times = np.array([it.number + 1 for it in states], np.int64) if of_events else ends
+        answered = self._answered(states, times)
+        figures = FigureTable(topology, topology.window_lengths, keys.starts).numbered
+        table, place = figures.table(answered), self._columns[self._by]
+        truths = None
+        if self._condition is not None:
+            past = {call: figure.of(answered) for call, figure in self._past.items()}
+            truths = figures.truths(self._condition, table, self._columns, past)
+        numbers = figures.column(table, place)
+        may, of_those, are_sure = that_may_have_places(
+            numbers, truths, smallest=self._ranked.smallest
+        )
+        chosen = leading(of_those, self._ranked.size)
+        model, added = figures.models()[place], AddedFigures(topology, keys.starts)
+        found = []
+        for row, is_sure in zip(may[chosen].tolist(), are_sure[chosen].tolist(), strict=True):
+            estimate, lower, upper = (
+                it if isfinite(it) else None for it in table[row, place].tolist()
+            )
+            figure = msgspec.structs.replace(model, estimate=estimate, lower=lower, upper=upper)
+            end = int(ends[row])
+            [figure] = added.marked([figure], end) if added else [figure]
+            lost = keys.loss is not None and self._lacks(keys.loss, end)
+            key = keys.keys[rows[row]]
+            found.append(Contender(key, figure, is_sure, keys.partition, end, lost))
+        return RankingPart(len(may), found)
+
+    def joined(self, parts: Iterable[RankingPart]) -> RankingPart:
+        """Return the part of all keys of some parts."""
+        known = list(parts)
+        contenders = self._ranked.leading(it for part in known for it in part.contenders)
+        return RankingPart(sum(part.keys for part in known), contenders)
+
+    def answer(self, part: RankingPart) -> RankingAnswer:
+        """Return the ranking of the keys of a part."""
+        ranked = [
+            self._at(place, *of) for place, of in enumerate(self._ranked.places(part.contenders), 1)
+        ]
+        size, smallest = self._ranked
+        order = "smallest" if smallest else "largest"
+        return self._kinds.ranking(
+            *(self._topology.name, self._by, order, size),
+            *(part.keys, ranked, self._having),
+        )
+
+    def _at(self, place: int, of: Contender, first: int, last: int | None) -> RankedKey:
+        return self._kinds.ranked_key(
+            *(place, first, last),
+            Certainty.CERTAIN if first == last else Certainty.LIKELY,
+            Certainty.LIKELY if last is None else Certainty.CERTAIN,
+            *(of.key, of.figure, of.window_end_ms, of.source_partition, of.lost),
+        )
+
+    def _live(self, keys: KeySlice) -> tuple[list[int], Integers]:
+        """Return the rows of keys that have events and are not forgotten, though their states may
+        be there yet, and where the windows of each end.
+        """
+        topology = self._topology
+        rows, ends = [], []
+        for row, state in enumerate(keys.states):
+            if state is None or not state.number:
+                continue
+            end = max(keys.watermark, state.watermark) + 1
+            if topology.sees_span_alone:
+                is_over = state.last_time < end - topology.span_length.length
+            else:
+                silence = topology.forget_ms
+                is_over = silence is not None and (
+                    closing_tick(state.last_time, silence, topology.every_ms) < end
+                )
+            if not is_over:
+                rows.append(row)
+                ends.append(end)
+        return rows, np.array(ends, np.int64)
+
+    def _answered(self, states: Sequence[KeyState], times: Integers) -> dict[Runner, Answered]:
+        topology = self._topology
+        starts = np.arange(len(states) + 1)
+        work = Work.questions(topology.columns, starts, times, self._windows)
+        past: dict[Runner, list[Runner]] = {}
+        for figure in self._past.values():
+            past.setdefault(figure.runner.runner, []).append(figure.runner)
+        answered: dict[Runner, Answered] = {}
+        try:
+            for runner, place in zip(topology.runners, self._places, strict=True):
+                own = [it.synopses[place] or None for it in states]
+                for each in (runner, *past.get(runner, ())):
+                    if each not in answered:
+                        answered[each] = each.run(own, work)
+        except SynopsisError as error:
+            raise unusable_state("topology", error) from error
+        return answered
+
+    def _lacks(self, loss: Loss, end: int) -> bool:
+        longest = int(max(self._windows)) if self._topology.sees_span_alone else None
+        return bool(loss.concerns(np.array([end]), longest)[0])
+
+
+def _rankable(declared: Declared) -> Topology:
+    """Return a topology whose keys are each in one partition; raises SlidestatError for others."""
+    topology = declared.answering
+    if declared is not topology:
+        raise SlidestatError(
+            f"{declared.name} is a referee, whose streams have no ranking.",
+            "Ask for the streams one by one.",
+        )
+    if topology.publish:
+        raise SlidestatError(
+            f"{topology.name} publishes for a referee: of a key that is published, a partition"
+            " knows a part alone, and keys have no ranking.",
+            "Ask the referee for its streams, one by one.",
+        )
+    return topology
+
+
+def _of_figures(topology: Topology, read: Sequence[int]) -> tuple[Topology, list[int]]:
+    """Return a topology with the statistics of the figures at some places alone, and where the
+    synopsis of each is among those that are kept.
+    """
+    derives = any(place >= len(topology.figure_sources) for place in read)
+    parts = [part for place in read for part in topology.parts_of(place)]
+    if derives:
+        parts += [part for figure in topology.derived_figures for part in figure.parts]
+    labels = dict.fromkeys(topology.figure_sources[part].label for part in sorted(parts))
+    asked = asked_of(topology, statistics=list(labels))
+    return replace(asked.topology, derived=topology.derived if derives else ()), asked.places
