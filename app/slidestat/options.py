@@ -50,6 +50,17 @@ class Tables(StrEnum):
     DELTA = "delta"
 
 
+class StreamSource(StrEnum):
+    """The source of a stream on Spark: the topology's topic, a Delta table, or a folder of files
+    that come one by one.
+    """
+
+    KAFKA = "kafka"
+    DELTA = "delta"
+    PARQUET = "parquet"
+    JSON = "json"
+
+
 # Defaults.
 
 KEY_FIELD = "key"

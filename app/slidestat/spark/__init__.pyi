@@ -8,3 +8,4 @@ from slidestat.spark.sql.columns import (
     basic_top as basic_top,
 )
 from slidestat.spark.sql.functions import register_functions as register_functions
+from slidestat.spark.streaming.operator import stream as stream

@@ -8,6 +8,7 @@ import typer
 
 from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
 from slidestat.cli.spark.history import backfill, rollup
+from slidestat.cli.spark.streaming import stream
 from slidestat.options import AUDITED_SHARE, DEFAULT_BOOTSTRAP, RECORDS_PER_BATCH, Tables
 
 app = typer.Typer(
@@ -198,7 +199,15 @@ def report(
 
 
 # A job is a function with typer's annotations; its name is the command's.
-JOBS: tuple[Callable[..., None], ...] = (ingest, compact, audit, report, backfill, rollup)
+JOBS: tuple[Callable[..., None], ...] = (
+    ingest,
+    compact,
+    audit,
+    report,
+    backfill,
+    rollup,
+    stream,
+)
 
 for _job in JOBS:
     app.command()(_job)

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import Alerting
-from slidestat.engine.clock import tick_after
 from slidestat.engine.keys.columns import fitted
+from slidestat.engine.keys.deadlines import Deadlines
 from slidestat.engine.keys.key_numbers import KeyNumbers
 from slidestat.engine.keys.key_state import (
     AS_DECLARED,
@@ -22,7 +22,7 @@ from slidestat.engine.keys.key_state import (
     read_clocks,
 )
 from slidestat.engine.keys.key_states import NEW_KEY, KeyStates
-from slidestat.engine.keys.key_timers import NOT_DUE, AlertTicks, KeyTimers, SilentTicks
+from slidestat.engine.keys.key_timers import NOT_DUE, KeyTimers
 from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.synopses.core.arrays import Bools, Integers
@@ -129,32 +129,20 @@ class HeldKeys:
         """Set the timers of stored keys by the clocks of their states; of those that are standing
         an alert waits or fires.
         """
-        watermarks, offsets, last_times = clocks.T
-        passed, every = np.maximum(watermarks, watermark), topology.every_ms
-        ticks = tick_after(last_times, every)
-        opened = np.where(ticks > passed, ticks, NOT_DUE)
-        closing = SilentTicks.of_emissions(topology).next_after(last_times, passed)
-        is_closed = np.full(len(names), topology.forget_ms is not None) & (closing == NOT_DUE)
+        is_expected = np.zeros(len(names), bool)
         if self._expected:
             expected = frozenset(self._expected)
-            is_closed &= np.array([name not in expected for name in names], bool)
-        if topology.alerts:
-            evaluated = AlertTicks(topology).next_after(last_times, passed, is_standing)
-            closing = np.where(is_closed, closing, np.minimum(closing, evaluated))
-            # Of one that is no longer expected: its alerts end at the next tick.
-            is_left = is_closed & is_standing
-            closing = np.where(is_left, tick_after(passed, every), closing)
-            is_closed &= ~is_left
-        else:
-            is_left = np.zeros(len(names), bool)
-        rows = np.flatnonzero((opened != NOT_DUE) | (closing != NOT_DUE) | is_closed)
+            is_expected[:] = [name in expected for name in names]
+        due = Deadlines.of(topology, clocks, watermark, is_standing, is_expected)
+        rows = np.flatnonzero(due.are_any)
         numbers = np.full(len(names), -1)
         numbers[rows] = self.numbers.of([names[row] for row in rows.tolist()])
         self.fit()
-        self.opened.set(numbers[opened != NOT_DUE], opened[opened != NOT_DUE])
-        self.closing.set(numbers[closing != NOT_DUE], closing[closing != NOT_DUE])
-        self._closed_at[numbers[is_closed]] = offsets[is_closed]
-        self._left = np.concatenate((self._left, numbers[is_left]))
+        is_opened, is_closing = due.opened != NOT_DUE, due.closing != NOT_DUE
+        self.opened.set(numbers[is_opened], due.opened[is_opened])
+        self.closing.set(numbers[is_closing], due.closing[is_closing])
+        self._closed_at[numbers[due.are_closed]] = clocks[due.are_closed, 1]
+        self._left = np.concatenate((self._left, numbers[due.are_left]))
 
     def fit(self) -> None:
         """Make room for all numbers that were given."""

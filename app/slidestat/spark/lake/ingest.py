@@ -367,7 +367,7 @@ class Ingest:
             # One file a date, not one for each partition of the topic and date.
             parted = counted.repartition(min(tasks, write_tasks(self.spark)), "date")
             if table is None:
-                _replace_batch(parted, batch, self.lake.data(dataset))
+                replace_batch(parted, batch, self.lake.data(dataset))
             else:
                 table.append(parted, batch)
             ingested.records += counts.get["records"]
@@ -398,7 +398,10 @@ class Ingest:
                 files.remove(f"{folder}/{name}")
 
 
-def _replace_batch(rows: DataFrame, batch: int, folder: str) -> None:
+def replace_batch(rows: DataFrame, batch: int, folder: str) -> None:
+    """Write the rows of a batch to the folder of a dataset, in place of what it has of that
+    batch.
+    """
     (
         rows.withColumn("batch", f.lit(batch))
         .write.mode("overwrite")

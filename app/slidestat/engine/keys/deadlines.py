@@ -1,0 +1,63 @@
+"""The next ticks of stored keys, from the times in their states and the watermark alone."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.clock import tick_after
+from slidestat.engine.keys.key_timers import NOT_DUE, AlertTicks, SilentTicks
+from slidestat.synopses.core.arrays import Bools, Integers
+
+
+class Deadlines(NamedTuple):
+    """The next ticks of n stored keys, int64[n] each, NOT_DUE where there is none: that of the
+    newest event, and the first one without an event. And, bool[n] each, which keys are forgotten,
+    and which were expected and are to end.
+    """
+
+    opened: Integers
+    closing: Integers
+    are_closed: Bools
+    are_left: Bools
+
+    @classmethod
+    def of(
+        cls,
+        topology: Topology,
+        clocks: Integers,
+        watermark: int,
+        is_standing: Bools,
+        is_expected: Bools,
+    ) -> "Deadlines":
+        """Return the deadlines after a watermark, by the `clocks` of states, int64[n, 3]; of those
+        that are standing an alert waits or fires, and expected ones are never forgotten.
+        """
+        watermarks, _, last_times = clocks.T
+        passed, every = np.maximum(watermarks, watermark), topology.every_ms
+        ticks = tick_after(last_times, every)
+        opened = np.where(ticks > passed, ticks, NOT_DUE)
+        closing = SilentTicks.of_emissions(topology).next_after(last_times, passed)
+        is_closed = np.full(len(clocks), topology.forget_ms is not None) & (closing == NOT_DUE)
+        is_closed &= ~is_expected
+        is_left = np.zeros(len(clocks), bool)
+        if topology.alerts:
+            evaluated = AlertTicks(topology).next_after(last_times, passed, is_standing)
+            closing = np.where(is_closed, closing, np.minimum(closing, evaluated))
+            # Of one that is no longer expected: its alerts end at the next tick.
+            is_left = is_closed & is_standing
+            closing = np.where(is_left, tick_after(passed, every), closing)
+            is_closed = is_closed & ~is_left
+        return cls(opened, closing, is_closed, is_left)
+
+    @property
+    def are_any(self) -> Bools:
+        """Return bool[n]: of which keys there is anything to remember."""
+        any_due: Bools = (self.opened != NOT_DUE) | (self.closing != NOT_DUE) | self.are_closed
+        return any_due
+
+    @property
+    def first(self) -> Integers:
+        """Return the earlier tick of each key, int64[n]."""
+        first: Integers = np.minimum(self.opened, self.closing)
+        return first

@@ -1,0 +1,258 @@
+"""Rows of a stream as the records of shards, and what shards write as rows, in few large blocks.
+
+    rows, in Arrow -> blocks of records, one shard each -> Spark's shuffle -> a shard's records, in
+    order -> emissions, letters and alerts -> blocks -> rows
+
+A row of Spark's costs as much as all that is computed of it, so Spark moves blocks: streams of
+Arrow in a binary column.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidestat.declare.forms.resolved import fingerprint_of
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.effects import Effects
+from slidestat.engine.emissions.output_records import OutputRecords
+from slidestat.engine.records import NO_TIME, RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.options import TimeUnit
+from slidestat.produce.file_records import FileRecords
+from slidestat.produce.readers import rows_of_table
+from slidestat.repartition.keyed_records import KeyReader
+from slidestat.schemas.emission import DECLARATION_HEADER
+from slidestat.spark.backfill.reading.ordered_pieces import partitions_of
+from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS
+from slidestat.spark.backfill.record_rows import RECORD_ARROW, arrow_rows, emitted, letter_rows
+
+SHARDS = pa.schema([("shard", pa.int32()), ("block", pa.binary())])
+"""Blocks of records."""
+
+SHARDS_DDL = "shard int, block binary"
+"""The same for Spark."""
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_RECORDS = pa.schema(
+    [
+        ("offset", pa.int64()),
+        ("time", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("key", pa.large_binary()),
+        ("value", pa.large_binary()),
+        ("headers", _HEADERS),
+    ]
+)
+_NO_TIMESTAMP = -1
+
+
+class Source(Enum):
+    """The kind of rows that a stream has: records with the partitions and offsets of Kafka; records
+    without them; or events, a field a column.
+    """
+
+    PLACED = "placed"
+    RECORDS = "records"
+    EVENTS = "events"
+
+
+@dataclass(frozen=True)
+class RowReader:
+    """A reader of a stream's rows as records, each of one of so many `partitions`: that of its key,
+    unless the rows have their own.
+    """
+
+    topology: Topology
+    source: Source
+    partitions: int
+    unit: str = TimeUnit.MILLISECONDS
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of rows in blocks."""
+        read = {
+            Source.PLACED: self._placed,
+            Source.RECORDS: self._keyed,
+            Source.EVENTS: self._events,
+        }[self.source]
+        for batch in batches:
+            if len(batch):
+                yield from _parted(*read(batch))
+
+    def _placed(self, batch: pa.RecordBatch) -> tuple[np.ndarray, pa.Table]:
+        names = batch.schema.names
+        source = self.topology.source
+        if "topic" in names:
+            others = set(batch["topic"].unique().to_pylist()) - {source}
+            if others:
+                raise SlidestatError(
+                    f"There are records of the topic {min(map(str, others))!r}, and the source of"
+                    f" {self.topology.name} is {source!r}.",
+                    f"Choose those of one topic, with .where(\"topic = '{source}'\").",
+                )
+        records = _records(batch, batch["offset"].cast(pa.int64()), None)
+        return batch["partition"].to_numpy(zero_copy_only=False), records
+
+    def _keyed(self, batch: pa.RecordBatch) -> tuple[np.ndarray, pa.Table]:
+        records = _records(batch, None, None)
+        keys, values = records["key"].to_pylist(), records["value"].to_pylist()
+        stamps = records["timestamp"].to_numpy()
+        found, times = KeyReader(self.topology).read(values, keys, stamps)
+        places = [
+            own if key is None else key.encode() for key, own in zip(found, keys, strict=True)
+        ]
+        shards = partitions_of(BinaryColumn.of(places), self.partitions)
+        return shards, records.set_column(1, _RECORDS.field("time"), [pa.array(times)])
+
+    def _events(self, batch: pa.RecordBatch) -> tuple[np.ndarray, pa.Table]:
+        reader = FileRecords.of(self.topology, {}, self.unit)
+        parts = [
+            reader.of_rows(rows)
+            for rows in rows_of_table(pa.Table.from_batches([batch]), reader.names)
+        ]
+        found = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+        shards = partitions_of(BinaryColumn.of(found["key"]), self.partitions)
+        times = found["timestamp"].fill_null(NO_TIME)
+        return shards, _records(found, None, times)
+
+
+def _records(batch: pa.RecordBatch, offsets: pa.Array | None, times: pa.Array | None) -> pa.Table:
+    """Return the columns of records, from those that Spark's Kafka source has or some of them."""
+    names, count = batch.schema.names, len(batch)
+    stamps = pa.repeat(pa.scalar(_NO_TIMESTAMP, pa.int64()), count)
+    if "timestamp" in names:
+        stamps = batch["timestamp"]
+        if pa.types.is_timestamp(stamps.type):
+            stamps = stamps.cast(pa.timestamp("ms", stamps.type.tz), safe=False).cast(pa.int64())
+        stamps = stamps.fill_null(_NO_TIMESTAMP)
+    columns = [
+        pa.nulls(count, pa.int64()) if offsets is None else offsets,
+        pa.nulls(count, pa.int64()) if times is None else times,
+        stamps,
+        batch["key"].cast(pa.large_binary()),
+        batch["value"].cast(pa.large_binary()),
+        batch["headers"].cast(_HEADERS) if "headers" in names else pa.nulls(count, _HEADERS),
+    ]
+    return pa.table(columns, schema=_RECORDS)
+
+
+def _parted(shards: np.ndarray, records: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield a block of the records of each shard."""
+    order = np.argsort(shards, kind="stable")
+    numbers, starts = np.unique(shards[order], return_index=True)
+    ordered = records.take(pa.array(order))
+    ends = [*starts[1:].tolist(), len(order)]
+    for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
+        block = _written(ordered.slice(start, end - start).combine_chunks().to_batches())
+        columns = [pa.array([number], pa.int32()), pa.array([block], pa.binary())]
+        yield pa.record_batch(columns, schema=SHARDS)
+
+
+def _written(batches: Sequence[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _read(block: bytes) -> pa.Table:
+    with pa.ipc.open_stream(block) as stream:
+        return stream.read_all()
+
+
+def in_order(
+    topology: Topology, shard: int, blocks: Iterable[bytes], next_offset: int
+) -> list[RecordBatch]:
+    """Return the records of a shard that are new, in order: those with offsets by these, each once;
+    others by time, then by key and value, with offsets from `next_offset` on. Those without a time
+    come first: they are no events.
+    """
+    tables = [_read(block) for block in blocks]
+    if not tables:
+        return []
+    records = pa.concat_tables(tables)
+    if records["offset"].null_count == len(records):
+        order = [(name, "ascending") for name in ("time", "key", "value")]
+        records = records.sort_by(order)
+        offsets = np.arange(next_offset, next_offset + len(records), dtype=np.int64)
+    else:
+        numbers = records["offset"].to_numpy()
+        found, rows = np.unique(numbers, return_index=True)
+        is_new = found >= next_offset
+        offsets = np.ascontiguousarray(found[is_new], np.int64)
+        records = records.take(pa.array(rows[is_new]))
+    return [
+        _batch_of(
+            topology, shard, records.slice(at, BATCH_RECORDS), offsets[at : at + BATCH_RECORDS]
+        )
+        for at in range(0, len(records), BATCH_RECORDS)
+    ]
+
+
+def _batch_of(
+    topology: Topology, shard: int, records: pa.Table, offsets: np.ndarray
+) -> RecordBatch:
+    records = records.combine_chunks()
+    headers = None
+    if records["headers"].null_count < len(records):
+        headers = [
+            [(it["key"], it["value"]) for it in found or ()]
+            for found in records["headers"].to_pylist()
+        ]
+    keys, values = (_chunk(records[name]) for name in ("key", "value"))
+    return RecordBatch(
+        topology.events_topic,
+        shard,
+        offsets,
+        BinaryColumn.of(keys),
+        BinaryColumn.of(values),
+        records["timestamp"].to_numpy(),
+        int(offsets[0]),
+        headers,
+    )
+
+
+def _chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+class EffectsWriter:
+    """A writer of what a shard's steps lead to, as blocks of rows."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
+
+    def blocks(self, steps: Iterable[Effects], shard: int) -> Iterator[bytes]:
+        """Yield a block of what each step leads to, if it leads to anything."""
+        for effects in steps:
+            rows = [*self._rows(effects, shard)]
+            if rows:
+                yield _written(rows)
+
+    def _rows(self, effects: Effects, shard: int) -> Iterator[pa.RecordBatch]:
+        topology = self._topology
+        if effects.emissions:
+            yield self._timed(topology.output_topic, effects.emissions, shard)
+        if effects.alerts and topology.alert_topic is not None:
+            yield self._timed(topology.alert_topic, effects.alerts, shard)
+        letters = letter_rows(effects.dead_letters, effects.late, topology, shard)
+        yield from arrow_rows(letters)
+
+    def _timed(self, topic: str, records: Sequence[Any], shard: int) -> pa.RecordBatch:
+        columns = OutputRecords.of(records)
+        if self._topology.is_sequence:  # Its numbers are no times.
+            columns = OutputRecords(columns.keys, columns.values, np.zeros_like(columns.ends))
+        return emitted(topic, shard, self._declared_by, columns)
+
+
+def rows_of_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in blocks of what shards have written."""
+    for batch in batches:
+        for block in batch["block"].to_pylist():
+            yield from _read(block).cast(RECORD_ARROW).to_batches()

@@ -1,0 +1,179 @@
+"""`slidestat spark stream`: a topology on Structured Streaming, from a source into a lake.
+
+Each batch is there once. Spark notes what a batch reads before it reads it, and its states are of
+the batch before: so a batch that broke off comes again with the same rows, and writing these
+replaces what there was of it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark import StorageLevel
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession, functions as f
+
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.options import RECORDS_PER_BATCH, StreamSource, Tables
+from slidestat.spark.delta import require_delta
+from slidestat.spark.errors import in_words
+from slidestat.spark.kafka import kafka_options, topic_state
+from slidestat.spark.lake.declarations import keep_declaration
+from slidestat.spark.lake.files import LakeFiles
+from slidestat.spark.lake.ingest import replace_batch
+from slidestat.spark.lake.lake import Dataset, Lake, rows_of
+from slidestat.spark.lake.locks import LakeLock, locked
+from slidestat.spark.streaming.operator import PROVIDER, ROCKSDB, stream
+
+_OWNER = "slidestat.json"
+_CHECKPOINT = "stream"
+# Of files and tables; Spark would take all that are there at once.
+_BYTES_PER_BATCH = "256m"
+# Without it each batch would write all that RocksDB has merged meanwhile.
+_CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The rows of a stream, and the text by which a checkpoint knows them again; of a topic, its
+    partitions.
+    """
+
+    rows: DataFrame
+    name: str
+    partitions: int | None = None
+
+
+def origin(
+    spark: SparkSession,
+    topology: Topology,
+    source: StreamSource,
+    path: str | None,
+    bootstrap: str,
+) -> Origin:
+    """Open a source: the topology's topic, a Delta table, or a folder of Parquet files or of lines
+    of JSON. Raises SlidestatError for one that is not there.
+    """
+    if source is StreamSource.KAFKA:
+        topic = topic_state(bootstrap, topology.source)
+        reader = spark.readStream.format("kafka").options(**kafka_options(bootstrap))
+        reader = reader.option("subscribe", topic.name).option("startingOffsets", "earliest")
+        reader = reader.option("includeHeaders", True)
+        rows = reader.option("maxOffsetsPerTrigger", RECORDS_PER_BATCH).load()
+        return Origin(rows, f"kafka {topic.name} {topic.identity}", len(topic.end))
+    if path is None:
+        raise SlidestatError(
+            f"There is no path of the {source} rows.", "Give --path: a folder, or a table's."
+        )
+    name = f"{source} {path}"
+    reader = spark.readStream.option("maxBytesPerTrigger", _BYTES_PER_BATCH)
+    try:
+        if source is StreamSource.DELTA:
+            require_delta(spark, path)
+            return Origin(reader.format("delta").load(path), name)
+        if source is StreamSource.JSON:
+            lines = reader.text(path).where("trim(value) != ''")
+            key = f.lit(None).cast("binary").alias("key")
+            return Origin(lines.select(key, f.col("value").cast("binary")), name)
+        schema = spark.read.parquet(path).schema
+        return Origin(reader.schema(schema).parquet(path), name)
+    except AnalysisException as error:
+        raise SlidestatError(
+            f"{path} cannot be read: {str(error).splitlines()[0]}",
+            "Check the path; of Parquet files, at least one must be there.",
+        ) from error
+
+
+@dataclass(frozen=True)
+class StreamIntoLake:
+    """A stream from an origin into a lake of Parquet files."""
+
+    spark: SparkSession
+    topology: Topology
+    origin: Origin
+    lake: Lake
+    partitions: int | None = None
+    unit: str = "ms"
+    say: Callable[[str], None] = print
+
+    def run(self, every_ms: int | None = None) -> Mapping[str, int]:
+        """Process what is there and end, or go on with a batch each `every_ms` until interrupted.
+        Return how many records were written of each dataset. Raises SlidestatError while another
+        job writes to this part of the lake, and for a lake of another origin.
+        """
+        self.spark.conf.set(PROVIDER, ROCKSDB)
+        self.spark.conf.set(_CHANGES, "true")
+        partitions = self.origin.partitions or self.partitions
+        written = stream(self.origin.rows, self.topology, partitions=partitions, unit=self.unit)
+        counts: Counter[str] = Counter()
+        with locked(self.spark, self.lake, "stream", self.say) as lock:
+            self._claim()
+            keep_declaration(self.spark, self.lake, self.topology)
+            writer = (
+                written.writeStream.queryName(f"{self.topology.name} stream")
+                .option("checkpointLocation", self.lake.checkpoint(_CHECKPOINT))
+                .foreachBatch(self._writer(lock, counts))
+            )
+            with in_words(f"The stream of {self.topology.name}", _ADVICE):
+                if every_ms is None:
+                    query = writer.trigger(availableNow=True).start()
+                else:
+                    query = writer.trigger(processingTime=f"{every_ms} milliseconds").start()
+                try:
+                    query.awaitTermination()
+                finally:
+                    query.stop()
+        return counts
+
+    def _claim(self) -> None:
+        """Make the checkpoint this stream's, if it has no owner."""
+        files, folder = LakeFiles(self.spark), self.lake.checkpoint(_CHECKPOINT)
+        wanted = {"job": "stream", "topology": self.topology.name, "from": self.origin.name}
+        if files.exists(f"{folder}/{_OWNER}"):
+            found = json.loads(files.read(f"{folder}/{_OWNER}"))
+            if found != wanted:
+                raise SlidestatError(
+                    f"{folder} is the checkpoint of a stream from {found.get('from')}, not from"
+                    f" {self.origin.name}.",
+                    "Give another --lake.",
+                )
+            return
+        if self.lake.tables(self.spark) is Tables.DELTA:
+            raise SlidestatError(
+                f"{self.lake.folder} is a lake of Delta tables, and a stream writes Parquet files.",
+                "Give another --lake.",
+            )
+        for dataset in Dataset:
+            if self.lake.has(self.spark, dataset):
+                raise SlidestatError(
+                    f"{self.lake.data(dataset)} has records that no stream has written.",
+                    "Give another --lake: they would be there twice.",
+                )
+        files.write(f"{folder}/{_OWNER}", json.dumps(wanted, indent=2) + "\n")
+
+    def _writer(self, lock: LakeLock, counts: "Counter[str]") -> Callable[[DataFrame, int], None]:
+        topics = {
+            Dataset.STATISTICS: self.topology.output_topic,
+            Dataset.LATE: self.topology.late_topic,
+            Dataset.DEAD_LETTERS: self.topology.dead_letter_topic,
+        }
+
+        def write(rows: DataFrame, batch: int) -> None:
+            # The states are computed once, whatever is done with the rows.
+            rows.persist(StorageLevel.DISK_ONLY)
+            try:
+                found = {it["topic"]: it["count"] for it in rows.groupBy("topic").count().collect()}
+                with lock.writing():
+                    for dataset, topic in topics.items():
+                        if topic in found:
+                            records = rows_of(dataset, rows.where(f.col("topic") == topic))
+                            parted = records.repartition(1, "date")
+                            replace_batch(parted, batch, self.lake.data(dataset))
+                            counts[dataset] += found[topic]
+            finally:
+                rows.unpersist()
+
+        return write

@@ -1,0 +1,233 @@
+"""A topology as an operator of Structured Streaming, with its states in Spark's state store.
+
+Spark's grouping key is the shard: a partition of the source, with all of its keys. So there is one
+clock for each shard, as a worker has one for each partition, and the code between a record and an
+emission is the worker's own (`shard.py`). Spark writes what a batch changes in one step with the
+batch's offsets; a batch that comes again begins with what was there before it.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType
+
+from slidestat.declare.topology import Topology, require_json
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.emissions.output_codec import emission_writer
+from slidestat.engine.garbage_collector import calm_garbage_collector
+from slidestat.errors import SlidestatError, shown
+from slidestat.kafka.partitioner import expected_places
+from slidestat.options import PARTITIONS, TIME_UNIT, TimeUnit
+from slidestat.produce.file_records import FileRecords
+from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
+from slidestat.spark.streaming.blocks import (
+    SHARDS_DDL,
+    EffectsWriter,
+    RowReader,
+    Source,
+    in_order,
+    rows_of_blocks,
+)
+from slidestat.spark.streaming.shard import Shard, ShardPlace, StoredState
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+"""The setting of the state store."""
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The one that has several states of a key."""
+
+_WHAT = "a stream on Spark"
+_OF_KAFKA = ("partition", "offset")
+_RECORD = ("topic", "timestamp", "headers")
+
+
+def stream(
+    rows: DataFrame,
+    topology: Topology,
+    *,
+    partitions: int | None = None,
+    unit: str = TIME_UNIT,
+) -> DataFrame:
+    """Return what a worker writes for the rows of a stream, as records for Kafka: emissions, late
+    records, dead letters and changes of alerts, each with the `topic` that it is for.
+
+    `rows` is a streaming DataFrame: Spark's Kafka source, with `key`, `value`, `partition` and
+    `offset`; or records of binary `key` and `value` from elsewhere; or events, with a column for
+    each field that the topology reads. Those of Kafka are counted by partition, in order of their
+    offsets. For others `partitions` (4) is the number of partitions that their keys are spread
+    over, as Kafka's clients do, and within a batch they come in order of time, then of key and
+    value. Whole numbers in a column of times count `unit`s: "s", "ms", "us" or "ns".
+
+    The columns are those of Spark's Kafka source: `topic`, `partition`, `offset` (NULL),
+    `timestamp`, `key`, `value`, `headers`. Start the query in the output mode "append".
+
+    Raises SlidestatError for rows that are no stream or lack a column, for what a stream on Spark
+    does not do, and where the session's state store is not RocksDB.
+    """
+    _require(rows, topology, partitions, unit)
+    source, columns = _source_of(rows, topology)
+    spread = PARTITIONS if partitions is None else partitions
+    if source is Source.PLACED and topology.expected and partitions is None:
+        raise SlidestatError(
+            f"{topology.name} has expected keys, and the number of partitions is not known.",
+            "Give stream(..., partitions=N): that of the source.",
+        )
+    places = expected_places(topology, spread)
+    processor = ShardProcessor(topology, 0 if source is Source.PLACED else spread, places)
+    written = (
+        rows.select(*columns)
+        .mapInArrow(RowReader(topology, source, spread, unit), SHARDS_DDL)
+        .groupBy("shard")
+        .transformWithStateInPandas(processor, "block binary", "append", "none")
+    )
+    return written.mapInArrow(rows_of_blocks, RECORD_SCHEMA)
+
+
+def _require(rows: DataFrame, topology: Topology, partitions: int | None, unit: str) -> None:
+    """Raise SlidestatError for what is not possible."""
+    if not rows.isStreaming:
+        raise SlidestatError(
+            "The rows are a table, and no stream.",
+            "Read them with spark.readStream; for a table there is `slidestat spark backfill`.",
+        )
+    if partitions is not None and (type(partitions) is not int or partitions < 1):
+        raise SlidestatError(f"partitions is {shown(partitions)}.", "Give a number from 1 on.")
+    if unit not in [*TimeUnit]:
+        raise SlidestatError(f"unit is {shown(unit)}.", f"Give one of {', '.join(TimeUnit)}.")
+    require_json(topology, _WHAT)
+    for is_there, what in (
+        (topology.publish, "publishes synopses for a referee"),
+        (topology.idle_ms, "emits for idle partitions (idle)"),
+        (not topology.output_format.endswith("json"), f"writes {topology.output_format}"),
+    ):
+        if is_there:
+            raise SlidestatError(
+                f"{topology.name} {what}, and {_WHAT} does not.",
+                "Run it in a worker, or give a topology without that.",
+            )
+    provider = rows.sparkSession.conf.get(PROVIDER, "") or ""
+    if not provider.endswith("RocksDBStateStoreProvider"):
+        raise SlidestatError(
+            "The session's state store has no room for the states of a topology.",
+            f'Before the query starts: spark.conf.set("{PROVIDER}", "{ROCKSDB}").',
+        )
+
+
+def _source_of(rows: DataFrame, topology: Topology) -> tuple[Source, list[str]]:
+    """Return the kind of rows, and the columns that are read of them; raises SlidestatError for
+    rows that lack one.
+    """
+    names = rows.columns
+    value = next((it.dataType for it in rows.schema if it.name == "value"), None)
+    if not isinstance(value, BinaryType):
+        read = FileRecords.of(topology, {}, TIME_UNIT).names
+        chosen = [it for it in names if any(n == it or n.startswith(f"{it}.") for n in read)]
+        lacking = [n for n in read if not any(n == it or n.startswith(f"{it}.") for it in chosen)]
+        if lacking:
+            raise SlidestatError(
+                f"The rows have no column {', '.join(map(repr, lacking))}, but"
+                f" {', '.join(map(repr, names))}.",
+                "Name the columns as the topology names its fields, with withColumnRenamed. For"
+                " records, `value` must be binary.",
+            )
+        return Source.EVENTS, [f"`{it}`" for it in chosen]
+    is_placed = all(it in names for it in _OF_KAFKA)
+    needed = ["key", "value", *(_OF_KAFKA if is_placed else ())]
+    if topology.repartition:  # Its records are moved to the partitions of its own keys.
+        is_placed, needed = False, ["key", "value"]
+    if topology.time_path is None:
+        needed.append("timestamp")
+    lacking = [it for it in needed if it not in names]
+    if lacking:
+        raise SlidestatError(
+            f"The records have no column {', '.join(map(repr, lacking))}, but"
+            f" {', '.join(map(repr, names))}.",
+            "Give the columns of Spark's Kafka source.",
+        )
+    more = [it for it in _RECORD if it in names and it not in needed]
+    return Source.PLACED if is_placed else Source.RECORDS, [*needed, *more]
+
+
+class _SparkTable:
+    """The states of the shard that Spark's handle is set to."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._head = handle.getValueState("head", "head binary")
+        self._states = handle.getMapState("states", "key string", "state binary, listed bigint")
+        self._blocks = handle.getMapState("blocks", "number bigint", "block binary")
+
+    def head(self) -> bytes | None:
+        """Return what was put as the head, None before any."""
+        found = self._head.get()
+        return None if found is None else bytes(found[0])
+
+    def put_head(self, head: bytes) -> None:
+        """Replace the head."""
+        self._head.update((head,))
+
+    def state(self, key: str) -> StoredState | None:
+        """Return what is stored of a key, None if nothing is."""
+        found = self._states.getValue((key,))
+        return None if found is None else StoredState(bytes(found[0]), found[1])
+
+    def put_state(self, key: str, stored: StoredState) -> None:
+        """Replace what is stored of a key."""
+        self._states.updateValue((key,), tuple(stored))
+
+    def delete_state(self, key: str) -> None:
+        """Delete what is stored of a key, which is there."""
+        self._states.removeKey((key,))
+
+    def block(self, number: int) -> bytes:
+        """Return a block that is there."""
+        return bytes(self._blocks.getValue((number,))[0])
+
+    def put_block(self, number: int, block: bytes) -> None:
+        """Add a block."""
+        self._blocks.updateValue((number,), (block,))
+
+    def delete_block(self, number: int) -> None:
+        """Delete a block that is there."""
+        self._blocks.removeKey((number,))
+
+
+class ShardProcessor(StatefulProcessor):
+    """A processor of the shards that Spark gives to a task."""
+
+    def __init__(self, topology: Topology, partitions: int, places: dict[str, int]) -> None:
+        """Create the processor; `places` are the shards of expected keys."""
+        self._topology = topology
+        self._partitions = partitions
+        self._places = places
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the states of a task."""
+        self._table = _SparkTable(handle)
+        self._decoder = EventDecoder(self._topology)
+        self._codec = emission_writer(self._topology, "")
+
+    def handleInputRows(  # noqa: N802  Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: "TimerValues",  # noqa: ARG002, N803
+    ) -> Iterator[pd.DataFrame]:
+        """Process what a batch has of a shard."""
+        topology, number = self._topology, int(key[0])
+        expected = [name for name, place in self._places.items() if place == number]
+        place = ShardPlace(number, self._partitions, expected)
+        shard = Shard(topology, place, self._table, self._decoder, self._codec)
+        blocks = (block for frame in rows for block in frame["block"])
+        with calm_garbage_collector():
+            steps = shard.process(in_order(topology, number, blocks, shard.next_offset))
+            for block in EffectsWriter(topology).blocks(steps, number):
+                yield pd.DataFrame({"block": [block]})
+
+    def close(self) -> None:
+        """Do nothing: Spark closes the states."""
