@@ -199,7 +199,7 @@ def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str
         "parameters": {
             field.name: getattr(statistic, field.name)
             for field in fields(statistic)
-            if field.name not in _BASE
+            if field.name not in _BASE | statistic.later_fields
         },
         # Left out without one: fingerprints from before conditions stay the same.
         **({} if condition is None else {"where": condition.text}),

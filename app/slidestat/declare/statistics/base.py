@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -136,6 +136,13 @@ class Statistic(ABC):
     def series(self) -> Sequence[Series]:
         """Return its figures in each window."""
         return (Series(),)
+
+    @property
+    def later_fields(self) -> Set[str]:
+        """Return the fields that mean nothing as they are: fingerprints from before they were there
+        stay the same without them.
+        """
+        return frozenset()
 
     @abstractmethod
     def numbers(self, answers: Mapping[str, Floats], windows: Floats) -> Floats:

@@ -604,10 +604,14 @@ def _of_list(
 def _missing(
     key: ExactKey, statistic: DeclaredStatistic, listed: Sequence[Figure], window: slice
 ) -> list[str]:
-    """Return items with a share of epsilon that are missing in a list with room for them."""
-    if len(listed) >= statistic.parameters["limit"]:
+    """Return items with the share, or one of epsilon, that are missing in a list with room for
+    them.
+    """
+    parameters = statistic.parameters
+    if "limit" in parameters and len(listed) >= parameters["limit"]:
         return []
-    share = Fraction(statistic.parameters["epsilon"]) * key.taken(statistic, window)
+    share = Fraction(repr(float(parameters.get("share", parameters["epsilon"]))))
+    share *= key.taken(statistic, window)
     tallies = key.tallies(statistic.column, window)
     frequent = np.flatnonzero((tallies > 0) & (tallies >= float(share))).tolist()
     if not frequent:
