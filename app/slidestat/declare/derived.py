@@ -740,8 +740,7 @@ class KeptFigures(WrittenTopics, ReadFields):
         places = {name: places[0] for name, places in self.names_over_windows.items()}
         read = (places[figure_name(path)] for path in having.paths)
         own = {
-            call: self._past_figure(call, places, "having")
-            for call in calls_of(having.node, "ago")
+            call: self._past_figure(call, places, "having") for call in calls_of(having.node, "ago")
         }
         return self._past_of(read) | own
 

@@ -84,7 +84,10 @@ class LiveRanking:
             read.append(place_over_windows(name, known, f"having reads {name!r}"))
         self._topology, self._places = _of_figures(topology, read)
         self._columns = {it: found[0] for it, found in self._topology.names_over_windows.items()}
-        self._past = self._topology.past_figures_of(self._condition)
+        self._past = {
+            **self._topology.derived_past,
+            **self._topology.past_figures_of(self._condition),
+        }
         self._windows = np.array(self._topology.window_lengths, np.int64)
         self._ranked = Ranked(size, smallest)
         self._kinds = kinds(is_sequence=topology.is_sequence)
@@ -125,11 +128,11 @@ class LiveRanking:
         answered = self._answered(states, times)
         figures = FigureTable(topology, topology.window_lengths, keys.starts).numbered
         table, place = figures.table(answered), self._columns[self._by]
+        past = {call: figure.of(answered) for call, figure in self._past.items()}
         truths = None
         if self._condition is not None:
-            past = {call: figure.of(answered) for call, figure in self._past.items()}
             truths = figures.truths(self._condition, table, self._columns, past)
-        numbers = figures.column(table, place)
+        numbers = figures.column(table, place, past)
         may, of_those, are_sure = that_may_have_places(
             numbers, truths, smallest=self._ranked.smallest
         )
@@ -160,18 +163,28 @@ class LiveRanking:
             self._at(place, *of) for place, of in enumerate(self._ranked.places(part.contenders), 1)
         ]
         size, smallest = self._ranked
-        order = "smallest" if smallest else "largest"
         return self._kinds.ranking(
-            *(self._topology.name, self._by, order, size),
-            *(part.keys, ranked, self._having),
+            topology=self._topology.name,
+            by=self._by,
+            order="smallest" if smallest else "largest",
+            size=size,
+            keys=part.keys,
+            places=ranked,
+            having=self._having,
         )
 
     def _at(self, place: int, of: Contender, first: int, last: int | None) -> RankedKey:
         return self._kinds.ranked_key(
-            *(place, first, last),
-            Certainty.CERTAIN if first == last else Certainty.LIKELY,
-            Certainty.LIKELY if last is None else Certainty.CERTAIN,
-            *(of.key, of.figure, of.window_end_ms, of.source_partition, of.lost),
+            place=place,
+            first_place=first,
+            last_place=last,
+            certainty=Certainty.CERTAIN if first == last else Certainty.LIKELY,
+            membership=Certainty.LIKELY if last is None else Certainty.CERTAIN,
+            key=of.key,
+            figure=of.figure,
+            window_end_ms=of.window_end_ms,
+            source_partition=of.source_partition,
+            lost=of.lost,
         )
 
     def _live(self, keys: KeySlice) -> tuple[list[int], Integers]:

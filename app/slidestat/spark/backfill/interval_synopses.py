@@ -68,7 +68,7 @@ class IntervalSynopses:
         self, keys: set[str], tick: int, states: Keys, source_offset: int
     ) -> Iterator[Publication]:
         for key in sorted(keys):
-            state = states.peek(key)
+            (state,) = states.peek_all([key])
             if state is None:
                 continue
             for (statistic, meaning), synopsis in zip(self._kept, state.synopses, strict=True):

@@ -157,7 +157,8 @@ def _written(batches: Sequence[pa.RecordBatch]) -> bytes:
     with pa.ipc.new_stream(sink, batches[0].schema) as stream:
         for batch in batches:
             stream.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
 
 
 def _read(block: bytes) -> pa.Table:

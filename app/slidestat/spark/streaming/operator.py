@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType
 
 from slidestat.declare.topology import Topology, require_json
@@ -186,7 +186,10 @@ class _SparkTable:
 
     def block(self, number: int) -> bytes:
         """Return a block that is there."""
-        return bytes(self._blocks.getValue((number,))[0])
+        found = self._blocks.getValue((number,))
+        if found is None:
+            raise KeyError(number)
+        return bytes(found[0])
 
     def put_block(self, number: int, block: bytes) -> None:
         """Add a block."""
