@@ -637,7 +637,7 @@ def test_a_person_at_a_terminal_is_asked(
     producer.flush()
     piped = run_cli("init", topic, "--file", str(tmp_path / "piped.toml"), stdin="")
     assert piped.returncode == 0, piped.stderr
-    assert "beware      The value is a guess: 'bytes', and not 'took.ms'." in piped.stdout
+    assert "beware      The value is a guess: 'took.ms', and not 'bytes'." in piped.stdout
     file = tmp_path / "asked.toml"
     ours, theirs = pty.openpty()
     with subprocess.Popen(
@@ -657,7 +657,7 @@ def test_a_person_at_a_terminal_is_asked(
     assert b"Which field is the value?" in seen
     assert b"Give a number from 1 to 2." in seen
     assert b"is a guess" not in seen
-    assert load_topology(str(file)).value_field == "took.ms"
+    assert load_topology(str(file)).value_field == "bytes"
 
 
 def test_rates_are_told_in_plain_numbers() -> None:

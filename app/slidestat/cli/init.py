@@ -19,6 +19,8 @@ _PLACE = re.compile(r"[0-9]{1,9}")
 _FileOption = Annotated[
     Path | None, typer.Option(help="Write the topology here; by default NAME.toml.")
 ]
+_Topic = Annotated[str, typer.Argument(help="The topic of your events.")]
+_RunOption = Annotated[bool, typer.Option("--run", help="Run the topology at once.")]
 _NameOption = Annotated[
     str | None, typer.Option(help="The topology's name; by default the topic's.")
 ]
@@ -37,7 +39,7 @@ _ValueOption = Annotated[str | None, typer.Option(metavar="FIELD", help="So with
 
 
 def init(
-    topic: Annotated[str, typer.Argument(help="The topic of your events.")],
+    topic: _Topic,
     file: _FileOption = None,
     name: _NameOption = None,
     key: _KeyOption = None,
@@ -46,13 +48,11 @@ def init(
     records: _RecordsOption = 10_000,
     yes: _YesOption = False,
     as_json: OneObject = False,
-    run: Annotated[bool, typer.Option("--run", help="Run the topology at once.")] = False,
+    run: _RunOption = False,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Look at a topic, and write a topology for it: a start, to be read and changed.
-
-    Example: slidestat init requests
 
     Example: slidestat init requests --file latency.toml --run
 
@@ -79,8 +79,7 @@ def init(
         )
     sample = without_envelope(readable(sample_topic(bootstrap, topic, records), registry))
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not (yes or as_json)
-    known = {"key": key, "time": time, "value": value}
-    given = {what: field for what, field in known.items() if field is not None}
+    given = {w: f for w, f in (("key", key), ("time", time), ("value", value)) if f is not None}
     proposal = propose(sample, survey(sample.records), name, _ask if asks else None, given)
     if not as_json:
         for line in sample_lines(sample, proposal):

@@ -42,7 +42,7 @@ from slidestat.infer.proposed_fields import (
     written,
 )
 from slidestat.infer.sampling import Sample, SampledRecord
-from slidestat.infer.survey import Survey, as_object, key_text
+from slidestat.infer.survey import FieldSurvey, Survey, as_object, key_text
 from slidestat.synopses.core.arrays import Integers
 
 # The lengths of windows and lateness of a proposed topology, by the times of a topic's events.
@@ -300,6 +300,24 @@ def _no_objects(sample: Sample) -> SlidestatError:
     )
 
 
+def _as_number(
+    value: Guess, chosen: FieldSurvey, found: Survey, warnings: list[str]
+) -> tuple[Guess, tuple[str, ...]]:
+    """Return the value as a statistic reads it, and the computed field that it is if its field has
+    texts.
+    """
+    if is_number_text(chosen):
+        name, text = cast_of(chosen, found)
+        warnings.append(
+            f"{field_text(chosen.path)!r} is a text of numbers, which {text!r} reads. A text"
+            " that is no number makes a dead letter; with try_cast it is left out."
+        )
+        return Guess(written((name,)), value.reason), (text,)
+    if chosen.numbers < chosen.present:
+        warnings.append(some_are_not(chosen, chosen.present - chosen.numbers, "numbers"))
+    return value, ()
+
+
 def propose(
     sample: Sample,
     found: Survey,
@@ -335,16 +353,8 @@ def propose(
     value = propose_value(numbers, found, doubts)
     chosen = found.fields[path_of(value.value)] if value is not None else None
     computed: tuple[str, ...] = ()
-    if value is not None and chosen is not None and is_number_text(chosen):
-        computed_name, text = cast_of(chosen, found)
-        computed = (text,)
-        value = Guess(written((computed_name,)), value.reason)
-        warnings.append(
-            f"{field_text(chosen.path)!r} is a text of numbers, which {text!r} reads. A text"
-            " that is no number makes a dead letter; with try_cast it is left out."
-        )
-    elif chosen is not None and chosen.numbers < chosen.present:
-        warnings.append(some_are_not(chosen, chosen.present - chosen.numbers, "numbers"))
+    if value is not None and chosen is not None:
+        value, computed = _as_number(value, chosen, found, warnings)
     texts = [f for f in common_fields(found) if f.texts == f.present and not f.formats]
     texts = [f for f in texts if written(f.path) not in taken and f.longest <= 1_000]
     texts = [f for f in texts if not is_number_text(f)]
