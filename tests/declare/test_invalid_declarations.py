@@ -275,7 +275,7 @@ TOML: list[tuple[str, str, str]] = [
         "at most 200",
     ),
     (
-        WHOLE + f"derived = ['{'+'.join(['count'] * 400)} as many']",
+        WHOLE + f"derived = ['{'+'.join(['(count' + 19 * '+count' + ')'] * 20)} as many']",
         "of 399 operators",
         "at most 200",
     ),
@@ -322,6 +322,7 @@ TOML: list[tuple[str, str, str]] = [
         "number",
     ),
     (WHOLE + "where = \"lower(time) = 'a'\"", "expression reads 'time', the time", "Leave it out"),
+    (WHOLE + ALERT + "when = '" + " + ".join(["count"] * 400) + " > 3'", "too deep", "(a + b)"),
     (WHOLE + "where = '" + "(" * 3_000 + "a" + ")" * 3_000 + "'", "nested too deep", "fewer"),
     (WHOLE + "where = '" + "a or " * 3_000 + "a'", "where is", "at most 10,000 characters"),
     (WHOLE + "computed = 'a + 1 as b'", "computed is 'a + 1 as b', which is not a list", '["lat'),

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from slidestat.declare.expressions.expression import Expression, condition
-from slidestat.declare.expressions.intervals import Intervals, Numbers
+from slidestat.declare.expressions.intervals import Numbers
+from slidestat.declare.expressions.known_intervals import Facts, KnownIntervals
 from slidestat.declare.expressions.nodes import (
     COMPARISONS,
     Call,
@@ -245,12 +246,14 @@ _MOST_CELLS = 4_096
 
 class ReadFigures(NamedTuple):
     """The figures of a condition: statistic and window, None without one, of those of statistics,
-    by their places; and what computes the numbers of one at a place from those of all parts.
+    by their places; what computes the numbers of one at a place from those of all parts; and what
+    finds the facts of some by their paths.
     """
 
     parts: Mapping[int, FigureSource]
     places: Mapping[str, int]
     numbers: Callable[[int, int, Callable[[int], Numbers]], Numbers]
+    facts: Callable[[Mapping[FieldPath, FigureSource]], Facts]
 
 
 def check_possible(
@@ -315,7 +318,13 @@ def may_be_true(asked: Expression, figures: ReadFigures, *, emptied: int) -> boo
     }
     past = Numbers.within(math.inf, len(rows))
     known: dict[Node, Numbers] = dict.fromkeys(calls_of(asked.node, "ago"), past)
-    truths = Intervals(len(rows), numbers, known).truths(asked.node)
+    of_statistics = {
+        path: figures.parts[place]
+        for path in asked.paths
+        if (place := figures.places[figure_name(path)]) in figures.parts
+    }
+    facts = figures.facts(of_statistics)
+    truths = KnownIntervals(len(rows), numbers, facts, known).truths(asked.node)
     return bool(truths.may_be_true.any())
 
 

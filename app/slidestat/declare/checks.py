@@ -23,6 +23,7 @@ from slidestat.declare.derived import (
     ReadFields,
     WrittenTopics,
 )
+from slidestat.declare.expressions.derived_figures import facts_of
 from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import RECORD_TIMESTAMP, TIME_IS_READ, check_apart, field_text
 from slidestat.declare.figure_names import place_over_windows
@@ -239,7 +240,7 @@ def _read_figures(
     topology: KeptFigures, places: Mapping[str, int], parts: Iterable[int]
 ) -> ReadFigures:
     sources = {place: topology.figure_sources[place] for place in parts}
-    return ReadFigures(sources, places, topology.figure_numbers)
+    return ReadFigures(sources, places, topology.figure_numbers, facts_of)
 
 
 # Derived figures, published synopses, records moved by key, alerts and rows.

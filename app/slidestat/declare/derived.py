@@ -502,7 +502,9 @@ class KeptFigures(WrittenTopics, ReadFields):
         """Return what is known of the figures that derived ones are of; `starts` maps names of
         added figures to the times from which they are counted.
         """
-        return facts_of(self.derived_figures, self.figure_sources, starts)
+        parts = {path: part for figure in self.derived_figures for path, part in figure.read}
+        sources = {path: self.figure_sources[part.place] for path, part in parts.items()}
+        return facts_of(sources, starts, parts)
 
     @cached_property
     def derived_past(self) -> dict[Node, PastFigure]:
@@ -659,6 +661,16 @@ class KeptFigures(WrittenTopics, ReadFields):
         """Return whether no figure depends on events of a key that have left the span."""
         landmarks = any(statistic.is_landmark for statistic in self.statistics)
         return not self.span_length.of_events and not landmarks
+
+    @property
+    def emission_reach(self) -> int | None:
+        """The reach of an emission back from its tick: over its windows, and over those of the past
+        that `having` reads; None for any time.
+        """
+        if not self.sees_span_alone:
+            return None
+        past = (figure.runner for figure in self.past_figures.values())
+        return max(max(self.window_lengths), *(it.window + it.ago for it in past), 0)
 
     @cached_property
     def forget_ms(self) -> int | None:

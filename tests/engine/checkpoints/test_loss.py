@@ -156,6 +156,24 @@ def test_marks_end_where_the_windows_lack_nothing() -> None:
     assert counters.read == counters.counted + counters.dead + counters.late
 
 
+def test_what_a_condition_on_the_past_chose_is_marked_as_long_as_it_reads_the_loss() -> None:
+    """Its own windows may lack nothing any more: whether it is written depends on earlier ones."""
+    source = Source(Random(1), 400)
+    having = "count_30s > 0.5 * ago(count_30s, '30s')"
+    ends = {}
+    for name, declared in {
+        "always": replace(TOPOLOGY, emit="always"),
+        "chosen": replace(TOPOLOGY, emit="always", having=having),
+    }.items():
+        one = processor(declared)
+        one.process(source.batch(0, 50))
+        one.lose(50, 80)
+        emissions = one.process(source.batch(80, 400)).emissions
+        found = [_decode(value) for _, value, _ in emissions]
+        ends[name] = max(it.window_end_ms for it in found if it.lost is not None)
+    assert ends["chosen"] == ends["always"] + 30_000
+
+
 def test_a_loss_outlives_a_restart() -> None:
     """Also one behind which nothing has come yet; two of them are one as long as both matter."""
     source = Source(Random(2), 200)

@@ -1,9 +1,10 @@
 """Figures that are computed from others: bounds that hold, and are as narrow as what is known."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from operator import eq, ge, gt, le, lt, ne
 
 import msgspec
 import numpy as np
@@ -20,6 +21,7 @@ from slidestat.declare.expressions.parsing import parsed
 from slidestat.declare.statistics import Count, Maximum, Quantiles, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
+from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.emission import Figure
 from tests.engine.cases import laws
@@ -50,6 +52,14 @@ EXPRESSIONS = (
     "x * 0.1 + 0.2",
     "e / 3 - n / 3",
 )
+COMPARED: dict[str, Callable[[Fraction, Fraction], bool]] = {
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+    "=": eq,
+    "<>": ne,
+}
 COUNTS = ("e", "n", "m")
 KNOWN = Known(frozenset((name,) for name in COUNTS), frozenset({(("e",), ("n",))}))
 
@@ -122,6 +132,57 @@ def test_bounds_have_every_point_that_can_be(
     right = exact(parsed(text, "derived"), point)
     found = bounds_of(text, boxes)
     assert contains(found, right), (found, right)
+
+
+@settings(laws, max_examples=600)
+@given(points(), st.tuples(*[st.sampled_from(EXPRESSIONS)] * 2), st.sampled_from(sorted(COMPARED)))
+def test_comparisons_have_every_outcome_that_can_be(
+    drawn: tuple[dict[str, Fraction], dict[str, tuple[float, float, float]]],
+    sides: tuple[str, str],
+    operator: str,
+) -> None:
+    """Whatever is known of the difference of both sides."""
+    point, boxes = drawn
+    one, other = (exact(parsed(side, "having"), point) for side in sides)
+    node = parsed(f"({sides[0]}) {operator} ({sides[1]})", "having")
+    figures = {(name,): Numbers.of(np.array([box])) for name, box in boxes.items()}
+    found = KnownIntervals(1, figures, Facts(KNOWN)).truths(node)
+    if one is None or other is None:
+        assert found.may_be_null[0]
+    elif COMPARED[operator](one, other):
+        assert found.may_be_true[0]
+    else:
+        assert found.may_be_false[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_possible"),
+    [
+        ("errors_5m > count_5m", False),
+        ("not errors_5m <= count_5m", False),
+        ("count_5m > count_1h", False),
+        ("slow_errors_5m > errors_1h + 1", False),
+        ("errors_5m / count_5m > 1", False),
+        ("error_rate > 1", False),
+        ("quantile_took_p50_5m > quantile_took_p99_5m", False),
+        ("quantile_took_p99_5m > maximum_took_5m", False),
+        ("count_5m <> count_5m", False),
+        ("count_5m > 3 and (errors_1h > count_1h or count_5m < 2)", False),
+        ("errors_5m >= count_5m", True),
+        ("errors_1h > count_5m", True),
+        ("count_1h > count_5m", True),
+        ("quantile_took_p99_5m > quantile_took_p50_1h", True),
+        ("errors_5m = count_5m and count_5m > 3", True),
+    ],
+)
+def test_a_condition_that_no_events_can_meet_is_refused(text: str, is_possible: bool) -> None:
+    """A part is not more than the whole, nor a quantile more than one of a higher rank."""
+    for fields in ({"having": text}, {"alerts": (Alert(name="never", when=text),)}):
+        if is_possible:
+            watched(**fields)
+            continue
+        with pytest.raises(SlidestatError, match="which no figures make true"):
+            watched(**fields)
 
 
 @pytest.mark.parametrize(

@@ -364,6 +364,7 @@ def test_what_is_kept_of_a_key_is_as_small_as_stated() -> None:
         ({"having": "count_200ms > 5 and count_200ms < 3"}, "which no figures make true"),
         ({"having": "count_200ms < 0"}, "which no figures make true"),
         ({"having": "count_200ms = 0.5"}, "which no figures make true"),
+        ({"having": "count_200ms > count_500ms"}, "which no figures make true"),
         ({"having": "count_200ms > 1", "publish": "partition"}, "publish is 'partition'"),
     ],
 )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import product
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -237,15 +238,13 @@ def _each(node: Node, changed: Callable[[FieldPath], Node]) -> Node:
 
 
 def facts_of(
-    derived: Sequence[DerivedFigure],
-    sources: Sequence[FigureSource],
-    starts: Mapping[str, int],
+    read: Mapping[FieldPath, FigureSource],
+    starts: Mapping[str, int] = MappingProxyType({}),
+    parts: Mapping[FieldPath, Part] = MappingProxyType({}),
 ) -> Facts:
-    """Return what is known of the figures that derived ones are of, which have these `sources`;
-    `starts` maps labels to the times from which they are counted.
+    """Return what is known of figures that are read by these paths; `starts` maps labels to the
+    times from which they are counted, `parts` those that may be of the past to what they are.
     """
-    parts = {path: part for figure in derived for path, part in figure.read}
-    read = {path: sources[part.place] for path, part in parts.items()}
     return Facts(
         Known(
             frozenset(path for path, it in read.items() if it.statistic.least_figure >= 0),
@@ -254,16 +253,16 @@ def facts_of(
                 for (one, small), (other, large) in product(read.items(), read.items())
                 # Windows that ended at different times have not the same events.
                 if one != other
-                and _ended(parts[one]) == _ended(parts[other])
+                and _ended(parts.get(one)) == _ended(parts.get(other))
                 and _is_at_most(small, large, starts)
             ),
         )
     )
 
 
-def _ended(part: Part) -> Node | None:
+def _ended(part: Part | None) -> Node | None:
     """Return how long ago the window of a part ended, as it was written; None for one of now."""
-    return None if part.past is None else part.past.operands[1]
+    return None if part is None or part.past is None else part.past.operands[1]
 
 
 def _is_at_most(small: FigureSource, large: FigureSource, starts: Mapping[str, int]) -> bool:

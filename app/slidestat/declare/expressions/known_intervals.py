@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from itertools import permutations, product
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -24,13 +25,21 @@ import numpy as np
 from slidestat.declare.expressions.intervals import (
     Intervals,
     Numbers,
+    Truths,
     negated,
     number_of,
     product_of,
     quotient_of,
     sum_of,
 )
-from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, Node, fields_of
+from slidestat.declare.expressions.nodes import (
+    COMPARISONS,
+    Call,
+    FieldValue,
+    Literal,
+    Node,
+    fields_of,
+)
 from slidestat.declare.fields import FieldPath
 from slidestat.synopses.core.arrays import Floats
 
@@ -149,9 +158,27 @@ class Facts:
 class KnownIntervals(Intervals):
     """An evaluator of expressions over figures of which `facts` are known."""
 
-    def __init__(self, rows: int, figures: Mapping[FieldPath, Numbers], facts: Facts) -> None:
-        super().__init__(rows, figures)
+    def __init__(
+        self,
+        rows: int,
+        figures: Mapping[FieldPath, Numbers],
+        facts: Facts,
+        past: Mapping[Node, Numbers] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(rows, figures, past)
         self._facts = facts
+
+    def truths(self, node: Node) -> Truths:
+        """Return the truth values of a condition: a comparison of sums whose difference has a known
+        sign has one outcome alone.
+        """
+        found = super().truths(node)
+        match node:
+            case Call(operator, (left, right)) if operator in COMPARISONS:
+                facts = self._facts.of_sum(Call("-", (left, right)))
+                if facts is not None:
+                    return _ordered(found, operator, facts)
+        return found
 
     def numbers(self, node: Node) -> Numbers:
         """Return the numbers of a subexpression."""
@@ -293,6 +320,21 @@ def _cut(numbers: Numbers, lowers: Floats | float, uppers: Floats | float) -> Nu
         numbers,
         lowers=np.maximum(numbers.lowers, lowers),
         uppers=np.minimum(numbers.uppers, uppers),
+    )
+
+
+def _ordered(found: Truths, operator: str, difference: _Sum) -> Truths:
+    """Return the truth values of a comparison of two numbers, the sign of whose difference may be
+    known.
+    """
+    # Which of the three outcomes there can be. That both are equal is never excluded.
+    is_less, is_more = not difference.is_not_negative, not difference.is_not_positive
+    may_be_true = {"<": is_less, ">": is_more, "<>": is_less or is_more}.get(operator, True)
+    may_be_false = {"<=": is_more, ">=": is_less, "=": is_less or is_more}.get(operator, True)
+    return replace(
+        found,
+        may_be_true=found.may_be_true & may_be_true,
+        may_be_false=found.may_be_false & may_be_false,
     )
 
 

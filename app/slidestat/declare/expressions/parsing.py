@@ -27,6 +27,7 @@ _KNOWN = (
     " + - * / %, ||, coalesce, lower, upper, substring, cast and try_cast."
 )
 _MOST_CHARACTERS = 10_000
+_MOST_LEVELS = 150
 # Types as sqlglot names them; `text` is another name of SQL's for varchar.
 _TYPES = {
     "DOUBLE": "double",
@@ -45,7 +46,9 @@ def parsed(text: str, what: str) -> Node:
     """
     _check_length(text, what)
     with _not_too_deep(what):
-        return _Reader(text, what).node(_tree(text, what))
+        node = _Reader(text, what).node(_tree(text, what))
+        _check_levels(node, what)
+        return node
 
 
 def parsed_with_name(text: str, what: str) -> tuple[Node, str]:
@@ -56,7 +59,9 @@ def parsed_with_name(text: str, what: str) -> tuple[Node, str]:
     _check_length(text, what)
     with _not_too_deep(what):
         tree, name = _named_tree(text, what)
-        return _Reader(text, what).node(tree), name
+        node = _Reader(text, what).node(tree)
+        _check_levels(node, what)
+        return node, name
 
 
 def _check_length(text: str, what: str) -> None:
@@ -67,14 +72,32 @@ def _check_length(text: str, what: str) -> None:
         )
 
 
+def _check_levels(node: Node, what: str) -> None:
+    """Raise SlidestatError for an expression that could not be computed wherever it is needed: each
+    of its levels is a few calls in one another.
+    """
+    level, levels = [node], 0
+    while level:
+        level = [part for it in level if isinstance(it, Call) for part in it.operands]
+        levels += 1
+    if levels > _MOST_LEVELS:
+        raise _too_deep(what)
+
+
 @contextmanager
 def _not_too_deep(what: str) -> Iterator[None]:
     try:
         yield
     except RecursionError as error:
-        raise SlidestatError(
-            f"{what} is nested too deep.", "Write it with fewer levels."
-        ) from error
+        raise _too_deep(what) from error
+
+
+def _too_deep(what: str) -> SlidestatError:
+    return SlidestatError(
+        f"{what} is nested too deep.",
+        f"Write it with fewer levels, at most {_MOST_LEVELS}: each operator of a row of + - * / is"
+        " one, and parentheses halve them: (a + b) + (c + d).",
+    )
 
 
 def _named_tree(text: str, what: str) -> tuple[Any, str]:

@@ -272,7 +272,7 @@ class EmissionEncoder:
             self._topology, "", 0, numbers.models() if numbers else [], *self._source, 0
         )
         self._texts: dict[tuple[bool, LostRecords | None, int], EmissionText] = {}
-        self._longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
+        self._reach = topology.emission_reach
 
     def figures(self, answered: Mapping[Runner, Answered]) -> npt.NDArray[Any]:
         """Return the figures of each query, as `encode` takes them: float64[n, figures, 3], or n
@@ -332,7 +332,7 @@ class EmissionEncoder:
             return
         concerned, lost = np.zeros(len(ticks), bool), None
         if loss is not None:
-            concerned = loss.concerns(ticks, self._longest)
+            concerned = loss.concerns(ticks, self._reach)
             lost = loss.as_record(self._kinds.lost_records)
         differs = np.diff(concerned) | (np.diff(self._added.stages(ticks)) != 0)
         edges = [0, *(np.flatnonzero(differs) + 1).tolist(), len(ticks)]

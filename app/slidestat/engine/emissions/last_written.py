@@ -139,7 +139,7 @@ class LastWritten:
         self._figures = FigureTable(topology, topology.window_lengths, starts)
         self._size = len(self._figures.numbered)
         self._added = AddedFigures(topology, starts)
-        self._longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
+        self._reach = topology.emission_reach
         self._by_change = topology.emit == EMIT_CHANGE
         self._always = topology.emit == EMIT_ALWAYS
         self._tolerance = topology.tolerated
@@ -257,7 +257,7 @@ class LastWritten:
 
     def _kinds_of(self, ticks: Integers, loss: Loss | None) -> npt.NDArray[np.uint8]:
         """Return the kind of the record of each tick, uint8[n, 8]."""
-        lost = np.zeros(len(ticks), bool) if loss is None else loss.concerns(ticks, self._longest)
+        lost = np.zeros(len(ticks), bool) if loss is None else loss.concerns(ticks, self._reach)
         stages = self._added.stages(ticks)
         found = np.empty((len(ticks), _KIND), np.uint8)
         for stage, is_lossy in {*zip(stages.tolist(), lost.tolist(), strict=True)}:
