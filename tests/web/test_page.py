@@ -477,6 +477,44 @@ def test_any_window_can_be_asked_for(browser: Browser, worker: Shop) -> None:
     assert text_of(browser, "#over-time-name") == "mean, 1m"
 
 
+def test_what_was_so_long_before_is_a_second_band(browser: Browser, worker: Shop) -> None:
+    """The count of the minute that ended three minutes before, as the topic has it and as the state
+    has it; the address keeps the choice. What cannot be asked is refused in words.
+    """
+    worker.sell(["a"] * 100 + ["c"] * 100 + ["a"] * 40)
+    browser.open(page(worker, "a", "?window=1m&ago=3m"))
+    asked = f"{worker.url}/topologies/shop/keys/a?window=1m&statistic=count&ago=3m"
+    with urlopen(asked) as answer:  # noqa: S310  http
+        (figure,) = msgspec.json.decode(answer.read())["figures"]
+    estimate, lower, upper = (f"{figure[name]:g}" for name in ("estimate", "lower", "upper"))
+    told = f"the last one is {estimate}, between {lower} and {upper}"
+    browser.until(lambda: drawn(browser).endswith(told), "the band of before")
+    assert re.search(r"\. 3m before: \d+ points", drawn(browser))
+    assert figure["estimate"] > 50
+    assert browser.text("#over-time-hint").endswith("dashed: 3m before")
+    ago = browser.find("#ago-text")
+    assert ago.get_attribute("value") == "3m"
+    ago.clear()
+    ago.send_keys("1h", Keys.ENTER)
+    browser.until(
+        lambda: browser.text("#ago-error") == "Write a length below 1h, or nothing.", "it"
+    )
+    ago.clear()
+    ago.send_keys("50m", Keys.ENTER)
+    browser.until(lambda: "ago=50m" in browser.driver.current_url, "the address")
+    window = browser.find("#window-text")
+    window.clear()
+    window.send_keys("30m", Keys.ENTER)
+    words = "Window and Before together are at most 1h."
+    browser.until(lambda: browser.text("#ago-error") == words, "it")
+    assert "count" in figures(browser)
+    ago.clear()
+    ago.send_keys(Keys.ENTER)
+    browser.until(lambda: "ago" not in browser.driver.current_url, "nothing to compare with")
+    browser.until(lambda: "before" not in drawn(browser), "one band")
+    assert browser.text("#ago-error") == ""
+
+
 def text_of(browser: Browser, css: str) -> str:
     """The text, once there is one."""
     browser.until(lambda: browser.text(css), css)

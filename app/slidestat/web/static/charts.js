@@ -17,8 +17,10 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 export class BandChart {
   constructor(element, x) {
     this.element = element;
-    this.rows = [[], [], [], []];
+    this.points = [];
     this.holes = [];
+    this.before = NOTHING_BEFORE;
+    this.rows = Array.from({ length: 7 }, () => []);
     this.chart = new uPlot(options(x, element.clientWidth, this), this.rows, element);
     charts.add(this.chart);
     new ResizeObserver(() => this.fit()).observe(element);
@@ -26,30 +28,39 @@ export class BandChart {
 
   /** Show points [x, lower, upper, estimate] in order of x, and their name; no line leads over
    * `holes` ({from, to, kind}), of which one from -Infinity is what lies before the first point.
+   * `before` has the points, holes and name of a second band.
    */
-  show(points, name, holes = []) {
-    this.holes = holes;
-    this.rows = [0, 1, 2, 3].map((column) => points.map((point) => point[column]));
-    this.element.setAttribute("aria-label", summary(points, name, holes));
+  show(points, name, holes = [], before = NOTHING_BEFORE) {
+    Object.assign(this, { points, holes, before });
+    this.rows = uPlot.join([columns(points), columns(before.points)]);
+    const past = before.points.length ? `. ${summary(before.points, before.name, before.holes)}` : "";
+    this.element.setAttribute("aria-label", summary(points, name, holes) + past);
+    for (const place of [4, 5, 6]) {
+      if (this.chart.series[place].show !== before.points.length > 0) {
+        this.chart.setSeries(place, { show: before.points.length > 0 });
+      }
+    }
     this.chart.setData(this.rows);
     // Without a pointer over the chart, its legend tells the last point.
-    if (!(this.chart.cursor.left >= 0)) this.chart.setLegend({ idx: points.length - 1 });
+    if (!(this.chart.cursor.left >= 0)) this.chart.setLegend({ idx: this.rows[0].indexOf(points.at(-1)?.[0]) });
   }
 
   /** The places of points that have no line on either side. */
   get alone() {
-    const [xs, , , estimates] = this.rows;
+    const [xs, , , estimates] = columns(this.points);
+    const places = new Map(this.rows[0].map((x, place) => [x, place]));
     const begins = new Set(this.holes.map(({ from }) => from));
     const ends = new Set(this.holes.map(({ to }) => to));
     const isCut = (i, j) => estimates[j] == null || (i < j ? begins : ends).has(xs[i]);
-    return [...xs.keys()].filter((i) => estimates[i] != null && isCut(i, i - 1) && isCut(i, i + 1));
+    const found = [...xs.keys()].filter((i) => estimates[i] != null && isCut(i, i - 1) && isCut(i, i + 1));
+    return found.map((i) => places.get(xs[i]));
   }
 
   /** What has no line, in pixels, from left to right. */
-  gaps(chart, ofNulls) {
+  gaps(chart, ofNulls, holes) {
     const [least, most] = [chart.bbox.left, chart.bbox.left + chart.bbox.width];
     const place = (x) => Math.min(most, Math.max(least, chart.valToPos(x, "x", true)));
-    const all = [...ofNulls, ...this.holes.map(({ from, to }) => [place(from), place(to)])];
+    const all = [...ofNulls, ...holes.map(({ from, to }) => [place(from), place(to)])];
     const gaps = [];
     for (const [from, to] of all.sort(([a], [b]) => a - b)) {
       const last = gaps.at(-1);
@@ -105,6 +116,11 @@ export class BandChart {
     if (width && width !== this.chart.width) this.chart.setSize({ width, height: HEIGHT });
   }
 }
+
+const NOTHING_BEFORE = { points: [], holes: [], name: "" };
+
+/** Columns of x, lower, upper and estimate. */
+const columns = (points) => [0, 1, 2, 3].map((column) => points.map((point) => point[column]));
 
 const HOLES = { silent: "no new events", unread: "not read" };
 
@@ -184,15 +200,18 @@ function options(x, width, band) {
       x.splits(least, most, Math.max(2, Math.floor(chart.width / 80)));
     horizontal.values = (_chart, splits) => splits.map(x.label);
   }
-  const gaps = (chart, _series, _first, _last, ofNulls) => band.gaps(chart, ofNulls);
-  const bound = (label, text) => ({
+  const gaps = (chart, place, _first, _last, ofNulls) =>
+    band.gaps(chart, ofNulls, place > 3 ? band.before.holes : band.holes);
+  const bound = (label, text, more = {}) => ({
     label,
     gaps,
     value: (_chart, value) => text(value),
     stroke: () => color("--band-edge"),
     width: 1,
     points: { show: false },
+    ...more,
   });
+  const past = { show: false, stroke: () => color("--past"), dash: [4, 4] };
   return {
     width: width || 300,
     height: HEIGHT,
@@ -215,8 +234,14 @@ function options(x, width, band) {
         // Where points are too dense to be marked, one without a line would be seen nowhere.
         points: { size: 5, fill: () => color("--accent"), filter: (_chart, _series, show) => (show ? null : band.alone) },
       },
+      bound("lower before", lowerText, past),
+      bound("upper before", upperText, past),
+      bound("before", number, { ...past, width: 2 }),
     ],
-    bands: [{ series: [2, 1], fill: () => color("--band") }],
+    bands: [
+      { series: [2, 1], fill: () => color("--band") },
+      { series: [5, 4], fill: () => color("--past-band") },
+    ],
   };
 }
 
@@ -225,7 +250,7 @@ function options(x, width, band) {
  */
 function apart(chart, least, most, x, band) {
   const [xs] = chart.data;
-  if (xs.length === 1) [least, most] = x.time ? [xs[0] - 30, xs[0] + 30] : [xs[0] - 1, xs[0] + 1];
+  if (xs.length && least === most) [least, most] = x.time ? [xs[0] - 30, xs[0] + 30] : [xs[0] - 1, xs[0] + 1];
   const hasPast = xs.length && band.holes.some(({ from }) => from === -Infinity);
   return [hasPast ? least - 0.06 * (most - least) : least, most];
 }

@@ -7,7 +7,7 @@ import { alongLengths, alongSequence, alongShares, alongTime, BandChart } from "
 import { byId, h, say } from "./dom.js";
 import { figureName, lengthText, lowerText, number, promise, timeOrNumber, upperText } from "./format.js";
 import { holesOf, knownUntil } from "./timeline.js";
-import { Window } from "./window.js";
+import { Before, Window } from "./window.js";
 
 // Half an hour of answers, one every two seconds.
 const MOST_POINTS = 900;
@@ -33,17 +33,26 @@ export class Key {
       moved();
       this.refresh();
     });
+    this.before = new Before(() => {
+      this.past = new Map();
+      moved();
+      this.showOverTime();
+      this.refresh();
+    });
     this.asked = 0;
   }
 
-  /** Show `key` of a topology; `window` and `series` are texts, or null for the first there is. */
-  open(topology, key, window, series) {
+  /** Show `key` of a topology; `window` and `series` are texts, or null for the first there is; `ago`
+   * is how long before is shown, too, or null.
+   */
+  open(topology, key, window, series, ago) {
     const isOther = topology.name !== this.topology?.name;
     this.topology = topology;
     this.key = key;
     this.series = series ?? this.series;
     this.asked += 1;
     this.window.of(topology, window);
+    this.before.of(topology, ago);
     if (isOther) this.makeCharts();
     this.forget();
     say(byId("key-title"), key);
@@ -124,6 +133,7 @@ export class Key {
   /** Points over time are of one window: another one begins anew. */
   forget() {
     this.points = new Map();
+    this.past = new Map();
   }
 
   async refresh() {
@@ -140,6 +150,7 @@ export class Key {
       this.overTime.fit();
       this.overWindows.fit();
       this.show(answer);
+      await this.refreshBefore(window, isCurrent);
       await this.refreshOverWindows(isCurrent);
       for (const { name: statistic, kind } of statistics) {
         if (kind === "quantile") await this.refreshCurve(statistic, window, isCurrent);
@@ -177,10 +188,43 @@ export class Key {
   /** A window that ended where the last one did replaces it: event time stood still. One that ended
    * earlier replaces all from there on: a worker took it up again from its last checkpoint.
    */
-  remember(series, point) {
-    const points = this.points.get(series) ?? [];
+  remember(series, point, all = this.points) {
+    const points = all.get(series) ?? [];
     while (points.length && points[points.length - 1][0] >= point[0]) points.pop();
-    this.points.set(series, [...points, point].slice(-MOST_POINTS));
+    all.set(series, [...points, point].slice(-MOST_POINTS));
+  }
+
+  /** Ask for the windows that ended before, and draw them where those of now are. */
+  async refreshBefore(window, isCurrent) {
+    const question = `${this.topology.name} ${window} ${this.before.asText}`;
+    if (!this.before.isWith(this.window) || this.refused === question) return;
+    const ago = this.before.asText;
+    let found;
+    try {
+      found = await api.figures(this.topology.name, this.key, { window, ago });
+    } catch (error) {
+      if (error.status !== 400) throw error;
+      this.refused = question; // This topology has no past: it would be refused again.
+      if (isCurrent()) this.before.showMessage(`${error.message} ${error.advice ?? ""}`);
+      return;
+    }
+    if (!isCurrent()) return;
+    this.before.showMessage("");
+    const end = this.xOf(found.window_end_seq ?? found.window_end_ms) + this.xOf(this.before.length);
+    for (const figure of found.figures.filter((each) => !isListed(each))) {
+      this.remember(figureName(figure), pointOf(end, figure, Date.now()), this.past);
+    }
+    this.showOverTime();
+  }
+
+  /** The series as it was so long before the points of now: as written out, and as the page was told. */
+  pastPoints(written, first, last) {
+    if (!this.before.length) return [];
+    const shift = this.xOf(this.before.length);
+    const told = this.past.get(this.series) ?? [];
+    const from = told.length ? told[0][0] : Infinity;
+    const before = written.map(([x, ...rest]) => [x + shift, ...rest]);
+    return [...before.filter(([x]) => first <= x && x <= last && x < from), ...told];
   }
 
   showFigures(figures) {
@@ -226,8 +270,14 @@ export class Key {
     const holes = holesOf(points, ticks, known);
     const { untold } = this.history;
     const isCut = untold !== undefined && points.length > 0;
-    say(byId("over-time-hint"), hintOf(written.length, seen.length, untold));
-    this.overTime.show(points, `${name}, over time`, isCut ? [{ from: -Infinity, to: points[0][0], kind: "unread" }, ...holes] : holes);
+    const past = this.pastPoints(written, points[0]?.[0], points.at(-1)?.[0]);
+    const hint = hintOf(written.length, seen.length, untold);
+    say(byId("over-time-hint"), past.length ? `${hint}; dashed: ${this.before.asText} before` : hint);
+    const all = isCut ? [{ from: -Infinity, to: points[0][0], kind: "unread" }, ...holes] : holes;
+    const shift = this.xOf(this.before.length);
+    const knownThen = known && { after: known.after + shift, until: known.until + shift };
+    const before = { points: past, holes: holesOf(past, ticks, knownThen), name: `${this.before.asText} before` };
+    this.overTime.show(points, `${name}, over time`, all, before);
     // What has been cut off would be so again.
     if (known !== null && holes.some(({ kind, to }) => kind === "unread" && to > known.after)) this.readHistory();
   }

@@ -22,11 +22,12 @@ const status = new Status(flow);
 const keys = new Keys((key) => goTo(topology.name, key), failed);
 const key = new Key(remember, failed);
 
-/** #/TOPOLOGY/KEY?window=5m&series=count */
-function address(name, chosen, window, series) {
+/** #/TOPOLOGY/KEY?window=5m&series=count&ago=24h */
+function address(name, chosen, window, series, ago) {
   const parameters = new URLSearchParams();
   if (window) parameters.set("window", window);
   if (series) parameters.set("series", series);
+  if (ago) parameters.set("ago", ago);
   const path = [name, chosen].filter((part) => part !== undefined).map(encodeURIComponent);
   return `#/${path.join("/")}${parameters.size ? `?${parameters}` : ""}`;
 }
@@ -35,7 +36,8 @@ function place() {
   const [path, parameters] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, chosen] = path.split("/").map(decoded);
   const asked = new URLSearchParams(parameters ?? "");
-  return { name, chosen, window: asked.get("window"), series: asked.get("series") };
+  const [window, series, ago] = ["window", "series", "ago"].map((each) => asked.get(each));
+  return { name, chosen, window, series, ago };
 }
 
 function decoded(text) {
@@ -47,12 +49,13 @@ function decoded(text) {
 }
 
 function goTo(name, chosen) {
-  location.hash = address(name, chosen, name === topology.name && key.key !== undefined ? key.window.asText : null, key.series);
+  const isOpen = name === topology.name && key.key !== undefined;
+  location.hash = address(name, chosen, isOpen ? key.window.asText : null, key.series, isOpen ? key.before.asText : null);
 }
 
 /** What was chosen inside of a key goes into the address, but is no step to go back to. */
 function remember() {
-  history.replaceState(null, "", address(topology.name, key.key, key.window.asText, key.series));
+  history.replaceState(null, "", address(topology.name, key.key, key.window.asText, key.series, key.before.asText));
 }
 
 /** Show what the address says. */
@@ -74,7 +77,7 @@ async function follow() {
     key.close();
   } else {
     const isClick = document.activeElement?.closest("#keys");
-    key.open(topology, chosen, asked.window, asked.series);
+    key.open(topology, chosen, asked.window, asked.series, asked.ago);
     if (isClick) byId("key-title").focus();
   }
   await round();

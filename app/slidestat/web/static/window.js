@@ -1,4 +1,5 @@
-// The length of the window: a slider over all lengths up to the span, a text, and those written out.
+// The length of the window: a slider over all lengths up to the span, a text, and those written out;
+// and how long before those windows ended that it is compared with.
 
 import { byId, h, say } from "./dom.js";
 import { lengthText, lengthWords, parseLength } from "./format.js";
@@ -89,5 +90,58 @@ export class Window {
 
   get asText() {
     return lengthText(this.length, this.ofEvents);
+  }
+}
+
+/** How long before other windows ended, 0 for none; calls `changed()` when that is another. */
+export class Before {
+  constructor(changed) {
+    this.changed = changed;
+    this.text = byId("ago-text");
+    this.text.addEventListener("change", () => this.read());
+  }
+
+  /** Lengths below a topology's span; `chosen` is a text, or null. A key's last events have no past. */
+  of(topology, chosen) {
+    this.ofEvents = topology.span_ms === null;
+    this.most = topology.span_events ?? topology.span_ms;
+    this.text.disabled = this.ofEvents && topology.every_seq === null;
+    const length = this.text.disabled || chosen === null ? null : parseLength(chosen, this.ofEvents);
+    this.set(length && length < this.most ? length : 0);
+  }
+
+  read() {
+    const isNone = this.text.value.trim() === "";
+    const length = isNone ? 0 : parseLength(this.text.value, this.ofEvents);
+    if (length === null || length >= this.most || (length === 0 && !isNone)) {
+      this.showMessage(`Write a length below ${lengthText(this.most, this.ofEvents)}, or nothing.`);
+    } else if (length !== this.length) {
+      this.set(length);
+      this.changed();
+    }
+  }
+
+  set(length) {
+    this.length = length;
+    this.showMessage("");
+    this.text.value = this.asText;
+  }
+
+  /** Whether there is a length with which windows of another one can be asked for; says if not. */
+  isWith(window) {
+    const fits = window.length + this.length <= this.most;
+    const most = lengthText(this.most, this.ofEvents);
+    if (this.length && !fits) this.showMessage(`Window and Before together are at most ${most}.`);
+    return this.length > 0 && fits;
+  }
+
+  showMessage(text) {
+    say(byId("ago-error"), text);
+    byId("ago-error").hidden = !text;
+    this.text.setAttribute("aria-invalid", String(Boolean(text)));
+  }
+
+  get asText() {
+    return this.length ? lengthText(this.length, this.ofEvents) : "";
   }
 }
