@@ -23,6 +23,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "alerts.yml"
 DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 FIGURES = "/topologies/orders/metrics?key=a&window=5m"
+RANKING = "/topologies/orders/ranking/metrics?by=count_1h"
 
 # Grafana puts these in; and labels that Prometheus gives by itself.
 VARIABLES = {"$__rate_interval": "1m"}
@@ -77,7 +78,7 @@ async def test_every_metric_that_is_asked_for_exists() -> None:
         records = [Record(i, None, encode("a", time, 1), 0) for i, time in enumerate(times)]
         held.take(0, [*records, Record(3, None, b"no json", 0)])
         held.flush()
-        answers = [await get(worker.url, path) for path in ("/metrics", FIGURES)]
+        answers = [await get(worker.url, path) for path in ("/metrics", FIGURES, RANKING)]
         text = "".join(answer.body.decode() for answer in answers)
     told: dict[str, dict[str, set[str]]] = {}
     for family in text_string_to_metric_families(text):
@@ -155,7 +156,7 @@ async def test_every_metric_is_described() -> None:
     text = (DEPLOY / "README.md").read_text(encoding="utf-8")
     described = set(re.findall(r"`(slidestat_\w+)`", text))
     async with serving({0: ["a"]}) as [worker]:
-        answers = [await get(worker.url, path) for path in ("/metrics", FIGURES)]
+        answers = [await get(worker.url, path) for path in ("/metrics", FIGURES, RANKING)]
         names = {
             family.name + ("_total" if family.type == "counter" else "")
             for answer in answers

@@ -135,6 +135,18 @@ async def test_windows_of_events_and_sequences() -> None:
     async with serving_of(of_events, {0: events({"a": 3, "b": 1})}) as [worker]:
         found = placed(await ranking(worker.url, by="count", smallest=2))
         assert [it[3:] for it in found] == [("b", 1.0), ("a", 2.0)]
+    numbered = replace(
+        TOPOLOGY,
+        time_format="sequence",
+        span="100 events",
+        windows=("100 events",),
+        every="10 events",
+    )
+    records = [Record(i, None, encode("ab"[i % 2], 1_000 + i, 1), 0) for i in range(5)]
+    async with serving_of(numbered, {0: records}) as [worker]:
+        answer = await ranking(worker.url, by="count")
+        assert [it[3:] for it in placed(answer)] == [("a", 3.0), ("b", 2.0)]
+        assert {it["window_end_seq"] for it in answer.json["places"]} == {1_005}
 
 
 async def test_what_cannot_be_ranked_is_refused() -> None:

@@ -1,6 +1,6 @@
 """Questions for the keys with the largest or the smallest values of a figure, as they are now."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import NamedTuple
@@ -230,6 +230,14 @@ class LiveRanking:
     def _lacks(self, loss: Loss, end: int) -> bool:
         longest = int(max(self._windows)) if self._topology.sees_span_alone else None
         return bool(loss.concerns(np.array([end]), longest)[0])
+
+
+def figures_to_rank_by(declared: Declared) -> Iterator[str]:
+    """Yield the names of the figures by which keys can be ranked."""
+    topology = declared.answering
+    if declared is topology and not topology.publish:
+        named = topology.names_over_windows.items()
+        yield from (name for name, places in named if len(places) == 1)
 
 
 def _rankable(declared: Declared) -> Topology:

@@ -244,6 +244,9 @@ class TopologyDescription(msgspec.Struct, frozen=True, kw_only=True):
     every_seq: Annotated[int | None, Meta(description="the same, of numbers of a sequence")]
     lateness: Annotated[str, Meta(description="how far the watermark stays behind")]
     statistics: Annotated[list[StatisticDescription], Meta(description="what is kept")]
+    figures: Annotated[
+        list[str], Meta(description="names of the figures by which its keys can be ranked")
+    ]
     workers: Annotated[list[WorkerDescription], Meta(description="who has its partitions")]
 
 

@@ -4,6 +4,7 @@ import math
 from itertools import permutations, product
 from random import Random
 
+import msgspec
 import numpy as np
 from hypothesis import given, strategies as st
 
@@ -134,8 +135,23 @@ def contender(
     partition: int = 0,
 ) -> Contender:
     """A key with a figure, in which what is infinite or does not exist is null."""
-    numbers = (it if math.isfinite(it) else None for it in (estimate, lower, upper))
-    return Contender(key, Figure("count", *numbers), is_sure, partition, 0)
+    of = {"estimate": estimate, "lower": lower, "upper": upper}
+    numbers = {name: it if math.isfinite(it) else None for name, it in of.items()}
+    figure = msgspec.structs.replace(Figure("count", None, None, None), **numbers)
+    return Contender(key, figure, is_sure, partition, 0)
+
+
+@given(st.lists(figures(), max_size=15), SIZES)
+def test_fewer_places_are_the_first_ones(
+    drawn: list[tuple[float, float, float, bool]], size: int
+) -> None:
+    """Whoever asks for more has the same keys at the same places first."""
+    table, sure = columns(drawn)
+    few, many = places(table, sure, size), places(table, sure, size + 3)
+    assert few.rows.tolist() == many.rows.tolist()[:size]
+    assert few.first.tolist() == many.first.tolist()[:size]
+    last = [it if it <= size else NO_PLACE for it in many.last.tolist()[:size]]
+    assert few.last.tolist() == last
 
 
 def test_an_example() -> None:

@@ -86,7 +86,8 @@ def _largest(values: Floats, rows: Integers, size: int) -> Integers:
         least = np.partition(found, len(rows) - size)[len(rows) - size]
         rows = rows[found >= least]
         found = values[rows]
-    return rows[np.argsort(-found, kind="stable")[:size]]
+    largest: Integers = rows[np.argsort(-found, kind="stable")[:size]]
+    return largest
 
 
 def _before(values: Floats, rows: Integers, limits: Floats, of: Integers) -> Integers:
@@ -125,7 +126,8 @@ def turned(figures: Floats) -> Floats:
     """Return figures whose order is the opposite one: estimates, lowers and uppers of the negative
     numbers.
     """
-    return -figures[:, [0, 2, 1]]
+    found: Floats = -figures[:, [0, 2, 1]]
+    return found
 
 
 class Ranked(NamedTuple):

@@ -212,7 +212,7 @@ class HeldKeys:
 
     def read_with_used(self, keys: Sequence[str]) -> list[KeyState]:
         """Return the states of keys, with the use of their quotas by events that wait."""
-        states = (self.states.peek(key) or NEW_KEY for key in keys)
+        states = (state or NEW_KEY for state in self.states.peek_all(keys))
         return [
             state._replace(used=self.used.get(key, state.used))
             for key, state in zip(keys, states, strict=True)
@@ -292,7 +292,8 @@ class _Beneath:
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         """Return the states encoded as they would be stored, None for a key that has none."""
         encode = self._states.layout.encode
-        return [None if state is None else encode(state) for state in map(self._states.peek, keys)]
+        states = self._states.peek_all(keys)
+        return [None if state is None else encode(state) for state in states]
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:  # noqa: ARG002
         """Yield nothing: a trial does not list keys."""

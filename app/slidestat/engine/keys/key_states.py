@@ -108,6 +108,7 @@ class KeyStates:
         here = self._taken_apart(numbers[where == _HERE])
         out = np.flatnonzero(where == _OUT).tolist()
         stored = iter(self._stored.peek_all([keys[row] for row in out]))
+        each: dict[int, Iterator[KeyState | None]]
         each = {_HERE: here, _OUT: stored, _DELETED: repeat(None)}
         return [next(each[it]) for it in where.tolist()]
 

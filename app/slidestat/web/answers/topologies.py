@@ -6,6 +6,7 @@ from collections.abc import Callable
 import msgspec
 from aiohttp import web
 
+from slidestat.live.live_ranking import figures_to_rank_by
 from slidestat.live.live_topology import LiveTopology
 from slidestat.schemas.query import (
     RepartitionStatus,
@@ -101,6 +102,7 @@ class TopologyAnswers:
                 StatisticDescription(label, statistic.kind)
                 for label, statistic in zip(topology.labels, topology.statistics, strict=True)
             ],
+            figures=list(figures_to_rank_by(declared)),
             workers=[
                 WorkerDescription(worker.url, list(worker.partitions))
                 for worker in self._peers.workers(declared.events_topic)

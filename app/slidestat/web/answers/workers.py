@@ -127,7 +127,7 @@ class Elsewhere:
         """Return the other workers' parts of a ranking; raises HttpError if one does not answer."""
         parts = []
         path = f"/topologies/{quote(live.topology.name, safe='')}/ranking?{query}"
-        for reply in await self._ask(live, path, epoch, RANKING_S):
+        for reply in await self._ask(live, path, epoch, RANKING_S + ANSWER_S):
             if reply.status != 200:
                 raise _no_answer(reply)
             parts.append(_part_decoder.decode(reply.body))

@@ -49,6 +49,7 @@ function query(parameters) {
 export const topologies = async () => (await get("topologies")).topologies;
 export const status = (topology) => get(`${of(topology)}/status`);
 export const keys = (topology, parameters) => get(`${of(topology)}/keys${query(parameters)}`);
+export const ranking = (topology, parameters) => get(`${of(topology)}/ranking${query(parameters)}`);
 
 // A path cannot have these, however they are encoded: to a browser they are folders.
 const isFolder = (key) => key === "." || key === "..";

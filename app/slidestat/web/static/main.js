@@ -68,7 +68,7 @@ async function follow() {
     byId("topology").value = topology.name;
     status.clear();
     flow.of(topology);
-    keys.of(topology.name);
+    keys.of(topology);
   }
   const chosen = found.name === asked.name ? asked.chosen : undefined;
   keys.mark(chosen);
