@@ -29,6 +29,7 @@ async def test_the_document_is_served_and_covers_all_routes() -> None:
         assert {path for path in routed if not is_page(path)} == set(openapi_document()["paths"])
 
 
+RANKING = "/topologies/orders/ranking"
 SEGMENTS = [
     *(
         "topologies",
@@ -49,18 +50,33 @@ SEGMENTS = [
 VALUES = [
     *("5m", "1h", "2h", "0s", "-1s", "1ms", "9" * 30 + "d", "5%20events", "5+events", "1", "", "a"),
     *("count", "quantile", "sum", "0.5", "1", "0", "-0", "nan", "inf", "1e400", "0x1", "%", "%FF"),
-    *("1000", "1001", "%D9%A3", "null", "true", "[]", "%00", "_1", "1_0", "+5m"),
+    *(
+        "count_1h",
+        "count_1m",
+        "count_1h>1",
+        "1000",
+        "1001",
+        "%D9%A3",
+        "null",
+        "true",
+        "[]",
+        "%00",
+        "_1",
+        "1_0",
+        "+5m",
+    ),
 ]
 NAMES = [
     *("window", "statistic", "quantile", "rank", "where", "limit", "after", "prefix"),
-    *("x", "", "%FF", "window[]"),
+    *("x", "", "%FF", "window[]", "by", "by", "by", "largest", "smallest", "having"),
 ]
 
 
 def any_target(random: Random) -> str:
     """A request's path and query."""
     if random.random() < 0.6:
-        path = random.choice([KEYS, f"{KEYS}/a", f"{KEYS}/b", f"{KEYS}/{random.choice(SEGMENTS)}"])
+        found = [KEYS, f"{KEYS}/a", f"{KEYS}/b", f"{KEYS}/{random.choice(SEGMENTS)}", RANKING]
+        path = random.choice(found)
     else:
         path = "/" + "/".join(random.choices(SEGMENTS, k=random.randint(0, 6)))
     pairs = [
@@ -87,7 +103,7 @@ class Document:
         names = ["Fault"]
         if status == 200:
             names = ["KeyAnswer", "KeyPage", "TopologyDescription", "TopologyList", "Health"]
-            names += ["TopologyStatus", "KeyHistory"]
+            names += ["TopologyStatus", "KeyHistory", "RankingAnswer"]
             if "openapi" in body:
                 return
         fitting = [name for name in names if not list(self._validator(name).iter_errors(body))]

@@ -124,7 +124,10 @@ _EXPOSITION = {
     "content": {"text/plain": {"schema": {"type": "string"}}},
 }
 _KEY_ANSWER = _response("The answer.", _either(KeyAnswer, SequenceKeyAnswer))
-# One without emissions that is not cut off is both.
+# One without places is both; so is one without emissions that is not cut off.
+_RANKING_ANSWER = _response(
+    "The answer.", {"anyOf": [_reference(RankingAnswer), _reference(SequenceRankingAnswer)]}
+)
 _KEY_HISTORY = _response(
     "The answer.", {"anyOf": [_reference(KeyHistory), _reference(SequenceKeyHistory)]}
 )
@@ -295,7 +298,7 @@ OPERATIONS = (
         "/topologies/{name}/ranking",
         "showRanking",
         "Keys in the order of a figure, and between which places each of them may be",
-        _response("The answer.", _either(RankingAnswer, SequenceRankingAnswer)),
+        _RANKING_ANSWER,
         (*_OF_KEYS, 409),
         (_NAME, *_OF_A_RANKING),
     ),

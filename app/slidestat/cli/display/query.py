@@ -85,17 +85,23 @@ def ranking(
 
 def lines_of(answer: RankingAnswer) -> list[str]:
     """Return a ranking as a table: headings, and a line for each place."""
-    rows = [("place", "may be", answer.by, "bounds", "key"), *map(_ranked, answer.places)]
+    newest = max((row.window_end_ms for row in answer.places), default=0)
+    rows = [("place", "may be", answer.by, "bounds", "key")]
+    rows += [_ranked(row, newest) for row in answer.places]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join((*map(str.rjust, row[:-1], widths), row[-1])) for row in rows]
 
 
-def _ranked(row: RankedKey) -> tuple[str, ...]:
-    """Return place, between which places it may be, estimate, bounds, and the key with marks."""
+def _ranked(row: RankedKey, newest: int) -> tuple[str, str, str, str, str]:
+    """Return place, between which places it may be, estimate, bounds, and the key with marks: also
+    where its window ended before that of the `newest` end began.
+    """
     figure, end = row.figure, row.window_end_ms
     estimate, lower, upper = numbers_text(figure.estimate, figure.lower, figure.upper)
     may_be = f"{row.first_place} to {'?' if row.last_place is None else row.last_place}"
     marks = [Row(row.key, end, figure).marks, "may lack lost records" if row.lost else ""]
+    if figure.window_ms is not None and end <= newest - figure.window_ms:
+        marks.append(f"until {iso_time(end)}")
     return (
         str(row.place),
         "certain" if row.first_place == row.last_place else may_be,
