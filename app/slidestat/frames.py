@@ -49,6 +49,7 @@ _TYPES: dict[str, pa.DataType] = {
     "item": pa.string(),
     "window_ms": pa.int64(),
     "window_events": pa.int64(),
+    "window": pa.string(),
     "counted_from_ms": pa.int64(),
     "derived": pa.bool_(),
 }

@@ -145,6 +145,8 @@ def bounds_text(figure: Figure) -> str:
 
 def window_text(figure: Figure) -> str:
     """Return the length of a figure's window: 5m, 1,000 events, or all."""
+    if figure.window is not None:
+        return figure.window
     if figure.window_ms is not None:
         return human_duration(figure.window_ms)
     if figure.window_events is not None:

@@ -28,7 +28,7 @@ from slidestat.declare.statistics import (
     Sum,
     TopItems,
 )
-from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from tests.engine.exact import AGES, EVERY_STATISTIC, PARTS
 from tests.engine.meant import CONDITIONS, LARGE_CONDITIONS

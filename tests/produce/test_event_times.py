@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.engine.decoding.times import NOT_A_TIME, event_times
 from slidestat.options import TimeUnit
 from slidestat.produce.times import count_zoneless, epoch_ms

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from slidestat import TopologyDriver
 from slidestat.declare.statistics import Count, Mean, Quantiles, Sum
-from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import Reason

@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +32,7 @@ from slidestat.declare.figure_names import (
 )
 from slidestat.declare.naming import NAME, NAME_RULE, check_digits
 from slidestat.declare.statistics.base import Statistic
+from slidestat.declare.times.calendar_windows import CalendarWindow
 from slidestat.errors import SlidestatError, unknown
 
 ALERTS_LABEL = "alerts"
@@ -303,13 +304,10 @@ def may_be_true(asked: Expression, figures: ReadFigures, *, emptied: int) -> boo
     """Return whether a condition may be true where windows up to the length `emptied` have no
     events, and all others have some.
     """
-    read = [
-        (it.statistic, it.window is None or it.window > emptied) for it in figures.parts.values()
-    ]
     limits = sorted({float(it) for it in _numbers_in(asked.node)})
-    own = [_cells(it, limits, has_events=has_events) for it, has_events in read]
+    own = [_cells_of(it, limits, emptied) for it in figures.parts.values()]
     if math.prod(map(len, own)) > _MOST_CELLS:
-        own = [_cells(it, [], has_events=has_events) for it, has_events in read]
+        own = [_cells_of(it, [], emptied) for it in figures.parts.values()]
     rows = np.array(list(product(*own)), float).reshape(-1, len(own), 3)
     parts = {place: Numbers.of(rows[:, i]) for i, place in enumerate(figures.parts)}
     numbers = {
@@ -334,6 +332,19 @@ def _numbers_in(node: Node) -> Iterator[float | int]:
     if isinstance(node, Call):
         for operand in node.operands:
             yield from _numbers_in(operand)
+
+
+def _cells_of(
+    figure: FigureSource, limits: Sequence[float], emptied: int
+) -> list[tuple[float, float, float]]:
+    """Return what a figure may be where windows up to the length `emptied` have no events; one of
+    the calendar may have some or none.
+    """
+    if isinstance(figure.window, CalendarWindow):
+        both = (_cells(figure.statistic, limits, has_events=it) for it in (True, False))
+        return [*chain.from_iterable(both)]
+    has_events = figure.window is None or figure.window > emptied
+    return _cells(figure.statistic, limits, has_events=has_events)
 
 
 def _cells(

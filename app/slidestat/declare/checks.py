@@ -30,7 +30,8 @@ from slidestat.declare.figure_names import place_over_windows
 from slidestat.declare.naming import NAME, NAME_RULE
 from slidestat.declare.rows import check_rows
 from slidestat.declare.statistics import Statistic
-from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.times.calendar_windows import CalendarWindow, check_zone
+from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.errors import SlidestatError
 
 # Checks of conditions and computed fields, against the other fields that a topology reads.
@@ -346,8 +347,12 @@ def check_alerts_of(topology: KeptFigures) -> None:
     _ = topology.alert_past_figures
 
     def emptied_ticks(window: int, longer: int | None) -> int:
-        until = longer
-        if longer is None and not topology.expected:
+        # A window of the calendar may empty at any time, and then has none until the key is
+        # forgotten, if nothing comes.
+        if isinstance(window, CalendarWindow):
+            window = 0
+        until = None if isinstance(longer, CalendarWindow) else longer
+        if until is None and not topology.expected:
             until = topology.forget_ms
         if topology.span_length.of_events:
             return 0
@@ -466,7 +471,13 @@ def check_times(topology: EventTimes) -> None:
                 f"windows has {text!r}, but the span is {topology.span!r}.",
                 "Give both as durations, or both as numbers of events.",
             )
-        if window > span:
+        if window.is_longer_than(span) and isinstance(window.length, CalendarWindow):
+            raise SlidestatError(
+                f"windows has {text!r}, which may be {window.length // 3_600_000}h long where"
+                f" clocks are changed, and the span is {topology.span!r}.",
+                f'Give a span of at least "{window.length // 3_600_000}h".',
+            )
+        if window.is_longer_than(span):
             raise SlidestatError(
                 f"windows has {text!r}, which is longer than the span {topology.span!r}.",
                 "Lengthen the span or shorten the window.",
@@ -479,6 +490,31 @@ def check_times(topology: EventTimes) -> None:
         raise SlidestatError(
             f"lateness is {topology.lateness!r}, more than the span {topology.span!r}.",
             "Lengthen the span or shorten the lateness.",
+        )
+
+
+def check_calendar(topology: KeptFigures) -> None:
+    """Check the time zone, and what windows of the calendar cannot be taken with."""
+    if topology.time_zone != "":
+        check_zone(topology.time_zone)
+    if topology.time_zone and topology.windows_of_events:
+        raise SlidestatError(
+            f"time_zone is {topology.time_zone!r}, but windows are of {topology.span!r}.",
+            "Leave it out, or give the span as a duration.",
+        )
+    if not topology.calendar_windows:
+        return
+    given = f"windows has {next(iter(topology.calendar_windows))!r}"
+    if topology.publish:
+        raise SlidestatError(
+            f"{given}, and publish is {topology.publish!r}: a referee answers for windows of one"
+            " length.",
+            'Give lengths such as "24h", or leave publish out.',
+        )
+    if any(statistic.kind == "rate" for statistic in topology.statistics):
+        raise SlidestatError(
+            f"{given}, and rate is asked for: a day that is not over has no length to divide by.",
+            "Take rate out, or keep it in a topology whose windows have one length each.",
         )
 
 

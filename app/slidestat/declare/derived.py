@@ -73,7 +73,12 @@ from slidestat.declare.statistics.runner import (
     past_of,
     shared,
 )
-from slidestat.declare.time_format import TIME_FORMATS, TimeFormat
+from slidestat.declare.times.calendar_windows import (
+    CALENDAR_WINDOWS,
+    CalendarWindow,
+    calendar_window,
+)
+from slidestat.declare.times.time_format import TIME_FORMATS, TimeFormat
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.errors import SynopsisError
 
@@ -93,6 +98,7 @@ class EventTimes:
     emit: str
     tolerance: str
     having: str
+    time_zone: str
     time_format: str
 
     @property
@@ -116,8 +122,13 @@ class EventTimes:
         return self.is_sequence or self.span_length.of_events
 
     def window(self, text: str, field: str) -> WindowLength:
-        """Return the length of a window from its text; of a sequence, a length of event time."""
+        """Return the length of a window from its text; of a sequence, a length of event time; of
+        one of the calendar the window itself, which is as long as it may be.
+        """
         if not self.is_sequence:
+            if isinstance(text, str) and text.strip() in CALENDAR_WINDOWS:
+                zoned = calendar_window(text.strip(), self.time_zone, field)
+                return WindowLength(zoned, of_events=False)
             return window_length(text, field)
         length = sequence_length(text, field)
         if length < 1:
@@ -135,6 +146,11 @@ class EventTimes:
         """Lengths of the emitted windows, shortest first, in what the span is measured in."""
         windows = self.windows or (self.span,)
         return tuple(sorted({self.window(window, "windows").length for window in windows}))
+
+    @cached_property
+    def calendar_windows(self) -> dict[str, CalendarWindow]:
+        """The emitted windows of the calendar, by their names."""
+        return {it.name: it for it in self.window_lengths if isinstance(it, CalendarWindow)}
 
     @property
     def every_ms(self) -> int:
@@ -529,7 +545,12 @@ class KeptFigures(WrittenTopics, ReadFields):
     def row_columns(self) -> list[RowColumn]:
         """The columns of its rows, if it writes such."""
         window = "window_events" if self.windows_of_events else "window_ms"
-        return row_columns(self.named_figures, window, is_sequence=self.is_sequence)
+        return row_columns(
+            self.named_figures,
+            window,
+            is_sequence=self.is_sequence,
+            names_windows=bool(self.calendar_windows),
+        )
 
     @cached_property
     def alert_figures(self) -> tuple[AlertFigures, ...]:
@@ -776,6 +797,11 @@ class KeptFigures(WrittenTopics, ReadFields):
                 f"{what} is of no window of time, and others have no past.",
                 "Ask for the past of a figure over a window such as 5m.",
             )
+        if isinstance(window, CalendarWindow):
+            raise SlidestatError(
+                f"{what} is of {window.name}, a window of the calendar, whose past is not kept.",
+                "Ask for the past of a figure over a window of one length, such as 24h.",
+            )
         if not (statistic.has_past and past_of(runner).adds_up):
             raise SlidestatError(
                 f"{what} is of {statistic.kind}, whose past takes too long at each tick.",
@@ -804,6 +830,11 @@ class KeptFigures(WrittenTopics, ReadFields):
         for text in self.windows or (self.span,):
             texts.setdefault(self.window(text, "windows").length, []).append(text)
         return texts
+
+    @property
+    def window_names(self) -> dict[int, str]:
+        """The emitted windows by name, each as it was written first."""
+        return {window: texts[0].strip() for window, texts in self._window_texts.items()}
 
     @cached_property
     def state_meaning(self) -> dict[str, str]:

@@ -97,6 +97,10 @@ class WindowLength:
     length: int
     of_events: bool
 
+    def is_longer_than(self, span: "WindowLength") -> bool:
+        """Return whether a window may be longer than a span of its kind."""
+        return int(self.length) > span.length
+
 
 def window_length(text: str, field: str) -> WindowLength:
     """Return the length that is written as a duration or as "1000 events"; raises SlidestatError

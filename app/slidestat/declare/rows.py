@@ -39,15 +39,17 @@ _COUNTED_FROM = "_counted_from_ms"
 
 
 def row_columns(
-    figures: Sequence[NamedFigure], window: str, *, is_sequence: bool
+    figures: Sequence[NamedFigure], window: str, *, is_sequence: bool, names_windows: bool
 ) -> list[RowColumn]:
     """Return the columns, in order; `window` is the name of the column of the windows' lengths,
-    which end at times or at numbers of a sequence.
+    which end at times or at numbers of a sequence. If it `names_windows`, there is one for their
+    names as well: windows of the calendar have different lengths.
     """
     names = dict.fromkeys(figure.name for figure in figures)
     return [
         RowColumn("key", ColumnType.TEXT),
         RowColumn(window, ColumnType.WHOLE),
+        *((RowColumn("window", ColumnType.TEXT),) if names_windows else ()),
         RowColumn("window_end_seq", ColumnType.WHOLE, older_name="window_end_ms")
         if is_sequence
         else RowColumn("window_end_ms", ColumnType.WHOLE),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from slidestat.declare.alerts import Alert
 from slidestat.declare.checks import (
     check_alerts_of,
+    check_calendar,
     check_computed,
     check_conditions,
     check_derived,
@@ -44,7 +45,10 @@ class Topology(KeptFigures):
     events".
     every: an emission follows each time the watermark passes a multiple of it.
     windows: the lengths emitted, each n <= N; without any, the span itself. Others, up to the span,
-    can be asked for at any time.
+    can be asked for at any time. "this_hour", "today" and "this_week" begin with an hour, a day or
+    a Monday of `time_zone`: they are as long as it is since then.
+    time_zone: whose hours and days "this_hour", "today" and "this_week" are of, a name of the IANA
+    database: "Europe/Berlin", "UTC". Its rules are those of the package tzdata.
     statistics: what is computed over each window, each once; `name` tells two of a kind apart.
     derived: figures that are computed from others, as SQL, each name with its window: "errors_5m /
     count_5m as error_rate". They have bounds that hold, and are figures like any other.
@@ -135,6 +139,7 @@ class Topology(KeptFigures):
     span: str
     every: str
     windows: Sequence[str] = ()
+    time_zone: str = ""
     statistics: Sequence[Statistic] = DEFAULT
     derived: Sequence[str] = ()
     lateness: str = "0s"
@@ -174,6 +179,7 @@ class Topology(KeptFigures):
             object.__setattr__(self, name, values)
         check_topics(self)
         check_statistics(self)
+        check_calendar(self)
         check_forgetting(self)
         check_derived(self)
         check_emit(self)
@@ -209,6 +215,17 @@ def require_json(topology: Topology, what: str) -> None:
             f"{topology.name} has source_format = {topology.source_format!r}, and {what} reads JSON"
             " alone.",
             "Give it a topology of the same events in JSON, without a source_format.",
+        )
+
+
+def require_lengths(topology: Topology, what: str) -> None:
+    """Raise SlidestatError, for something that takes windows of one length, unless all are such."""
+    if topology.calendar_windows:
+        name = next(iter(topology.calendar_windows))
+        raise SlidestatError(
+            f"{topology.name} has the window {name!r}, and {what} takes windows of one length"
+            " alone.",
+            'Give it a topology of the same events with lengths such as "24h".',
         )
 
 

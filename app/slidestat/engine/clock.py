@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from slidestat.declare.times.calendar_windows import CalendarWindow
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, Loss, Recent
 from slidestat.engine.records import NO_TIME
 from slidestat.synopses.core.arrays import Integers
@@ -297,8 +298,10 @@ def tick_after(times: Integers, every: int) -> Integers:
 
 def closing_tick(last_time: Times, span: int, every: int) -> Times:
     """Return for each `last_time` the first multiple of `every` whose window of `span` begins after
-    it; `span` may also be a length of silence.
+    it; `span` may also be a length of silence, or, of an array of times, a window of the calendar.
     """
+    if isinstance(span, CalendarWindow) and not isinstance(last_time, int):
+        return span.next_starts(last_time) // every * every + every
     return (last_time + span) // every * every + every
 
 

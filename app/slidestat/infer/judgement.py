@@ -21,7 +21,7 @@ import msgspec
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.nodes import Call, Node, fields_of
 from slidestat.declare.fields import FieldPath, field_text
-from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import Refusal, refuse_future

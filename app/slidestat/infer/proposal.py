@@ -14,7 +14,7 @@ import numpy as np
 
 from slidestat.declare.fields import RECORD_KEY, FieldPath, field_text
 from slidestat.declare.lengths import duration_ms
-from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.source_schemas import (
     APICURIO_HEADERS,

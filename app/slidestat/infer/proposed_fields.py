@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, Node, name_text, text_of
 from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text, is_plain
-from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.errors import SlidestatError
 from slidestat.infer.sampling import Sample
 from slidestat.infer.survey import (

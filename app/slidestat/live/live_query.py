@@ -22,12 +22,13 @@ from slidestat.declare.questions.where import asked_where
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.quantiles import QuantileStatistic
 from slidestat.declare.statistics.runner import Answered, Runner, Work, past_of
+from slidestat.declare.times.calendar_windows import lengths_at
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import alert_id, decode_standings
 from slidestat.engine.checkpoints.checkpoint import decode_checkpoint, stored_slots
 from slidestat.engine.clock import closing_tick
 from slidestat.engine.emissions.added_figures import AddedFigures
-from slidestat.engine.emissions.emission import FigureTable
+from slidestat.engine.emissions.emission import FigureTable, at_end, window_fields
 from slidestat.engine.keys.key_state import StateLayout, starts_by_label
 from slidestat.engine.keys.stored_keys import PartitionStore, StoredKeys
 from slidestat.engine.ticks.kernel_calls import unusable_state
@@ -71,7 +72,7 @@ class RankTable:
 
     def __init__(self, topology: Topology) -> None:
         self._windows = [
-            (None, window) if topology.windows_of_events else (window, None)
+            window_fields(window, of_events=topology.windows_of_events)
             for window in topology.window_lengths
         ]
         self._asked: list[tuple[str, Ranks, Runner, tuple[float, float]]] = []
@@ -89,9 +90,7 @@ class RankTable:
         for label, statistic, runner, (relative_error, value_error) in self._asked:
             # float64[windows, values, 4, 3]
             numbers = answered[runner].answers["rank"][:, :, 0].transpose(2, 3, 0, 1)
-            for (window_ms, window_events), row in zip(
-                self._windows, numbers.tolist(), strict=True
-            ):
+            for window, row in zip(self._windows, numbers.tolist(), strict=True):
                 for value, sides in zip(statistic.values, row, strict=True):
                     at_most, more_than, share_at_most, share_more_than = map(_bounds, sides)
                     rows.append(
@@ -104,8 +103,7 @@ class RankTable:
                             share_more_than=share_more_than,
                             relative_error=relative_error,
                             value_error=value_error,
-                            window_ms=window_ms,
-                            window_events=window_events,
+                            **window,
                         )
                     )
         return rows
@@ -279,7 +277,10 @@ class LiveQuery:
             return None
         # Over windows of events, events are numbered and the numbers stand for times.
         time = state.number + 1 if topology.span_length.of_events else end
-        work = Work.question(topology.columns, [time], self._windows)
+        windows = self._windows
+        if topology.calendar_windows:
+            (windows,) = lengths_at(topology.window_lengths, np.array([end]))
+        work = Work.question(topology.columns, [time], windows)
         try:
             answered = {
                 runner: self._asked(runner, state.synopses[place] or None, work)
@@ -295,7 +296,9 @@ class LiveQuery:
         end -= self._ago
         is_none = self._ranks is not None or not self._has_others
         figures = [] if is_none else self._table(view.starts).rows(answered)[0]
+        figures = at_end(topology.calendar_windows, figures, end)
         ranks = self._ranks.rows(answered) if self._ranks else None
+        ranks = ranks and at_end(topology.calendar_windows, ranks, end)
         if view.starts:
             added = AddedFigures(topology, view.starts)
             figures = [] if is_none else added.all_marked(figures, end)
@@ -399,7 +402,7 @@ def _check_windows(windows: Sequence[str], topology: Topology) -> None:
                 f"window is {text!r}, but what is kept is the last {topology.span!r}.",
                 f"Give a {'number of events' if span.of_events else 'duration'} as well.",
             )
-        if window > span:
+        if window.is_longer_than(span):
             raise SlidestatError(
                 f"window is {text!r}, longer than the {topology.span!r} that are kept.",
                 f"Ask for at most {topology.span!r}.",

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidestat.declare.fields import FieldPath, field_text
-from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.records import NO_TIME

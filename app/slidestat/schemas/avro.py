@@ -9,7 +9,7 @@ the older one as its alias, so that a reader of the later version can read recor
 import inspect
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -38,15 +38,14 @@ def avro_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return {name: schema[name] for name in ("type", "name", "namespace", "doc", "fields")}
 
 
-def emission_schema(emission: type[Emission] = Emission, *, derives: bool = True) -> str:
-    """Return the schema of a version of the emission, as JSON text. That of a topology without
-    derived figures has no field that says of each whether it is one.
+def emission_schema(emission: type[Emission] = Emission, *, without: Collection[str] = ()) -> str:
+    """Return the schema of a version of the emission, as JSON text, `without` some fields of
+    figures: those that no figure of a topology has.
     """
     schema = avro_schema(emission)
-    if not derives:
-        (figures,) = (field for field in schema["fields"] if field["name"] == "figures")
-        figure = figures["type"]["items"]
-        figure["fields"] = [field for field in figure["fields"] if field["name"] != "derived"]
+    (figures,) = (field for field in schema["fields"] if field["name"] == "figures")
+    figure = figures["type"]["items"]
+    figure["fields"] = [field for field in figure["fields"] if field["name"] not in without]
     return json.dumps(schema, indent=2, ensure_ascii=False)
 
 

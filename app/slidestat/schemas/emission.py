@@ -81,6 +81,13 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
             " where there is none, and all three are where the estimate is"
         ),
     ] = False
+    window: Annotated[
+        str | None,
+        Meta(
+            description="name of a window of the calendar, such as today: window_ms is how long it"
+            " is until this end"
+        ),
+    ] = None
 
 
 class AbsentParty(msgspec.Struct, frozen=True):

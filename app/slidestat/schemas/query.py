@@ -45,6 +45,9 @@ class ValueRank(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             description="of a statistic that was added later: only events from here on are counted"
         ),
     ] = None
+    window: Annotated[
+        str | None, Meta(description="name of a window of the calendar, such as today")
+    ] = None
 
 
 class KeyAlert(msgspec.Struct, frozen=True):

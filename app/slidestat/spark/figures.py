@@ -70,7 +70,8 @@ def read_statistics(spark: SparkSession, lake: str, topology: str) -> DataFrame:
     Columns: `key`; `window_start` and `window_end`, timestamps, the start inside and the end not,
     or, of a topology of a sequence, `window_end_seq`, its number, with NULL for both times;
     `statistic`, `quantile`, `item`, `at_least` and `below`, which distinguish figures of a window,
-    NULL where they do not apply; `window_ms` or `window_events`, its length; `estimate`, `lower`
+    NULL where they do not apply; `window_ms` or `window_events`, its length; `window`, the name of
+    one of the calendar; `estimate`, `lower`
     and `upper`; what is promised (`relative_error` and the others of the schema of emissions); and
     `provisional`. Figures that came twice, or were replaced, are there once: the newest. The start
     of a window of events, or of all since a key's first one, is NULL.
@@ -113,7 +114,7 @@ def _field(field: FieldInfo) -> Column:
 # The columns that identify the figures of read_statistics, without the end of the window.
 _ONE_LINE = [
     *("key", "statistic", "quantile", "item", "at_least", "below"),
-    *("window_ms", "window_events"),
+    *("window", "window_ms", "window_events"),
 ]
 _DRAWN = ("window_end", "estimate", "lower", "upper")
 # As many colours as matplotlib has before it begins again.
@@ -124,7 +125,7 @@ _INSTALL = "pip install matplotlib"
 
 def plot_figures(figures: DataFrame | pd.DataFrame, axes: "Axes | None" = None) -> "Axes":
     """Draw rows of `read_statistics`, of Spark or of pandas: estimates against the ends of their
-    windows, each inside its bounds, a line for each key, statistic and length of window.
+    windows, each inside its bounds, a line for each key, statistic and window.
 
     `axes` are matplotlib's, new ones by default; returned are the axes drawn on. Raises
     SlidestatError for no rows, for a column that is missing, for more than 10 lines, and where
@@ -165,6 +166,8 @@ def plot_figures(figures: DataFrame | pd.DataFrame, axes: "Axes | None" = None) 
 
 def _lines(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the name of each line, and its rows by time."""
+    # A window of the calendar is one line, whatever its length is.
+    table = table.assign(window_ms=table["window_ms"].mask(table["window"].notna()))
     for values, rows in table.groupby(_ONE_LINE, dropna=False, sort=False):
         known = {
             # NumPy's numbers show their type.

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from slidestat.declare.lengths import window_length
+from slidestat.declare.times.calendar_windows import CALENDAR_WINDOWS
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.clock import RECORDS
@@ -237,7 +238,8 @@ class TopologyDriver:
     ) -> Figure:
         """Return the key's figure in the emission with the window end `at`, by default the newest.
 
-        `window` is a length such as "5m" or "100 events", None for a figure of all events. The rest
+        `window` is a length such as "5m" or "100 events", the name of a window of the calendar such
+        as "today", None for a figure of all events. The rest
         tells figures of one statistic apart, where there are several. Raises SlidestatError if
         there is no such figure, or more than one.
         """
@@ -250,16 +252,18 @@ class TopologyDriver:
             )
         # The newest end, and of two of them the one that came last: it replaces the other.
         emission = max(reversed(emissions), key=lambda e: e.window_end_ms)
-        lengths: tuple[int | None, int | None] = (None, None)
-        if window is not None:
+        of_window: tuple[object, ...] = (None, None)
+        if window in CALENDAR_WINDOWS:
+            of_window = (window,)
+        elif window is not None:
             n = window_length(window, "window")
-            lengths = (None, n.length) if n.of_events else (n.length, None)
+            of_window = (None, n.length) if n.of_events else (n.length, None)
         wanted = {"quantile": quantile, "item": item, "at_least": at_least, "below": below}
         found = [
             figure
             for figure in emission.figures
             if figure.statistic == statistic
-            and (figure.window_ms, figure.window_events) == lengths
+            and _of_window(figure) == of_window
             and all(value in (None, getattr(figure, name)) for name, value in wanted.items())
         ]
         if len(found) != 1:
@@ -415,6 +419,13 @@ class TopologyDriver:
             if record not in self._sent:
                 self._sent.add(record)
                 self.alerts.append(decode_alert_change(record.value))
+
+
+def _of_window(figure: Figure) -> tuple[object, ...]:
+    """Return what identifies the window of a figure: one of the calendar has any length."""
+    if figure.window is not None:
+        return (figure.window,)
+    return figure.window_ms, figure.window_events
 
 
 def _check_whole(name: str, time: object) -> None:

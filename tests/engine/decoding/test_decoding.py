@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from slidestat.declare.statistics import Count, Distinct, Maximum, Mean, Sum, TopItems
-from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns

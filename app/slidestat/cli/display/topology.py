@@ -9,9 +9,11 @@ from rich.table import Table
 
 from slidestat.declare.derived import EMIT_ALWAYS, EMIT_CHANGE, EMIT_EVENTS, EMIT_WINDOWS
 from slidestat.declare.fields import field_text
+from slidestat.declare.forms.resolved import resolved_window
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import Promise, Series
 from slidestat.declare.statistics.runner import Runner
+from slidestat.declare.times.calendar_windows import CalendarWindow
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Figure
 from slidestat.text import bytes_text, human_duration, qualified
@@ -114,9 +116,9 @@ def _facts(topology: Topology) -> dict[str, str]:
     columns = topology.columns
     read = dict.fromkeys(column.path for column in (*columns.numbers, *columns.items))
     of_events = topology.windows_of_events
-    windows = ", ".join(
-        f"{n:,} events" if of_events else human_duration(n) for n in topology.window_lengths
-    )
+    windows = ", ".join(_window(n, of_events=of_events) for n in topology.window_lengths)
+    if topology.calendar_windows:
+        windows += f", by the clocks of {topology.time_zone}"
     whole = topology.publishes_partitions
     published = {}
     if topology.publish:
@@ -178,6 +180,12 @@ def _rows(topology: Topology) -> dict[str, str]:
     return {"columns": ", ".join(column.name for column in topology.row_columns)}
 
 
+def _window(window: int, *, of_events: bool) -> str:
+    if isinstance(window, CalendarWindow):
+        return window.name
+    return f"{window:,} events" if of_events else human_duration(window)
+
+
 def _alerts(topology: Topology) -> dict[str, str]:
     """Return the topic of the alerts, then each with its condition."""
     if topology.alert_topic is None:
@@ -189,7 +197,7 @@ def _alerts(topology: Topology) -> dict[str, str]:
     for alert, read, ticks in zip(
         topology.alerts, topology.alert_figures, topology.alert_ticks, strict=True
     ):
-        windows = [f"{n:,} events" if of_events else human_duration(n) for n in read.windows]
+        windows = [_window(n, of_events=of_events) for n in read.windows]
         parts = [
             alert.condition.text,
             *([f"over {' and '.join(windows)}"] if windows else []),
@@ -243,8 +251,8 @@ def topology_object(topology: Topology) -> dict[str, Any]:
     """Return a topology's topics, fields and windows, and for each statistic the promise and the
     bytes of a key.
 
-    Windows are in milliseconds, or in events where the span is; `bytes` go by the key's events in
-    the span. Costs a second, as footprint.measure does.
+    Windows are in milliseconds, or in events where the span is; those of the calendar are names.
+    `bytes` go by the key's events in the span. Costs a second, as footprint.measure does.
     """
     from slidestat.engine.footprint import measure
 
@@ -277,8 +285,8 @@ def topology_object(topology: Topology) -> dict[str, Any]:
             {
                 "name": alert.name,
                 "when": alert.condition.text,
-                "window": read.window,
-                "windows": read.windows,
+                "window": None if read.window is None else resolved_window(read.window),
+                "windows": list(map(resolved_window, read.windows)),
                 "for": alert.for_,
                 "resolve": None if alert.resolution is None else alert.resolution.text,
                 "certain": alert.certain,
@@ -289,7 +297,8 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "group": topology.application_id,
         "windows_of": "events" if topology.windows_of_events else "ms",
         "span": span.length,
-        "windows": topology.window_lengths,
+        "windows": list(map(resolved_window, topology.window_lengths)),
+        **({"time_zone": topology.time_zone} if topology.time_zone else {}),
         f"every_{clock_unit}": topology.every_ms,
         f"lateness_{clock_unit}": topology.lateness_ms,
         "statistics": [

@@ -26,6 +26,7 @@ from slidestat.declare.expressions.nodes import (
 from slidestat.declare.expressions.parsing import parsed_with_name
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.figure_names import FigureSource, place_over_windows
+from slidestat.declare.times.calendar_windows import is_within
 from slidestat.errors import SlidestatError, shown
 from slidestat.synopses.core.arrays import Floats
 
@@ -281,7 +282,7 @@ def _is_at_most(small: FigureSource, large: FigureSource, starts: Mapping[str, i
             if is_own and before <= behind:
                 return True
     is_of_fewer = (
-        (small.window or 0) <= (large.window or 0)
+        is_within(small.window or 0, large.window or 0)
         and (since[1] is None or (since[0] is not None and since[1] <= since[0]))
         and _conditions(large) <= _conditions(small)
     )

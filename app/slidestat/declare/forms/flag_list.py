@@ -27,6 +27,9 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "windows": Flag(
         "--window", "5m", "A window written; repeat it; default: the span.", repeats=True
     ),
+    "time_zone": Flag(
+        "--time-zone", "Europe/Berlin", 'Whose days and hours "today" and "this_hour" are.'
+    ),
     "statistics": Flag(
         "--statistic",
         "KIND[:FIELD][:NAME=VALUE]...",

@@ -14,7 +14,13 @@ from slidestat.declare.expressions.nodes import Call, FieldValue, Node, calls_of
 from slidestat.declare.figure_names import FigureSource
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
-from slidestat.declare.topology import Topology, require_emissions, require_json
+from slidestat.declare.times.calendar_windows import CalendarWindow, rules_of_zone
+from slidestat.declare.topology import (
+    Topology,
+    require_emissions,
+    require_json,
+    require_lengths,
+)
 from slidestat.errors import SlidestatError
 
 _BASE = {"name", "field", "by", "weight", "where"}
@@ -22,9 +28,10 @@ _BASE = {"name", "field", "by", "weight", "where"}
 
 def require_audited(declared: Declared) -> None:
     """Raise SlidestatError for a topology that publishes whole partitions: it emits nothing by key;
-    for one that writes rows; and for a source that is not JSON.
+    for one that writes rows; for windows of the calendar; and for a source that is not JSON.
     """
     require_json(declared.answering, "an audit")
+    require_lengths(declared.answering, "an audit")
     if declared.counted is None:
         return
     require_emissions(declared.counted, "an audit")
@@ -61,7 +68,7 @@ def _topology(topology: Topology) -> dict[str, object]:
         "time_format": topology.time_format,
         "span": span.length,
         "of_events": span.of_events,
-        "windows": list(topology.window_lengths),
+        "windows": list(map(resolved_window, topology.window_lengths)),
         "every_ms": topology.every_ms,
         "lateness_ms": topology.lateness_ms,
         "forgets_keys": topology.sees_span_alone,
@@ -70,6 +77,10 @@ def _topology(topology: Topology) -> dict[str, object]:
             for statistic, label in zip(topology.statistics, topology.labels, strict=True)
         ],
     }
+    if topology.calendar_windows:
+        table["time_zone"] = topology.time_zone
+        # Figures are others by other rules.
+        table["time_zone_rules"] = rules_of_zone(topology.time_zone)
     if topology.forget_after:
         table["forget_after_ms"] = topology.forget_ms
     # Left out for "events", as by workers that knew nothing else.
@@ -160,7 +171,16 @@ def _parts(topology: Topology, figure: DerivedFigure) -> list[dict[str, object]]
 
 
 def _part(source: FigureSource) -> dict[str, object]:
-    return {"label": source.label, "window": source.window, "series": _series(source.series)}
+    return {
+        "label": source.label,
+        "window": resolved_window(source.window),
+        "series": _series(source.series),
+    }
+
+
+def resolved_window(window: int | None) -> int | str | None:
+    """Return the length of a window, or the name of one of the calendar."""
+    return window.name if isinstance(window, CalendarWindow) else window
 
 
 def _series(series: Series) -> dict[str, object]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from slidestat.declare.statistics.base import Statistic
+from slidestat.declare.times.calendar_windows import CalendarWindow
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Figure
@@ -44,10 +45,21 @@ def past_windows(ago: str, windows: Sequence[str], topology: Topology) -> tuple[
             " time.",
         )
     before = topology.duration(ago, "ago")
+    lengths = {
+        text: topology.window(text, "window").length
+        for text in windows or topology.windows or (topology.span,)
+    }
+    of_calendar = [it for it, length in lengths.items() if isinstance(length, CalendarWindow)]
+    if windows and of_calendar:
+        raise SlidestatError(
+            f"window is {of_calendar[0]!r}, and ago is {ago!r}: of a window of the calendar, only"
+            " the one that ends now is kept.",
+            "Ask for a length such as 24h, or read the emissions of that time.",
+        )
     covered = [
         text
-        for text in windows or topology.windows or (topology.span,)
-        if topology.window(text, "window").length + before <= span.length
+        for text, length in lengths.items()
+        if text not in of_calendar and length + before <= span.length
     ]
     missing = [text for text in windows if text not in covered]
     if missing or not covered:

@@ -97,7 +97,35 @@ class Work:
 
     def longer(self, ago: int) -> Work:
         """Return the work for windows that are longer by `ago`, and for what came since, last."""
-        return replace(self, windows=np.append(self.windows + ago, ago), _made={})
+        return self.asking_for(np.append(self.windows + ago, ago))
+
+    def between(self, after: int, until: int) -> tuple[Integers, Integers, Work]:
+        """Return the work of the queries behind `after` up to `until`, and of the events before
+        them that are not before `after`; first the groups that have such, and the queries' places.
+        """
+        rows = np.flatnonzero((self.times >= after) & (self.times < until))
+        asked = np.flatnonzero((self.query_times > after) & (self.query_times <= until))
+        events = np.diff(np.searchsorted(rows, self.starts))
+        queries = np.diff(np.searchsorted(asked, self.query_starts))
+        groups = np.flatnonzero(events + queries)
+        part = replace(
+            self,
+            starts=np.append(0, np.cumsum(events[groups])),
+            times=self.times[rows],
+            numbers={path: values[rows] for path, values in self.numbers.items()},
+            items={
+                path: items._replace(codes=items.codes[rows]) for path, items in self.items.items()
+            },
+            query_starts=np.append(0, np.cumsum(queries[groups])),
+            query_times=self.query_times[asked],
+            conditions={it: holds[rows] for it, holds in self.conditions.items()},
+            _made={},
+        )
+        return groups, asked, part
+
+    def asking_for(self, windows: Integers) -> Work:
+        """Return the same work for other windows."""
+        return replace(self, windows=windows, _made={})
 
     def values(self, field: FieldPath) -> tuple[Integers, Integers, Floats]:
         """Return starts, times and values of the events that have the field."""
@@ -297,7 +325,7 @@ class PastWindow(Runner):
         return f"{self.runner.meaning}, {self.ago} before"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        own = replace(work, windows=np.array([self.window], np.int64), _made={})
+        own = work.asking_for(np.array([self.window], np.int64))
         return past_of(self.runner).past(states, own, self.ago)
 
 

@@ -28,10 +28,16 @@ from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.intervals import Numbers, Truths
 from slidestat.declare.expressions.nodes import Node
 from slidestat.declare.statistics.runner import Answered, Runner
+from slidestat.declare.times.calendar_windows import starts_at
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.emissions.added_figures import WHOLE, AddedFigures
-from slidestat.engine.emissions.emission import FigureTable, NumberedFigures, joint_confidence
+from slidestat.engine.emissions.emission import (
+    FigureTable,
+    NumberedFigures,
+    at_end,
+    joint_confidence,
+)
 from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys.key_timers import AlertTicks, Place
 from slidestat.errors import SlidestatError
@@ -262,6 +268,7 @@ class Alerting:
         from which they are counted.
         """
         self._added = AddedFigures(topology, starts)
+        self._calendar = topology.calendar_windows
         self._figures = FigureTable(topology, topology.window_lengths, starts).numbered
         self._rules = rules_of(topology, self._figures)
         self._topology = topology.name
@@ -274,7 +281,7 @@ class Alerting:
         # Of last events, no window is without one. Others are when the one that begins first is.
         of_events = topology.span_length.of_events
         self._windows = [
-            None if of_events else max((*read.windows, *map(_begin, past.values())), default=None)
+            () if of_events else (*read.windows, *map(_begin, past.values()))
             for read, past in zip(topology.alert_figures, topology.alert_past_figures, strict=True)
         ]
         self._is_provisional = False
@@ -339,7 +346,7 @@ class Alerting:
                     change.state,
                     Certainty.CERTAIN if change.is_certain else Certainty.LIKELY,
                     change.since,
-                    self._added.marked(rule.figures(table[row]), ticks[row]),
+                    self._figures_at(ticks[row], rule.figures(table[row])),
                     *self._source,
                     offsets[row],
                     forgotten=place in forgotten,
@@ -359,6 +366,9 @@ class Alerting:
         ]
         return changed, [group for group, standing in now.items() if standing], records
 
+    def _figures_at(self, end: int, figures: Sequence[Figure]) -> list[Figure]:
+        return self._added.marked(at_end(self._calendar, figures, end), end)
+
     def _lost_at(self, ticks: Integers, loss: Loss | None) -> list[LostRecords | None]:
         """Return for each tick the loss that its windows may lack."""
         if loss is None:
@@ -374,11 +384,11 @@ class Alerting:
         return [
             rule.judge(
                 table,
-                self._is_empty(window, evaluated),
+                self._is_empty(windows, evaluated),
                 self._whole(rule, evaluated.ticks),
                 answered,
             )
-            for rule, window in zip(self._rules, self._windows, strict=True)
+            for rule, windows in zip(self._rules, self._windows, strict=True)
         ]
 
     def _concerned(
@@ -441,11 +451,11 @@ class Alerting:
         trial.firing = dict(self.firing)
         return trial
 
-    def _is_empty(self, window: int | None, evaluated: Evaluated) -> Bools:
-        """Return, as bool[n], where a window of this length has none of the key's events."""
-        if window is None:
+    def _is_empty(self, windows: tuple[int, ...], evaluated: Evaluated) -> Bools:
+        """Return, as bool[n], where none of these windows has an event of the key."""
+        if not windows:
             return np.zeros(len(evaluated.ticks), dtype=bool)
-        return evaluated.last_times < evaluated.ticks - window
+        return evaluated.last_times < starts_at(windows, evaluated.ticks)
 
     def kept(self, standings: bytes) -> bytes:
         """Return `standings` without those of alerts that are not declared."""

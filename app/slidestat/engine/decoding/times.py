@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slidestat.declare.time_format import TimeFormat
+from slidestat.declare.times.time_format import TimeFormat
 from slidestat.engine.records import NO_TIME
 from slidestat.schemas.dead_letter import Reason
 from slidestat.synopses.core.arrays import Bools, Floats, Integers

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from slidestat.declare.statistics.base import ListStatistic
+from slidestat.declare.times.calendar_windows import CalendarWindow, length_at
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import AddedStatistic, ValueRank
@@ -34,6 +35,7 @@ class AddedFigures:
             for label, statistic in zip(topology.labels, topology.statistics, strict=True)
             if not statistic.is_landmark and not statistic.has_windows and not span.of_events
         }
+        self._calendar = topology.calendar_windows
         windows = () if span.of_events else topology.window_lengths
         self._longest = None if span.of_events else max(topology.window_lengths)
         self._landmarks = {
@@ -62,6 +64,7 @@ class AddedFigures:
                 *(label, None, None, None),
                 window_ms=None if of_events else length,
                 window_events=length if of_events else None,
+                window=length.name if isinstance(length, CalendarWindow) else None,
                 counted_from_ms=starts[label],
             )
             for label, statistic in zip(topology.labels, topology.statistics, strict=True)
@@ -70,7 +73,7 @@ class AddedFigures:
         ]
         self._edges = np.unique(
             np.array(
-                [start + length for start in starts.values() for length in windows]
+                [_whole(start, length) for start in starts.values() for length in windows]
                 + [starts[it] + length for it, length in self._spans.items() if it in starts],
                 np.int64,
             )
@@ -81,7 +84,8 @@ class AddedFigures:
 
     def whole_from(self, figure: Figure | ValueRank) -> int:
         """Return the first window end at which a figure covers its whole window."""
-        parts = self._parts.get(figure.statistic, [(figure.statistic, figure.window_ms)])
+        own = figure.window_ms if figure.window is None else self._calendar[figure.window]
+        parts = self._parts.get(figure.statistic, [(figure.statistic, own)])
         return max(self._whole_from(*part) for part in parts)
 
     def _whole_from(self, label: str, window: int | None) -> int:
@@ -90,7 +94,7 @@ class AddedFigures:
             return WHOLE
         length = window or self._spans.get(label)
         # A key's last events, and all of them, may reach back over any time.
-        return NEVER_WHOLE if length is None else start + length
+        return NEVER_WHOLE if length is None else _whole(start, length)
 
     def _start_of(self, name: str) -> int:
         """Return the time from which a figure is counted; of a derived one, all that it is of."""
@@ -132,12 +136,17 @@ class AddedFigures:
             return found
         there = {_list_of(figure) for figure in found}
         empty = [
-            it for it in self._lists if end < self.whole_from(it) and _list_of(it) not in there
+            it
+            if it.window is None
+            else replace(it, window_ms=length_at(self._calendar[it.window], end))
+            for it in self._lists
+            if end < self.whole_from(it) and _list_of(it) not in there
         ]
         return sorted([*found, *empty], key=self._order) if empty else found
 
     def _order(self, figure: Figure) -> tuple[int, int]:
-        return self._places[figure.statistic], figure.window_ms or figure.window_events or 0
+        own = figure.window_ms if figure.window is None else self._calendar[figure.window]
+        return self._places[figure.statistic], own or figure.window_events or 0
 
     def stages(self, ends: Integers) -> Integers:
         """Return int64[n]: equal numbers for window ends at which the same figures cover their
@@ -146,5 +155,12 @@ class AddedFigures:
         return np.searchsorted(self._edges, ends, side="right")
 
 
-def _list_of(figure: Figure) -> tuple[str, int | None, int | None]:
-    return figure.statistic, figure.window_ms, figure.window_events
+def _list_of(figure: Figure) -> tuple[str, int | str | None, int | None]:
+    return figure.statistic, figure.window or figure.window_ms, figure.window_events
+
+
+def _whole(start: int, window: int) -> int:
+    """Return the first end at which a window has nothing from before `start`."""
+    if isinstance(window, CalendarWindow):
+        return int(window.next_starts(np.array([start - 1]))[0]) + 1
+    return start + window

@@ -3,6 +3,7 @@
 Needs the packages of the extra `avro`: imported only where Avro is asked for.
 """
 
+from collections.abc import Collection
 from math import isfinite
 from typing import Any, cast
 
@@ -50,14 +51,14 @@ class AvroCodec(OutputRegistry, OneRecord):
         registry: str,
         emission: type[Emission] = Emission,
         *,
-        derives: bool = False,
+        without: Collection[str] = (),
     ) -> None:
-        """Create the codec with a registry; `emission` is the version that is written, of a
-        topology that `derives` figures or none.
+        """Create the codec with a registry; `emission` is the version that is written, `without`
+        the fields that no figure of the topology has.
         """
         super().__init__("Avro", topic, registry)
         self._emission = emission
-        written = emission_schema(emission, derives=derives)
+        written = emission_schema(emission, without=without)
         self._serialize = AvroSerializer(self._client, written, _fields, _NAMING)
         # The second one would take records of the first for its own: it has their names as aliases.
         self._deserializers = [

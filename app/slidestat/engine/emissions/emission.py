@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import chain, pairwise
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from slidestat.declare.alerts import figure_name
 from slidestat.declare.expressions.derived_figures import columns_of
@@ -18,6 +19,7 @@ from slidestat.declare.expressions.intervals import Intervals, Numbers, Truths
 from slidestat.declare.expressions.nodes import Node
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
 from slidestat.declare.statistics.runner import Answered, Runner
+from slidestat.declare.times.calendar_windows import CalendarWindow, length_at
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.emissions.added_figures import AddedFigures
@@ -35,9 +37,11 @@ from slidestat.engine.emissions.output_records import (
 )
 from slidestat.engine.emissions.placed_answers import PlacedAnswers
 from slidestat.schemas.emission import Figure, LostRecords
+from slidestat.schemas.query import ValueRank
 from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.arrays import Floats, Integers
 
+_Dated = TypeVar("_Dated", Figure, ValueRank)
 # A figure's other fields than its three numbers, by their names.
 _Tail = dict[str, Any]
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Figure)}
@@ -65,16 +69,13 @@ class FigureTable:
         statistics = zip(topology.statistics, topology.labels, topology.runners, strict=True)
         for statistic, label, runner in statistics:
             promise = topology.promise_of(statistic, None)
-            lengths = [
-                (None, window) if topology.windows_of_events else (window, None)
-                for window in (windows if statistic.has_windows else (None,))
-            ]
+            of_events = topology.windows_of_events
             tails = [
                 [
-                    _tail(length, series, topology.promise_of(statistic, length[0] or length[1]))
+                    _tail(window, of_events, series, topology.promise_of(statistic, window))
                     for series in statistic.series()
                 ]
-                for length in lengths
+                for window in (windows if statistic.has_windows else (None,))
             ]
             if isinstance(statistic, ListStatistic):
                 self._parts.append(_Lists(statistic, label, runner, [tail for (tail,) in tails]))
@@ -272,6 +273,7 @@ class EmissionEncoder:
             self._topology, "", 0, numbers.models() if numbers else [], *self._source, 0
         )
         self._texts: dict[tuple[bool, LostRecords | None, int], EmissionText] = {}
+        self._calendar = topology.calendar_windows
         self._reach = topology.emission_reach
 
     def figures(self, answered: Mapping[Runner, Answered]) -> npt.NDArray[Any]:
@@ -312,6 +314,10 @@ class EmissionEncoder:
                 records.said = [EmittedNumbers(text.model, *said)]
             return records
         figures = answers.figures.tolist()
+        if self._calendar:
+            figures = [
+                at_end(self._calendar, *it) for it in zip(figures, ends.tolist(), strict=True)
+            ]
         if self._added:
             figures = list(map(self._added.all_marked, figures, ends.tolist()))
         names = [answers.names[rank] for rank in answers.ranks.tolist()]
@@ -323,34 +329,39 @@ class EmissionEncoder:
         self, ticks: Integers, loss: Loss | None
     ) -> Iterator[tuple[int, int, LostRecords | None]]:
         """Yield runs of answers that lack the same lost records, and in which the same figures
-        cover their windows: start, end, and the lost records.
+        cover their windows: start, end, and the lost records. Windows of the calendar have
+        another length at each tick.
         """
         if not len(ticks):
             return
-        if loss is None and not self._added:
+        if loss is None and not self._added and not self._calendar:
             yield 0, len(ticks), None
             return
         concerned, lost = np.zeros(len(ticks), bool), None
         if loss is not None:
             concerned = loss.concerns(ticks, self._reach)
             lost = loss.as_record(self._kinds.lost_records)
-        differs = np.diff(concerned) | (np.diff(self._added.stages(ticks)) != 0)
+        differs = np.diff(concerned) | (np.diff(self._stages(ticks)) != 0)
         edges = [0, *(np.flatnonzero(differs) + 1).tolist(), len(ticks)]
         for start, end in pairwise(edges):
             yield start, end, lost if concerned[start] else None
 
+    def _stages(self, ends: Integers) -> Integers:
+        """Return int64[n]: equal numbers for window ends at which figures differ in nothing but
+        their numbers.
+        """
+        return ends if self._calendar else self._added.stages(ends)
+
     def _text(self, provisional: bool, lost: LostRecords | None, end: int) -> EmissionText:
         """Return the text of emissions at the window end `end`, and others of its stage."""
-        kind = provisional, lost, int(self._added.stages(np.array([end]))[0])
+        kind = provisional, lost, int(self._stages(np.array([end]))[0])
         text = self._texts.get(kind)
         if text is None:
             if len(self._texts) >= _MOST_TEXTS:
                 self._texts.clear()
-            figures = self._added.marked(self._model.figures, end)
+            figures = self._added.marked(at_end(self._calendar, self._model.figures, end), end)
             text = EmissionText(
-                msgspec.structs.replace(
-                    self._model, figures=figures, provisional=provisional, lost=lost
-                )
+                replace(self._model, figures=figures, provisional=provisional, lost=lost)
             )
             self._texts[kind] = text
         return text
@@ -381,12 +392,31 @@ def joint_confidence(confidences: Iterable[float]) -> float:
     return float(max(Fraction(0), 1 - misses))
 
 
-def _tail(lengths: tuple[int | None, int | None], series: Series, promise: Promise) -> _Tail:
-    window_ms, window_events = lengths
+def window_fields(window: int | None, *, of_events: bool) -> _Tail:
+    """Return what a figure has of its window; one of the calendar gets its length by `at_end`."""
+    if isinstance(window, CalendarWindow):
+        return {"window": window.name}
+    return {"window_events" if of_events else "window_ms": window}
+
+
+def at_end(
+    windows: Mapping[str, CalendarWindow], figures: Sequence[_Dated], end: int
+) -> list[_Dated]:
+    """Return figures, or ranks, with the lengths that windows of the calendar have at their end."""
+    if not windows:
+        return list(figures)
+    return [
+        figure
+        if figure.window is None
+        else replace(figure, window_ms=length_at(windows[figure.window], end))
+        for figure in figures
+    ]
+
+
+def _tail(window: int | None, of_events: bool, series: Series, promise: Promise) -> _Tail:
     share_error = promise.share_error if series.share_error is None else series.share_error
     tail = {
-        "window_ms": window_ms,
-        "window_events": window_events,
+        **window_fields(window, of_events=of_events),
         **asdict(series),
         **asdict(promise),
         "share_error": share_error,

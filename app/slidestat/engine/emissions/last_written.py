@@ -151,6 +151,7 @@ class LastWritten:
             (
                 [_identity(model) for model in models],
                 *([figure.text for figure in topology.derived_figures],) * self._derives,
+                *topology.calendar_windows.values(),
                 topology.labels,
                 sorted(starts.items()),
             )

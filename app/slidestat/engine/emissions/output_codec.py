@@ -4,7 +4,7 @@ Avro comes in the framing that every consumer of a registry knows: a zero byte, 
 the fields. No JSON begins with a zero byte, so a reader distinguishes the two by the first byte.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -81,21 +81,27 @@ def emission_codec(topology: Declared, registry: str) -> EmissionCodec:
     if topology.output_format == "json":
         return JsonCodec()
     written = kinds(is_sequence=topology.is_sequence).emission
-    derives = bool(topology.answering.derived_figures)
-    codec = avro_codec(topology.output_topic, registry, written, derives=derives)
+    answering = topology.answering
+    asked = {"derived": answering.derived_figures, "window": answering.calendar_windows}
+    without = [field for field, figures in asked.items() if not figures]
+    codec = avro_codec(topology.output_topic, registry, written, without=without)
     codec.register()
     return codec
 
 
 def avro_codec(
-    topic: str, registry: str, emission: type[Emission] = Emission, *, derives: bool = False
+    topic: str,
+    registry: str,
+    emission: type[Emission] = Emission,
+    *,
+    without: Collection[str] = (),
 ) -> "AvroCodec":
     """Return the Avro codec for the records of a topic, by the registry at that address, which is
-    not asked yet; `emission` is the version that is written, of a topology that `derives` figures
-    or none. Raises SlidestatError without a registry, and without the packages.
+    not asked yet; `emission` is the version that is written, `without` the fields that no figure of
+    the topology has. Raises SlidestatError without a registry, and without the packages.
     """
     kind = _module("avro_codec", "Avro", "avro").AvroCodec
-    codec: AvroCodec = kind(topic, registry, emission, derives=derives)
+    codec: AvroCodec = kind(topic, registry, emission, without=without)
     return codec
 
 

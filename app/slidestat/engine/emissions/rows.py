@@ -1,8 +1,8 @@
 """Emissions as rows: a record for each window, with a column for each figure and its bounds.
 
-A row's Kafka key is the key's text, or KEY/LENGTH where there are several windows: so a table that
-is upserted by it has the newest figures of each key and window. Rows are identified by key, window
-and window end.
+A row's Kafka key is the key's text, or KEY/LENGTH (or KEY/today) where there are several windows:
+so a table that is upserted by it has the newest figures of each key and window. Rows are identified
+by key, window and window end.
 
 A figure that does not cover its whole window, as its statistic was added later, is marked in a
 column of its own. Only rows of partitions with such statistics have these columns.
@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from slidestat.declare.rows import ColumnType, RowColumn, counted_from_column
+from slidestat.declare.times.calendar_windows import CalendarWindow, length_at
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission
 
@@ -45,7 +46,7 @@ class Rows:
         self.columns = topology.row_columns
         self._windows = topology.window_lengths
         names = [column.name for column in self.columns]
-        self._window_column = names[1]
+        self._window_names = topology.window_names if topology.calendar_windows else {}
         # Of each window, which of an emission's figures a row has, in order.
         self._places = [
             [
@@ -75,7 +76,11 @@ class Rows:
         found = []
         for window, places in zip(self._windows, self._places, strict=True):
             numbers = [number for place in places for number in astuple(figures[place])[1:4]]
-            values = (emission.key, window, emission.window_end_ms, *numbers, *after)
+            end = emission.window_end_ms
+            of_window: tuple[Any, ...] = (window,)
+            if self._window_names:
+                of_window = length_at(window, end), self._window_names[window]
+            values = (emission.key, *of_window, end, *numbers, *after)
             row = dict(zip(self._names, values, strict=True))
             for place in places:
                 if figures[place].counted_from_ms is not None:
@@ -85,7 +90,8 @@ class Rows:
 
     def key(self, key: str, window: int) -> bytes:
         """Return the Kafka key of a row."""
-        return (key if len(self._windows) == 1 else f"{key}/{window}").encode()
+        name = window.name if isinstance(window, CalendarWindow) else window
+        return (key if len(self._windows) == 1 else f"{key}/{name}").encode()
 
 
 class RowCodec:

@@ -107,7 +107,7 @@ export class Key {
   emittedPoints() {
     return (this.emitted ?? []).flatMap(({ window_end_ms, window_end_seq, figures }) =>
       figures
-        .filter((figure) => (figure.window_ms ?? figure.window_events ?? this.window.length) === this.window.length)
+        .filter((figure) => this.window.isOf(figure))
         .filter((figure) => !isListed(figure) && figureName(figure) === this.series)
         .map((figure) => pointOf(this.xOf(window_end_seq ?? window_end_ms), figure)),
     );

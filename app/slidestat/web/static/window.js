@@ -8,6 +8,8 @@ const STEPS = 300;
 // Rounded to a unit below these lengths: what a slider says is easy to read, and to say again.
 const ROUND = [[600_000, 1_000], [36_000_000, 60_000], [864_000_000, 3_600_000], [Infinity, 86_400_000]];
 
+const isNamed = (window) => ["this_hour", "today", "this_week"].includes(window);
+
 /** Calls `changed()` when another length is chosen. */
 export class Window {
   constructor(changed) {
@@ -26,14 +28,27 @@ export class Window {
     // Each step of the slider is another length.
     this.lengths = this.along(STEPS);
     this.slider.max = this.lengths.length - 1;
-    this.presets = topology.windows.map((text) => parseLength(text, this.ofEvents));
+    this.presets = topology.windows.map((text) => this.parsed(text) ?? text);
     byId("window-presets").replaceChildren(
       ...this.presets.map((length) =>
-        h("button", { type: "button", click: () => this.choose(length) }, lengthText(length, this.ofEvents)),
+        h("button", { type: "button", click: () => this.choose(length) }, this.textOf(length)),
       ),
     );
-    const length = chosen === null ? null : parseLength(chosen, this.ofEvents);
-    this.set(length && length <= this.most ? length : this.presets[0]);
+    const length = chosen === null ? null : this.parsed(chosen);
+    this.set(this.isAllowed(length) ? length : this.presets[0]);
+  }
+
+  /** A length, or the name of a window of the calendar: such as it is written, "today". */
+  parsed(text) {
+    return isNamed(text) ? text : parseLength(text, this.ofEvents);
+  }
+
+  isAllowed(length) {
+    return length && (isNamed(length) ? this.presets.includes(length) : length <= this.most);
+  }
+
+  textOf(length) {
+    return isNamed(length) ? length : lengthText(length, this.ofEvents);
   }
 
   /** The length at a share of the way from the shortest to the longest, by its logarithm. */
@@ -51,8 +66,8 @@ export class Window {
   }
 
   read() {
-    const length = parseLength(this.text.value, this.ofEvents);
-    if (length && length <= this.most) {
+    const length = this.parsed(this.text.value.trim());
+    if (this.isAllowed(length)) {
       this.choose(length);
       return;
     }
@@ -69,9 +84,9 @@ export class Window {
   set(length) {
     this.length = length;
     this.showMessage("");
-    this.text.value = lengthText(length, this.ofEvents);
+    this.text.value = this.textOf(length);
     this.slider.value = Math.max(0, this.lengths.findLastIndex((shorter) => shorter <= length));
-    this.slider.setAttribute("aria-valuetext", lengthWords(length, this.ofEvents));
+    this.slider.setAttribute("aria-valuetext", isNamed(length) ? length : lengthWords(length, this.ofEvents));
     for (const button of byId("window-presets").children) {
       button.setAttribute("aria-pressed", String(button.textContent === this.text.value));
     }
@@ -88,8 +103,14 @@ export class Window {
     return this.presets.includes(this.length);
   }
 
+  /** Whether a figure is of this window, or of none. One of the calendar has any length. */
+  isOf(figure) {
+    const { window, window_ms: time, window_events: events } = figure;
+    return (window ?? time ?? events ?? this.length) === this.length;
+  }
+
   get asText() {
-    return lengthText(this.length, this.ofEvents);
+    return this.textOf(this.length);
   }
 }
 

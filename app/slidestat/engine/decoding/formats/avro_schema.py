@@ -23,7 +23,7 @@ from fastavro.schema import SchemaParseException
 from fastavro.write import LOGICAL_WRITERS
 
 from slidestat.declare.fields import FieldPath, field_text
-from slidestat.declare.time_format import TimeFormat
+from slidestat.declare.times.time_format import TimeFormat
 from slidestat.engine.decoding.formats.source_schemas import NotReadableError, UnusableSchemaError
 from slidestat.errors import SlidestatError, shown
 

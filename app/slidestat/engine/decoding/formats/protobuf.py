@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.time_format import TimeFormat
+from slidestat.declare.times.time_format import TimeFormat
 from slidestat.engine.decoding.formats.proto_files import declared_files, registered_files
 from slidestat.engine.decoding.formats.source_schemas import (
     NamedText,

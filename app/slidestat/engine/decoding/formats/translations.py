@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.time_format import TimeFormat
+from slidestat.declare.times.time_format import TimeFormat
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.event_columns import FieldColumns, RecordReader, Refusal, placed_at
 from slidestat.engine.decoding.formats.envelope import NoEnvelopeError, unwrapped
