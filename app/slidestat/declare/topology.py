@@ -47,8 +47,8 @@ class Topology(KeptFigures):
     windows: the lengths emitted, each n <= N; without any, the span itself. Others, up to the span,
     can be asked for at any time. "this_hour", "today" and "this_week" begin with an hour, a day or
     a Monday of `time_zone`: they are as long as it is since then.
-    time_zone: whose hours and days "this_hour", "today" and "this_week" are of, a name of the IANA
-    database: "Europe/Berlin", "UTC". Its rules are those of the package tzdata.
+    time_zone: whose hours and days "this_hour", "today" and "this_week" are, such as
+    "Europe/Berlin" or "UTC": a name of the IANA database, by the rules of the package tzdata.
     statistics: what is computed over each window, each once; `name` tells two of a kind apart.
     derived: figures that are computed from others, as SQL, each name with its window: "errors_5m /
     count_5m as error_rate". They have bounds that hold, and are figures like any other.

@@ -200,7 +200,9 @@ def _starts(name: str, zone: str) -> Integers:
         hours = [(regular[:, np.newaxis] + np.arange(0, _DAY_MS, _HOUR_MS)).ravel()]
         hours += [_hours(int(starts[it]), int(starts[it + 1]), rules) for it in irregular]
         starts = np.concatenate(hours)
-    return np.unique(starts)
+    starts = np.sort(starts)
+    # A date that is skipped begins where the next one does.
+    return starts[np.append(True, np.diff(starts) > 0)]
 
 
 @cache
