@@ -17,10 +17,14 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.clock import closing_tick
 from slidestat.engine.emissions.added_figures import AddedFigures
-from slidestat.engine.emissions.emission import FigureTable
+from slidestat.engine.emissions.emission import FigureTable, at_end
 from slidestat.engine.emissions.rankings import Ranked, leading, that_may_have_places
 from slidestat.engine.keys.key_state import KeyState
-from slidestat.engine.ticks.kernel_calls import unusable_state
+from slidestat.engine.ticks.kernel_calls import (
+    run_by_calendar,
+    runners_by_calendar,
+    unusable_state,
+)
 from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import asked_of
@@ -145,7 +149,8 @@ class LiveRanking:
             )
             figure = msgspec.structs.replace(model, estimate=estimate, lower=lower, upper=upper)
             end = int(ends[row])
-            [figure] = added.marked([figure], end) if added else [figure]
+            dated = at_end(topology.calendar_windows, [figure], end)
+            [figure] = added.marked(dated, end) if added else dated
             lost = keys.loss is not None and self._lacks(keys.loss, end)
             key = keys.keys[rows[row]]
             found.append(Contender(key, figure, is_sure, keys.partition, end, lost))
@@ -217,11 +222,17 @@ class LiveRanking:
         for figure in self._past.values():
             past.setdefault(figure.runner.runner, []).append(figure.runner)
         answered: dict[Runner, Answered] = {}
+        by_calendar = runners_by_calendar(topology)
         try:
             for runner, place in zip(topology.runners, self._places, strict=True):
                 own = [it.synopses[place] or None for it in states]
                 for each in (runner, *past.get(runner, ())):
-                    if each not in answered:
+                    if each in answered:
+                        continue
+                    if each in by_calendar:
+                        windows = topology.window_lengths
+                        answered[each] = run_by_calendar(each, own, work, windows)
+                    else:
                         answered[each] = each.run(own, work)
         except SynopsisError as error:
             raise unusable_state("topology", error) from error

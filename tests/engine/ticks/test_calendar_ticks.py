@@ -172,6 +172,10 @@ def test_all_readers_know_the_window() -> None:
         ("this_hour", 1, 0.0),
         ("today", 2 * HOUR + 1, 3.0),
     ]
+    ranking = driver.ranking("count_today", largest=1)
+    assert [(it.key, it.figure.window, it.figure.window_ms) for it in ranking.places] == [
+        ("k", "today", 2 * HOUR + 1)
+    ]
     driver.advance_to(midnight + 26 * HOUR)
     changes = [(str(it.state), it.window_end_ms - midnight) for it in driver.alerts]
     # What fires is written again each day of UTC.

@@ -202,7 +202,8 @@ def _starts(name: str, zone: str) -> Integers:
         starts = np.concatenate(hours)
     starts = np.sort(starts)
     # A date that is skipped begins where the next one does.
-    return starts[np.append(True, np.diff(starts) > 0)]
+    distinct: Integers = starts[np.append(True, np.diff(starts) > 0)]
+    return distinct
 
 
 @cache

@@ -108,6 +108,15 @@ _TICKS_AT_ONCE = 8
 _OF_QUERIES = 3, 4
 
 
+def runners_by_calendar(topology: Topology) -> set[Runner]:
+    """Return the runners that are asked for windows that have their own length at each tick."""
+    return {
+        runner
+        for runner, statistic in zip(topology.runners, topology.statistics, strict=True)
+        if statistic.has_windows and topology.calendar_windows
+    }
+
+
 def run_by_calendar(
     runner: Runner, states: Sequence[bytes | None], work: Work, windows: tuple[int, ...]
 ) -> Answered:
@@ -180,12 +189,7 @@ class KernelCalls:
         self._columns = topology.columns
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
         self._calendar = topology.window_lengths
-        # Those that are asked for windows that have their own length at each tick.
-        self._of_calendar = {
-            runner
-            for runner, statistic in zip(topology.runners, topology.statistics, strict=True)
-            if statistic.has_windows and topology.calendar_windows
-        }
+        self._of_calendar = runners_by_calendar(topology)
         self._past: dict[Runner, list[PastWindow]] = {}
         for past in topology.past_windows:
             self._past.setdefault(past.runner, []).append(past)
