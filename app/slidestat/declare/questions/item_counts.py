@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from slidestat.declare.statistics.top import TopItems, TopRunner
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Floats, Integers
 
+if TYPE_CHECKING:
+    from slidestat.synopses.frequent.named_batch import NamedBatch
+
 
 @dataclass(frozen=True)
 class ItemCountRunner(UnitedRunner, PastRunner):
@@ -34,34 +38,42 @@ class ItemCountRunner(UnitedRunner, PastRunner):
     in.
     """
 
-    parameters: synopses.PairedParameters
-    field: FieldPath
+    top: TopRunner
     items: tuple[str, ...]
 
     @property
     def meaning(self) -> str:
-        return f"{TopRunner(self.parameters, self.field).meaning} counted of {list(self.items)}"
+        return f"{self.top.meaning} counted of {list(self.items)}"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         require_question(work)
-        from slidestat.synopses.frequent.named_batch import run_item_counts
-
-        states, counts = run_item_counts(self.parameters, states, *work.queries, self.items)
-        return Answered(states, {}, self.listed(counts))
+        lists = self.top.lists(states, work, 0)
+        return Answered(lists.states, {}, self.listed(self._counts(lists)))
 
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
-        from slidestat.synopses.frequent.named_batch import run_item_counts
         from slidestat.synopses.past.past import past_totals
 
         require_question(work)
-        _, counts = run_item_counts(self.parameters, states, *work.longer(ago).queries, self.items)
+        counts = self._counts(self.top.lists(states, work.longer(ago), 0))
         return Answered([], {}, self.listed(past_totals(counts[:, :, :-1], counts[:, :, -1:])))
 
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
-        counts = synopses.union_item_counts(bundles, times, windows, self.items)
-        return Answered([], {}, self.listed(counts))
+        lists = self.top.union_lists(bundles, times, windows, 0)
+        return Answered([], {}, self.listed(self._counts(lists)))
+
+    def bundles(self, published: Mapping[str, bytes], empty: bytes) -> list[synopses.Bundle]:
+        return self.top.bundles(published, empty)
+
+    def _counts(self, lists: NamedBatch) -> Floats:
+        """Return float64[3, Q, W, items]: estimates, lowers and uppers."""
+        from slidestat.synopses.frequent.named_batch import item_bounds
+
+        bounds = item_bounds(lists, self.items)
+        pairs = bounds.reshape(2, -1).T.tolist()
+        figures = np.array([self.top.numbers(low, high) for low, high in pairs])
+        return figures.T.reshape(3, *bounds.shape[1:])
 
     def listed(self, counts: Floats) -> list[list[list[Listed]]]:
         """Return float64[3, Q, W, items] as a list for each query and window, items in their
@@ -86,7 +98,7 @@ class ItemCounts(TopItems):
     items: tuple[str, ...]
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        return ItemCountRunner(self.parameters(span), field, self.items)
+        return ItemCountRunner(self.top_runner(span, field), self.items)
 
     def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:
         return listed

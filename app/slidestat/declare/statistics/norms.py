@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from slidestat import synopses
 from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import Field, FieldPath, field_path
@@ -39,7 +41,9 @@ class NormRunner:
         if self.weight is None:
             batch, (items,) = work.items_of(self.field)
         else:
-            batch, items, weights = work.weighed(self.field, self.weight)
+            weighed, items, numbers = work.weighed(self.field, self.weight)
+            batch = weighed.batch
+            weights = np.maximum(np.rint(numbers), 1).astype(np.int64)
         result = synopses.run_lp_norm_batch(
             self.parameters, states, batch.holding(items.ids()), weights
         )

@@ -51,7 +51,7 @@ class Parted:
     starts: Integers
     times: Integers
     parts: Integers
-    values: Floats
+    values: Floats | Integers
 
 
 def run_parted(
@@ -130,6 +130,22 @@ def parts_of(state: bytes | None, count: int) -> list[bytes | None]:
     return [state[a:b] or None for a, b in pairwise(ends)]
 
 
+def part_bundles(
+    published: Mapping[str, bytes], empty: bytes, count: int, empty_part: bytes
+) -> list[synopses.Bundle]:
+    """Return a bundle for each part of the states that each party published; `empty` is the state
+    of no events, `empty_part` the synopsis of a part without any.
+
+    Raises SynopsisError for states of other parts, and as `Bundle.of` does.
+    """
+    states = published or {NOBODY: empty}
+    parts = {party: parts_of(state, count) for party, state in states.items()}
+    return [
+        synopses.Bundle.of({party: of[part] or empty_part for party, of in parts.items()})
+        for part in range(count)
+    ]
+
+
 class PartRunner(UnitedRunner):
     """A runner of a field's values, or of those of one part of a stream."""
 
@@ -203,16 +219,7 @@ class PartedRunner(UnitedRunner, PastRunner):
         return Answered([], {self.answer: np.moveaxis(of_streams, 2, 3)})
 
     def bundles(self, published: Mapping[str, bytes], empty: bytes) -> list[synopses.Bundle]:
-        parts = {party: self.parts(state) for party, state in published.items()}
-        parts = parts or {NOBODY: self.parts(empty)}
-        return [
-            synopses.Bundle.of({party: of[part] for party, of in parts.items()})
-            for part in range(self.count)
-        ]
-
-    def parts(self, state: bytes) -> list[bytes]:
-        """Return the synopsis of each part of a state; SynopsisError for one of other parts."""
-        return [part or self._empty for part in parts_of(state, self.count)]
+        return part_bundles(published, empty, self.count, self._empty)
 
     @cached_property
     def _empty(self) -> bytes:

@@ -154,14 +154,11 @@ class Work:
         chosen = [column._replace(codes=column.codes[rows]) for column in columns]
         return self.batch.taking(rows), chosen
 
-    def weighed(
-        self, field: FieldPath, weight: FieldPath
-    ) -> tuple[synopses.Batch, ItemColumn, Integers]:
-        """Return the events that have both fields, their items, and whole weights from 1 on."""
-        items, weights = self.items[field], self.numbers[weight]
-        rows = np.flatnonzero((items.codes >= 0) & ~np.isnan(weights))
-        items, weights = items._replace(codes=items.codes[rows]), weights[rows]
-        return self.batch.taking(rows), items, np.maximum(np.rint(weights), 1).astype(np.int64)
+    def weighed(self, field: FieldPath, weight: FieldPath) -> tuple[Work, ItemColumn, Floats]:
+        """Return the events that have both fields, as work, with their items and weights."""
+        there = (self.items[field].codes >= 0) & ~np.isnan(self.numbers[weight])
+        work = self if there.all() else self._among(there)
+        return work, work.items[field], work.numbers[weight]
 
     def chosen(self, condition: Expression) -> Work:
         """Return the same work over the events for which a condition holds."""

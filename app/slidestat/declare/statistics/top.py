@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from math import floor
 from typing import TYPE_CHECKING, ClassVar, Self
 
+import numpy as np
+
 from slidestat import synopses
-from slidestat.declare.fields import FieldPath
+from slidestat.declare.columns import Column, Limits
+from slidestat.declare.fields import Field, FieldPath, field_path
 from slidestat.declare.statistics.base import (
+    DECIMALS,
     PLACES,
     ListStatistic,
     Promise,
+    check_decimals,
     check_epsilon,
     check_places,
+    labelled,
 )
+from slidestat.declare.statistics.parted import Parted, part_bundles, run_parted
 from slidestat.declare.statistics.runner import (
     Answered,
     CombinableRunner,
@@ -29,9 +37,11 @@ from slidestat.declare.statistics.runner import (
     require_question,
 )
 from slidestat.errors import SlidestatError
-from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.rounding import down, up
 
 if TYPE_CHECKING:
+    from slidestat.synopses.frequent.named_batch import NamedBatch
     from slidestat.synopses.past.past import PastList
 
 _LIMIT, _MOST_LISTED = 10, 1_000
@@ -65,41 +75,54 @@ class TopRunner(CombinableRunner, UnitedRunner, PastRunner):
     def combined(self, other: Self) -> Self:
         return replace(self, instead=max(self.instead, other.instead))
 
-    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+    def lists(
+        self, states: Sequence[bytes | None], work: Work, share: float, instead: int = 0
+    ) -> NamedBatch:
+        """Return the new states, and the lists of the items that may have a share."""
         batch, (items,) = work.items_of(self.field)
-        result = synopses.run_named_items_batch(
-            self.parameters,
-            states,
-            batch.holding(items.codes),
-            items.texts,
-            self.least,
-            self.instead,
+        return synopses.run_named_items_batch(
+            self.parameters, states, batch.holding(items.codes), items.texts, share, instead
         )
-        found = [
-            Listed(name, ((lower + upper) / 2, float(lower), float(upper)))
-            for name, lower, upper in zip(
-                result.names, result.lowers.tolist(), result.uppers.tolist(), strict=True
-            )
-        ]
-        ends = result.ends.tolist()
-        windows = len(work.windows)
-        lists = [
+
+    def union_lists(
+        self,
+        bundles: Sequence[synopses.Bundle],
+        times: Sequence[int],
+        windows: Integers,
+        share: float,
+        instead: int = 0,
+    ) -> NamedBatch:
+        """Return the lists over the union of each stream's bundles."""
+        from slidestat.synopses.merge.items import union_lists
+
+        return union_lists(bundles, times, windows, share, instead)
+
+    def numbers(self, lower: int, upper: int) -> tuple[float, float, float]:
+        """Return (estimate, lower, upper) of what has these bounds in a list."""
+        return (lower + upper) / 2, float(lower), float(upper)
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        lists = self.lists(states, work, self.least, self.instead)
+        return Answered(lists.states, {}, self._all_listed(lists))
+
+    def _all_listed(self, lists: NamedBatch) -> list[list[list[Listed]]]:
+        bounds = zip(lists.names, lists.lowers.tolist(), lists.uppers.tolist(), strict=True)
+        found = [Listed(name, self.numbers(lower, upper)) for name, lower, upper in bounds]
+        ends = lists.ends.tolist()
+        queries, windows = lists.unlisted.shape
+        return [
             [
                 sorted(found[ends[at] : ends[at + 1]], key=lambda item: (-item.numbers[0], item))
                 for at in range(query * windows, (query + 1) * windows)
             ]
-            for query in range(len(work.query_times))
+            for query in range(queries)
         ]
-        return Answered(result.states, {}, lists)
 
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
         from slidestat.synopses.past.past import past_items
 
         require_question(work)
-        batch, (items,) = work.longer(ago).items_of(self.field)
-        result = synopses.run_named_items_batch(
-            self.parameters, states, batch.holding(items.codes), items.texts, 0
-        )
+        result = self.lists(states, work.longer(ago), 0)
         windows = len(work.windows)
         lists = [
             [self._listed(past_items(result, query, at, windows)) for at in range(windows)]
@@ -111,40 +134,120 @@ class TopRunner(CombinableRunner, UnitedRunner, PastRunner):
         """Return the items that may have the share; where none may and no share is asked for, all
         that may have come.
         """
-        least = self.least * past.events_low
+        least = Fraction(str(self.least)) * past.events_low
         items = [it for it in past.items if it.upper >= least]
         if not items and not self.share:
             items = past.items
-        listed = [Listed(it.name, ((it.lower + it.upper) / 2, it.lower, it.upper)) for it in items]
+        listed = [Listed(it.name, self.numbers(it.lower, it.upper)) for it in items]
         return sorted(listed, key=lambda item: (-item.numbers[0], item))
 
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
-        lists = synopses.union_named_items(bundles, times, windows, self.least, self.instead)
-        return Answered(
-            [],
-            {},
-            [
-                [
-                    [Listed(text, (mid, low, high)) for text, mid, low, high in window.items]
-                    for window in bundle
-                ]
-                for bundle in lists
-            ],
+        lists = self.union_lists(bundles, times, windows, self.least, self.instead)
+        return Answered([], {}, self._all_listed(lists))
+
+
+_BITS, _DIGITS = 4, 11
+_SCALES = 1 << _BITS * np.arange(_DIGITS)
+# In units. A window holds 2^62 of them, so a quarter of a million of the largest weights.
+_LARGEST = (1 << _BITS * _DIGITS) - 1
+
+
+@dataclass(frozen=True)
+class WeighedTopRunner(TopRunner):
+    """The items of a field of which most of a `weight` came, in units of 10^-decimals.
+
+    Proof. A weight is written with digits to the base 16. An event is one of part d as often as its
+    digit d has it, so an item's weight is the sum of 16^d times its count in part d, and so is the
+    window's, W. Each part is a state of frequent items: its bounds are less than epsilon of its
+    events m_d apart, or equal. So bounds of an item, added up with 16^d, are less than epsilon
+    times the sum of 16^d m_d = W apart, or equal; and of W they are within epsilon W, as those of
+    each m_d. So every proof of counts holds with W in place of the window's events. Of few events
+    all parts are exact, whatever they weigh: of 10 / epsilon / 15 surely.
+    """
+
+    weight: FieldPath = ()
+    decimals: int = 0
+
+    @property
+    def meaning(self) -> str:
+        return f"{super().meaning} weighing {list(self.weight)}, {self.decimals} decimals"
+
+    def lists(
+        self, states: Sequence[bytes | None], work: Work, share: float, instead: int = 0
+    ) -> NamedBatch:
+        from slidestat.synopses.frequent.named_batch import added_lists
+
+        work, items, weights = work.weighed(self.field, self.weight)
+        units = np.rint(weights * 10.0**self.decimals).astype(np.int64)
+        digits = units[:, np.newaxis] // _SCALES % (1 << _BITS)
+        copies = np.repeat(np.arange(digits.size), digits.reshape(-1))
+        event, part = np.divmod(copies, _DIGITS)
+        before = np.concatenate((np.zeros(1, np.int64), np.cumsum(digits.sum(axis=1))))
+        events = Parted(before[work.starts], work.times[event], part, items.codes[event])
+        found: list[NamedBatch] = []
+
+        def run(known: Sequence[bytes | None], batch: synopses.Batch) -> tuple[list[bytes], Floats]:
+            """Run all parts, and answer with the place of each list among those found."""
+            ran = synopses.run_named_items_batch(self.parameters, known, batch, items.texts, 0)
+            found.append(ran)
+            return ran.states, np.arange(ran.unlisted.size, dtype=float).reshape(batch.shape)
+
+        new_states, places = run_parted(run, _DIGITS, states, events, *work.queries)
+        queries, windows = len(work.query_times), len(work.windows)
+        added = added_lists(
+            found[0],
+            (queries, windows),
+            np.repeat(np.arange(queries * windows), _DIGITS),
+            places.reshape(-1).astype(np.int64),
+            np.tile(_SCALES, queries * windows),
+            share,
+            instead,
         )
+        return replace(added, states=new_states)
+
+    def union_lists(
+        self,
+        bundles: Sequence[synopses.Bundle],
+        times: Sequence[int],
+        windows: Integers,
+        share: float,
+        instead: int = 0,
+    ) -> NamedBatch:
+        from slidestat.synopses.merge.items import union_lists
+
+        return union_lists(bundles, times, windows, share, instead, _SCALES.tolist())
+
+    def bundles(self, published: Mapping[str, bytes], empty: bytes) -> list[synopses.Bundle]:
+        return part_bundles(published, empty, _DIGITS, self._empty_part)
+
+    @cached_property
+    def _empty_part(self) -> bytes:
+        """The state of a digit that no weight has had."""
+        none = synopses.Batch([0, 0], (), ())
+        return synopses.run_named_items_batch(self.parameters, [None], none, (), 0).states[0]
+
+    def numbers(self, lower: int, upper: int) -> tuple[float, float, float]:
+        scale: int = 10**self.decimals
+        ends = down(Fraction(lower, scale)), up(Fraction(upper, scale))
+        return (lower + upper) / (2 * scale), *ends
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopItems(ListStatistic):
     """The `limit` items that came most often, each with how often, the most frequent first; or with
-    `share`, all that have at least this share of the window's events.
+    `share`, all that have at least this share of the window's events; or with `weight`, those of
+    which most came, such as paths by bytes, each with how much.
 
     limit: how many items are listed, 1 to 1,000; not with a share.
     share: an item with at least this share of the window's events is listed, 0.002 to 1; 0: the
     `limit` most frequent items are.
     epsilon: bounds of an item lie less than this share of the window's events apart, 0.001 to 0.5;
     with a share, from 0.002 to the share: a tenth of it keeps lists short.
+    weight: another field, with how much came: a number that is not negative and less than 2^44 /
+    10^decimals; others make dead letters. Shares and errors are then of the sum of the weights.
+    decimals: the decimal places that a weight is rounded to, 0 to 9.
     promise: each is off by at most half of epsilon of the window's events. None that has a share of
     epsilon of them is missing, unless there are more than `limit`; what has less may be listed, and
     is within its bounds. Where none has such a share, and the window has so few events (up to about
@@ -152,7 +255,8 @@ class TopItems(ListStatistic):
     a window without items has no event with the field, or so many different ones that none has a
     share of epsilon. With a `share`, every item that has it is listed, and none that has at most
     the share less epsilon.
-    union: counts add up, by the items' ids; off by less than epsilon of the events of all parties.
+    union: counts add up, by the items' ids; off by less than epsilon of the events of all parties,
+    or of their weight.
     """
 
     kind: ClassVar[str] = "top"
@@ -160,10 +264,15 @@ class TopItems(ListStatistic):
     limit: int = _LIMIT
     share: float = 0.0
     epsilon: float = 0.01
+    weight: Field = ""
+    decimals: int = DECIMALS
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
+        check_decimals(self.kind, self.decimals)
+        if self.weight != "":
+            field_path(self.weight, "the weight of top")
         if type(self.limit) is not int or not 1 <= self.limit <= _MOST_LISTED:
             raise SlidestatError(
                 f"the limit of {self.kind} is {self.limit!r}.",
@@ -197,7 +306,24 @@ class TopItems(ListStatistic):
 
     @property
     def later_fields(self) -> Set[str]:
-        return frozenset(("share",)) if not self.share else frozenset(("limit",))
+        unused = "limit" if self.share else "share"
+        return frozenset((unused,) if self.weight else (unused, "decimals"))
+
+    @property
+    def weight_path(self) -> FieldPath | None:
+        """The field of an event's weight."""
+        return field_path(self.weight, "weight") if self.weight else None
+
+    def label(self, value_field: FieldPath) -> str:
+        label = super().label(value_field)
+        weight = self.weight_path
+        return label if self.name or weight is None else labelled(f"{label}_of", weight)
+
+    def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
+        items = super().columns(value_field)
+        if self.weight_path is None:
+            return items
+        return (*items, Column(self.weight_path, Limits(0.0, float(_LARGEST // 10**self.decimals))))
 
     @property
     def limits(self) -> None:
@@ -205,14 +331,21 @@ class TopItems(ListStatistic):
         return
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        instead = 0 if self.share else self.limit
-        return TopRunner(self.parameters(span), field, instead, self.share)
+        return self.top_runner(span, field)
+
+    def top_runner(self, span: int, field: FieldPath) -> TopRunner:
+        """Return its runner, which answers for items that are not listed as well."""
+        asked = self.parameters(span), field, 0 if self.share else self.limit, self.share
+        if self.weight_path is None:
+            return TopRunner(*asked)
+        return WeighedTopRunner(*asked, self.weight_path, self.decimals)
 
     def promise(self, span: int) -> Promise:
         """Return the promise: bounds are less than epsilon m apart, and the estimate is their
-        middle.
+        middle, which is a double.
         """
-        return Promise(share_error=self.parameters(span).relative_width / 2)
+        rounding = 2.0**-52 if self.weight else 0.0
+        return Promise(share_error=self.parameters(span).relative_width / 2 + rounding)
 
     def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:
         return listed if self.share else listed[: self.limit]

@@ -6,6 +6,7 @@ of their doubles, as JSON numbers are read.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -70,6 +71,8 @@ class ExactKey:
         }
         self._tallied: tuple[ColumnName, int, int] | None = None
         self._tallies = np.zeros(0, np.int64)
+        self._weighed: tuple[str, int, int] | None = None
+        self._weights: dict[str, Fraction] = {}
         self._ranked: tuple[ColumnName, int, int] | None = None
         self._in_rank = np.zeros(0, np.float64)
         self.bygone = Bygone()
@@ -95,7 +98,7 @@ class ExactKey:
             self._columns[name].extend(
                 texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
             )
-        self._tallied = self._ranked = None
+        self._tallied = self._ranked = self._weighed = None
 
     def drop(self, count: int, declaration: Declaration) -> None:
         """Forget the first `count` events, never the last one, and keep what `declaration` needs of
@@ -117,7 +120,7 @@ class ExactKey:
             column.drop(count)
         self._times.drop(count)
         self._places.drop(count)
-        self._tallied = self._ranked = None
+        self._tallied = self._ranked = self._weighed = None
 
     def until(self, offset: int) -> "ExactKey":
         """Return the key as it was just after the record at `offset`: for provisional figures."""
@@ -237,6 +240,8 @@ class ExactKey:
                 return self.mean_between(statistic.column, figure, window)
             case "histogram" | "above":
                 return self._between(column, figure, window)
+            case "top" if len(statistic.paths) > 1:
+                return self.weights(statistic, window).get(figure.item or "", 0)
             case "top" | "items":
                 code = column.code_of(figure.item or "")
                 return 0 if code is None else int(self.tallies(statistic.column, window)[code])
@@ -247,7 +252,7 @@ class ExactKey:
                 return int(np.count_nonzero(self.tallies(statistic.column, window)))
             case "norm":
                 p = float(statistic.parameters["p"])
-                return float(float((self._weights(statistic, window) ** p).sum()) ** (1 / p))
+                return float(float((self._sizes(statistic, window) ** p).sum()) ** (1 / p))
         if n == 0:
             return None
         match statistic.kind:
@@ -339,16 +344,32 @@ class ExactKey:
             self._tallied = place
         return self._tallies
 
-    def _weights(self, statistic: DeclaredStatistic, window: slice) -> npt.NDArray[np.float64]:
+    def _sizes(self, statistic: DeclaredStatistic, window: slice) -> npt.NDArray[np.float64]:
         """Return the total weight of each item; for a norm without weights, how often it came."""
-        tallies = self.tallies(statistic.column, window)
         if len(statistic.paths) == 1:
-            return tallies.astype(np.float64)
-        found: dict[str, float] = {}
-        for text, tally in zip(self.items(statistic.column), tallies.tolist(), strict=True):
-            item, weight = json.loads(text)
-            found[item] = found.get(item, 0.0) + tally * max(1, round(float(weight)))
-        return np.array(list(found.values()), np.float64)
+            return self.tallies(statistic.column, window).astype(np.float64)
+        return np.array(list(self.weights(statistic, window).values()), np.float64)
+
+    def weights(self, statistic: DeclaredStatistic, window: slice) -> dict[str, Fraction]:
+        """Return how much came of each item of a window, of a statistic with weights."""
+        place = (statistic.label, window.start, window.stop)
+        if place != self._weighed:
+            unit = 10 ** statistic.parameters.get("decimals", 0)
+            least = 1 if statistic.kind == "norm" else 0
+            found: defaultdict[str, int] = defaultdict(int)
+            tallies = self.tallies(statistic.column, window)
+            for code in np.flatnonzero(tallies).tolist():
+                item, weight = json.loads(self.items(statistic.column)[code])
+                found[item] += int(tallies[code]) * max(least, round(float(weight) * unit))
+            self._weights = {item: Fraction(units, unit) for item, units in found.items()}
+            self._weighed = place
+        return self._weights
+
+    def shared(self, statistic: DeclaredStatistic, window: slice) -> Fraction | int:
+        """Return what shares of a window are of: its events, or all that they weigh."""
+        if statistic.kind == "top" and len(statistic.paths) > 1:
+            return sum(self.weights(statistic, window).values())
+        return self.taken(statistic, window)
 
     def items(self, name: ColumnName) -> list[str]:
         """Return the item of each code."""

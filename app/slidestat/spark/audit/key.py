@@ -611,12 +611,16 @@ def _missing(
     if "limit" in parameters and len(listed) >= parameters["limit"]:
         return []
     share = Fraction(repr(float(parameters.get("share", parameters["epsilon"]))))
-    share *= key.taken(statistic, window)
+    share *= key.shared(statistic, window)
+    listed_names = {figure.item for figure in listed}
+    if len(statistic.paths) > 1:
+        weights = key.weights(statistic, window).items()
+        return [it for it, weight in weights if weight >= share > 0 and it not in listed_names]
     tallies = key.tallies(statistic.column, window)
     frequent = np.flatnonzero((tallies > 0) & (tallies >= float(share))).tolist()
     if not frequent:
         return []
-    names, listed_names = key.items(statistic.column), {figure.item for figure in listed}
+    names = key.items(statistic.column)
     return [names[code] for code in frequent if names[code] not in listed_names]
 
 

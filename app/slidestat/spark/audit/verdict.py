@@ -210,7 +210,7 @@ def _allowed(
     if statistic.kind == "quantile":
         return allowed
     if figure.share_error:
-        allowed = plus(allowed, times(figure.share_error, ratio(events)))
+        allowed = plus(allowed, times(figure.share_error, ratio(key.shared(statistic, window))))
     if figure.deviation_error:
         spread = key.deviation(statistic.column, figure, window)
         allowed = plus(allowed, times(figure.deviation_error, ratio(spread)))

@@ -2,28 +2,26 @@
 
 `NamedItems` is the same for a single key.
 
-How often chosen items came, whether a summary lists them or not.
-
-Source: Arasu and Manku 2004, lemma 4.1; frequent_pairs/layout.py. A listed item has its own
-bounds, any other one 0 and what an item that is not listed may have at most. So upper - lower is
-below epsilon m for every item, m being the window's events, and the estimate is in the middle.
+How often chosen items came, whether a summary lists them or not: a listed item has its own bounds,
+any other one 0 and what an item that is not listed may have at most. So upper - lower is below
+epsilon m for every item, m being the window's events.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import RunResult, run_blocks, summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MAX, Batch, Joined, joined, require_states, split
-from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.distinct.items import item_ids
-from slidestat.synopses.frequent.frequent_items import part_of
+from slidestat.synopses.frequent.answer import PARTS
+from slidestat.synopses.frequent.frequent_items import FrequentBatch, part_of
 from slidestat.synopses.frequent.named_codec import (
     IN_BLOCKS,
     IN_PAIRS,
@@ -41,6 +39,7 @@ ItemParameters = PairedParameters | FrequentParameters
 """Named items are kept in pairs, or in blocks, as they were before."""
 
 _CUT = "…".encode()
+_MOST_ADDED = 2.0**62
 
 
 @dataclass(frozen=True)
@@ -232,52 +231,95 @@ def run_named_items_batch(
     return NamedBatch(split(out, offsets), ran.ends, names, *ran.lists, *ran.facts)
 
 
-def run_item_counts(
-    parameters: ItemParameters,
-    states: Sequence[bytes | None],
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    texts: Sequence[str],
-) -> tuple[list[bytes], Floats]:
-    """Return the states, and float64[3, queries, spans, texts]: estimates, lowers and uppers.
+def item_bounds(lists: NamedBatch, texts: Sequence[str]) -> Integers:
+    """Return int64[2, queries, spans, texts], lowers and uppers of how often each text came, from
+    lists of all items that are held: those for a share of 0.
 
-    states, query_starts, query_times, spans, and what is raised: as of `run_named_items_batch`,
-    which this costs. Two texts with one id count as one (named_items.py).
+    Two texts with one id count as one (named_items.py).
     """
-    starts = np.zeros(len(states) + 1, np.int64)
-    asked = Batch(starts, (), (), query_starts, query_times, spans)
-    batch = run_named_items_batch(parameters, states, asked, (), 0)
     ids = item_ids(texts)
-    queries, windows = batch.unlisted.shape
-    counts = np.empty((3, queries, windows, len(ids)))
-    for query in range(queries):
-        for window in range(windows):
-            place = query * windows + window
-            listed = slice(batch.ends[place], batch.ends[place + 1])
-            counts[:, query, window] = counts_of(
-                ids,
-                batch.items[listed],
-                batch.lowers[listed],
-                batch.uppers[listed],
-                int(batch.unlisted[query, window]),
-            )
-    return batch.states, counts
+    bounds = np.zeros((2, *lists.unlisted.shape, len(ids)), np.int64)
+    bounds[1] = lists.unlisted[:, :, np.newaxis]
+    for query, span in np.ndindex(lists.unlisted.shape):
+        place = query * lists.unlisted.shape[1] + span
+        listed = slice(lists.ends[place], lists.ends[place + 1])
+        items = lists.items[listed]
+        order = np.argsort(items)
+        places = np.searchsorted(items[order], ids)
+        there = np.flatnonzero(places < len(order))
+        there = there[items[order][places[there]] == ids[there]]
+        own = order[places[there]]
+        bounds[:, query, span, there] = lists.lowers[listed][own], lists.uppers[listed][own]
+    return bounds
 
 
-def counts_of(
-    ids: Integers, items: Integers, lowers: Integers, uppers: Integers, unlisted: int
-) -> Floats:
-    """Return float64[3, ids]: estimates, lowers and uppers of `ids`, of which some are listed."""
-    counts = np.zeros((3, len(ids)))
-    counts[2] = unlisted
-    order = np.argsort(items)
-    places = np.searchsorted(items[order], ids)
-    for i, place in enumerate(places.tolist()):
-        if place < len(order) and items[order[place]] == ids[i]:
-            counts[1:, i] = lowers[order[place]], uppers[order[place]]
-    counts[0] = (counts[1] + counts[2]) / 2
-    return counts
+def added_lists(
+    lists: FrequentBatch | NamedBatch,
+    shape: tuple[int, int],
+    owners: Integers,
+    places: Integers,
+    scales: Integers,
+    share: float,
+    instead: int = 0,
+) -> NamedBatch:
+    """Return lists that are sums of others, of separate events: for queries and spans of `shape`.
+
+    The list at place owners[i] of the result, counted query by query, has that at places[i] of
+    `lists` in it, scales[i] times. `lists` are of all items that are held, those for a share of 0.
+    share, instead: which items the results have, as of `run_named_items_batch`; exact counts are
+    compared once they are added up. A name is that of the first list that has the item. The result
+    has no states. Raises WindowTooLargeError for windows of more than 2^62 in all.
+
+    Source: Arasu and Manku 2004, lemma 4.1. Counts of separate events add up, and so do bounds: of
+    an item that a list does not have, they are 0 and its `unlisted`.
+    """
+    size = shape[0] * shape[1]
+    most = np.zeros(size)
+    np.add.at(most, owners, lists.events_high.reshape(-1)[places] * scales.astype(np.float64))
+    if (most > _MOST_ADDED).any():
+        raise WindowTooLargeError("the windows hold more than 2^62 in all")
+    facts = np.zeros((3, size), np.int64)
+    for total, each in zip(
+        facts, (lists.unlisted, lists.events_low, lists.events_high), strict=True
+    ):
+        np.add.at(total, owners, each.reshape(-1)[places] * scales)
+    unlisted, fewest, _ = facts
+    starts = lists.ends[places]
+    sizes = lists.ends[places + 1] - starts
+    rows = np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+    of, scale = np.repeat(owners, sizes), np.repeat(scales, sizes)
+    order = np.lexsort((lists.items[rows], of))
+    rows, of, scale = rows[order], of[order], scale[order]
+    items = lists.items[rows]
+    is_first = np.ones(len(rows), bool)
+    is_first[1:] = (items[1:] != items[:-1]) | (of[1:] != of[:-1])
+    first = np.flatnonzero(is_first)
+    other = np.repeat(lists.unlisted.reshape(-1)[places], sizes)[order]
+    of = of[first]
+    lowers = np.add.reduceat(lists.lowers[rows] * scale, first)
+    # Of a list that has it, an item has its own upper bound in place of that for all others.
+    uppers = unlisted[of] + np.add.reduceat((lists.uppers[rows] - other) * scale, first)
+    # Products of 10^6 and what a window has need not fit in 64 bits.
+    wholes, rest = np.divmod(fewest, PARTS)
+    part = part_of(share)
+    listed = uppers >= (part * wholes - -part * rest // PARTS)[of]
+    is_open = np.bincount(of[listed | (lowers != uppers)], minlength=size) + unlisted > 0
+    for place in np.flatnonzero(~is_open) if instead else ():
+        own = slice(*np.searchsorted(of, (place, place + 1)))
+        listed[own.start + np.argsort(-lowers[own], kind="stable")[:instead]] = True
+    ends = np.concatenate(
+        (np.zeros(1, np.int64), np.cumsum(np.bincount(of[listed], minlength=size)))
+    )
+    names = lists.names if isinstance(lists, NamedBatch) else ()
+    return NamedBatch(
+        [],
+        ends,
+        [names[row] for row in rows[first[listed]].tolist()] if names else [],
+        items[first[listed]],
+        lowers[listed],
+        uppers[listed],
+        *facts.reshape(3, *shape),
+    )
 
 
 def _texts_at(places: Integers, known: Known, stored: Sequence[bytes]) -> list[str]:

@@ -22,8 +22,7 @@ with one id (named_items.py) may differ between parts. Cost: as there, and the b
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +33,6 @@ from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.envelope import damaged, varint
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.stored import asking
-from slidestat.synopses.distinct.items import item_ids
 from slidestat.synopses.frequent.answer import PARTS
 from slidestat.synopses.frequent.frequent_items import (
     FrequentBatch,
@@ -44,7 +42,8 @@ from slidestat.synopses.frequent.frequent_items import (
 from slidestat.synopses.frequent.named_batch import (
     ItemParameters,
     NamedBatch,
-    counts_of,
+    added_lists,
+    item_bounds,
     run_named_items_batch,
 )
 from slidestat.synopses.frequent.named_codec import MAX_TEXT
@@ -84,16 +83,17 @@ def union_items(
     asked: Asked[FrequentParameters | PairedParameters] = ask(
         PairedParameters, (*FrequentItems.kinds, *PairedItems.kinds), bundles, times, spans
     )
-    check_share(share, asked.parameters.epsilon)
     made_with, states = asked.parameters, asked.states
     if isinstance(made_with, PairedParameters):
         parts = run_paired_items_batch(made_with, states, asked.batch(), 0)
     else:
         parts = run_frequent_batch(made_with, states, asked.batch(), 0)
-    return [
-        [united(parts, range(first, last), k, share) for k in range(len(asked.spans))]
-        for first, last in zip(asked.starts[:-1].tolist(), asked.starts[1:].tolist(), strict=True)
+    lists = _united(asked, parts, share)
+    columns = [
+        np.split(column, lists.ends[1:-1]) for column in (lists.items, lists.lowers, lists.uppers)
     ]
+    found = zip(*columns, strict=True)
+    return [[UnionItems(*next(found), *facts) for facts in query] for query in _facts(lists)]
 
 
 def check_share(share: float, epsilon: float) -> None:
@@ -102,38 +102,29 @@ def check_share(share: float, epsilon: float) -> None:
         raise SynopsisError(f"a share must be 0, or from epsilon, {epsilon}, to 1, not {share!r}")
 
 
-def united(
-    batch: FrequentBatch | NamedBatch, parts: range, k: int, share: float, instead: int = 0
-) -> UnionItems:
-    """Add up what `parts` know of window k: counts of items that are numbers, or ids of texts.
-
-    Where no item has the share and counts are exact, the `instead` most frequent ones are listed.
+def _united(
+    asked: Asked[Any],
+    parts: FrequentBatch | NamedBatch,
+    share: float,
+    instead: int = 0,
+    scales: Sequence[int] = (1,),
+) -> NamedBatch:
+    """Return the lists of each `len(scales)` bundles in a row, of which each counts as often as
+    its scale has it.
     """
-    spans = batch.unlisted.shape[1]
-    slices = [
-        slice(batch.ends[part * spans + k], batch.ends[part * spans + k + 1]) for part in parts
-    ]
-    mine = slice(parts.start, parts.stop)
-    unlisted = int(batch.unlisted[mine, k].sum())
-    fewest = int(batch.events_low[mine, k].sum())
-    most = int(batch.events_high[mine, k].sum())
-    known = np.concatenate([batch.items[at] for at in slices])
-    items, which = np.unique(known, return_inverse=True)
-    lowers = np.zeros(len(items), np.int64)
-    uppers = np.full(len(items), unlisted, np.int64)
-    np.add.at(lowers, which, np.concatenate([batch.lowers[at] for at in slices]))
-    # of a part that lists it, an item has its own upper bound in place of that for all others
-    more = [
-        batch.uppers[at] - batch.unlisted[part, k] for part, at in zip(parts, slices, strict=True)
-    ]
-    np.add.at(uppers, which, np.concatenate(more))
-    # whole numbers of any length: 10^6 times the events of a window need not fit in 64 bits
-    least = -(-round(share * PARTS) * fewest // PARTS)
-    listed = uppers >= least
-    are_exact = not unlisted and bool((lowers == uppers).all())
-    if are_exact and not listed.any():
-        listed[np.argsort(-lowers, kind="stable")[:instead]] = True
-    return UnionItems(items[listed], lowers[listed], uppers[listed], unlisted, fewest, most)
+    check_share(share, asked.parameters.epsilon)
+    bundles, spans = len(asked.starts) - 1, len(asked.spans)
+    bundle = np.repeat(np.repeat(np.arange(bundles), np.diff(asked.starts)), spans)
+    places = np.arange(len(bundle))
+    return added_lists(
+        parts,
+        (bundles // len(scales), spans),
+        bundle // len(scales) * spans + places % spans,
+        places,
+        np.array(scales, np.int64)[bundle % len(scales)],
+        share,
+        instead,
+    )
 
 
 class UnionNamedItems(NamedTuple):
@@ -149,6 +140,25 @@ class UnionNamedItems(NamedTuple):
     events_high: int
 
 
+def union_lists(
+    bundles: Sequence[Bundle],
+    times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    share: float,
+    instead: int = 0,
+    scales: Sequence[int] = (1,),
+) -> NamedBatch:
+    """Return, as the queries of a batch, the texts that may have `share` of [time - span, time).
+
+    times, spans, share and what is raised: as of `union_items`; instead: as of
+    `run_named_items_batch`. With `scales`, each `len(scales)` bundles in a row have one list
+    together, in which their counts are multiplied by these.
+    """
+    asked: Asked[ItemParameters] = ask(PairedParameters, NamedItems.kinds, bundles, times, spans)
+    parts = run_named_items_batch(asked.parameters, asked.states, asked.batch(), (), 0)
+    return _united(asked, parts, share, instead, scales)
+
+
 def union_named_items(
     bundles: Sequence[Bundle],
     times: npt.ArrayLike,
@@ -158,32 +168,26 @@ def union_named_items(
 ) -> list[list[UnionNamedItems]]:
     """Return, for each bundle and span, the texts that may have `share` of [time - span, time).
 
-    times, spans, share and what is raised: as of `union_items`; instead: as of
-    `run_named_items_batch`.
+    All is as of `union_lists`.
     """
-    asked: Asked[ItemParameters] = ask(PairedParameters, NamedItems.kinds, bundles, times, spans)
-    check_share(share, asked.parameters.epsilon)
-    parts = _all_listed(asked)
-    ids, first = np.unique(parts.items, return_index=True)
-    name_of = {item: parts.names[at] for item, at in zip(ids.tolist(), first.tolist(), strict=True)}
-    lists = []
-    for start, end in zip(asked.starts[:-1].tolist(), asked.starts[1:].tolist(), strict=True):
-        windows = []
-        for k in range(len(asked.spans)):
-            found = united(parts, range(start, end), k, share, instead)
-            bounds = zip(
-                found.items.tolist(), found.lowers.tolist(), found.uppers.tolist(), strict=True
-            )
+    lists = union_lists(bundles, times, spans, share, instead)
+    found: list[list[UnionNamedItems]] = []
+    for query, facts in enumerate(_facts(lists)):
+        found.append([])
+        for span, of_window in enumerate(facts):
             items = [
-                NamedItem(name_of[item], (low + high) / 2, float(low), float(high))
-                for item, low, high in bounds
+                NamedItem(text, (low + high) / 2, float(low), float(high))
+                for _, text, low, high in lists.listed(query, span)
             ]
             items.sort(key=lambda item: (-item.estimate, item.text))
-            windows.append(
-                UnionNamedItems(items, found.unlisted, found.events_low, found.events_high)
-            )
-        lists.append(windows)
-    return lists
+            found[-1].append(UnionNamedItems(items, *of_window))
+    return found
+
+
+def _facts(lists: NamedBatch) -> list[list[list[int]]]:
+    """Return `unlisted`, `events_low` and `events_high` of each query and span."""
+    facts = lists.unlisted, lists.events_low, lists.events_high
+    return np.stack(facts, axis=-1).tolist()  # type: ignore[no-any-return]
 
 
 def union_item_counts(
@@ -194,22 +198,8 @@ def union_item_counts(
 
     times, spans and what is raised: as of `union_items`. Cost: as there.
     """
-    asked: Asked[ItemParameters] = ask(PairedParameters, NamedItems.kinds, bundles, times, spans)
-    parts = _all_listed(asked)
-    ids = item_ids(texts)
-    counts = np.empty((3, len(bundles), len(asked.spans), len(ids)))
-    for bundle, (start, end) in enumerate(pairwise(asked.starts.tolist())):
-        for k in range(len(asked.spans)):
-            found = united(parts, range(start, end), k, 0)
-            counts[:, bundle, k] = counts_of(
-                ids, found.items, found.lowers, found.uppers, found.unlisted
-            )
-    return counts
-
-
-def _all_listed(asked: Asked[ItemParameters]) -> NamedBatch:
-    """Return all items that each part lists in each window."""
-    return run_named_items_batch(asked.parameters, asked.states, asked.batch(), (), 0)
+    lowers, uppers = item_bounds(union_lists(bundles, times, spans, 0), texts)
+    return np.stack(((lowers + uppers) / 2, lowers, uppers))
 
 
 # Frequent items of one window: bounds for the counts of at most MOST_ITEMS of them.
