@@ -31,10 +31,10 @@ from slidestat.spark.backfill.reading.ordered_pieces import partitions_of
 from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS
 from slidestat.spark.backfill.record_rows import RECORD_ARROW, arrow_rows, emitted, letter_rows
 
-SHARDS = pa.schema([("shard", pa.int32()), ("block", pa.binary())])
-"""Blocks of records."""
+SHARDS = pa.schema([("slot", pa.int32()), ("shard", pa.int32()), ("block", pa.binary())])
+"""Blocks of records of a shard, by the slot that stands for it."""
 
-SHARDS_DDL = "shard int, block binary"
+SHARDS_DDL = "slot int, shard int, block binary"
 """The same for Spark."""
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -148,8 +148,37 @@ def _parted(shards: np.ndarray, records: pa.Table) -> Iterator[pa.RecordBatch]:
     ends = [*starts[1:].tolist(), len(order)]
     for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
         block = _written(ordered.slice(start, end - start).combine_chunks().to_batches())
-        columns = [pa.array([number], pa.int32()), pa.array([block], pa.binary())]
-        yield pa.record_batch(columns, schema=SHARDS)
+        columns = [[slot_of(number)], [number], [block]]
+        arrays = [pa.array(it, kind.type) for it, kind in zip(columns, SHARDS, strict=True)]
+        yield pa.record_batch(arrays, schema=SHARDS)
+
+
+# Spark gives a key to the task of its hash, modulo the number of tasks. So shards 0 to 3 over four
+# tasks would leave some without one. The hash of whole numbers of 32 bits, MurmurHash3, can be
+# turned round: a slot is the number whose hash is the shard, whatever the number of tasks is.
+
+_MASK, _SEED = 0xFFFFFFFF, 42
+_INVERSE_3, _INVERSE_2, _INVERSE_5, _INVERSE_K2, _INVERSE_K1 = (
+    pow(it, -1, 2**32) for it in (0xC2B2AE35, 0x85EBCA6B, 5, 0x1B873593, 0xCC9E2D51)
+)
+
+
+def slot_of(shard: int) -> int:
+    """Return the number of 32 bits whose hash, as Spark's `hash` has it, is a shard's number."""
+    mixed = shard ^ shard >> 16
+    mixed = mixed * _INVERSE_3 & _MASK
+    mixed ^= mixed >> 13 ^ mixed >> 26
+    mixed = mixed * _INVERSE_2 & _MASK
+    mixed ^= mixed >> 16 ^ 4
+    mixed = (mixed - 0xE6546B64) * _INVERSE_5 & _MASK
+    mixed = _rotated(mixed, 32 - 13) ^ _SEED
+    mixed = mixed * _INVERSE_K2 & _MASK
+    slot = _rotated(mixed, 32 - 15) * _INVERSE_K1 & _MASK
+    return slot - 2**32 if slot >= 2**31 else slot
+
+
+def _rotated(number: int, bits: int) -> int:
+    return (number << bits | number >> 32 - bits) & _MASK
 
 
 def _written(batches: Sequence[pa.RecordBatch]) -> bytes:

@@ -30,7 +30,7 @@ from slidestat.spark.streaming.operator import PROVIDER, ROCKSDB, stream
 _OWNER = "slidestat.json"
 _CHECKPOINT = "stream"
 # Of files and tables; Spark would take all that are there at once.
-_BYTES_PER_BATCH = "256m"
+_BYTES_PER_BATCH = 256 * 2**20
 # Without it each batch would write all that RocksDB has merged meanwhile.
 _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."

@@ -6,18 +6,12 @@ emission is the worker's own (`shard.py`). Spark writes what a batch changes in 
 batch's offsets; a batch that comes again begins with what was there before it.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pickle import dumps
 
-import pandas as pd
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType
 
 from slidestat.declare.topology import Topology, require_json
-from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.engine.emissions.output_codec import emission_writer
-from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.errors import SlidestatError, shown
 from slidestat.kafka.partitioner import expected_places
 from slidestat.options import PARTITIONS, TIME_UNIT, TimeUnit
@@ -25,16 +19,11 @@ from slidestat.produce.file_records import FileRecords
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
 from slidestat.spark.streaming.blocks import (
     SHARDS_DDL,
-    EffectsWriter,
     RowReader,
     Source,
-    in_order,
     rows_of_blocks,
 )
-from slidestat.spark.streaming.shard import Shard, ShardPlace, StoredState
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import TimerValues
+from slidestat.spark.streaming.processor import ShardProcessor
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 """The setting of the state store."""
@@ -79,11 +68,12 @@ def stream(
             "Give stream(..., partitions=N): that of the source.",
         )
     places = expected_places(topology, spread)
-    processor = ShardProcessor(topology, 0 if source is Source.PLACED else spread, places)
+    known_spread = 0 if source is Source.PLACED else spread
+    processor = ShardProcessor(dumps(topology), known_spread, places)
     written = (
         rows.select(*columns)
         .mapInArrow(RowReader(topology, source, spread, unit), SHARDS_DDL)
-        .groupBy("shard")
+        .groupBy("slot")
         .transformWithStateInPandas(processor, "block binary", "append", "none")
     )
     return written.mapInArrow(rows_of_blocks, RECORD_SCHEMA)
@@ -152,85 +142,3 @@ def _source_of(rows: DataFrame, topology: Topology) -> tuple[Source, list[str]]:
         )
     more = [it for it in _RECORD if it in names and it not in needed]
     return Source.PLACED if is_placed else Source.RECORDS, [*needed, *more]
-
-
-class _SparkTable:
-    """The states of the shard that Spark's handle is set to."""
-
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._head = handle.getValueState("head", "head binary")
-        self._states = handle.getMapState("states", "key string", "state binary, listed bigint")
-        self._blocks = handle.getMapState("blocks", "number bigint", "block binary")
-
-    def head(self) -> bytes | None:
-        """Return what was put as the head, None before any."""
-        found = self._head.get()
-        return None if found is None else bytes(found[0])
-
-    def put_head(self, head: bytes) -> None:
-        """Replace the head."""
-        self._head.update((head,))
-
-    def state(self, key: str) -> StoredState | None:
-        """Return what is stored of a key, None if nothing is."""
-        found = self._states.getValue((key,))
-        return None if found is None else StoredState(bytes(found[0]), found[1])
-
-    def put_state(self, key: str, stored: StoredState) -> None:
-        """Replace what is stored of a key."""
-        self._states.updateValue((key,), tuple(stored))
-
-    def delete_state(self, key: str) -> None:
-        """Delete what is stored of a key, which is there."""
-        self._states.removeKey((key,))
-
-    def block(self, number: int) -> bytes:
-        """Return a block that is there."""
-        found = self._blocks.getValue((number,))
-        if found is None:
-            raise KeyError(number)
-        return bytes(found[0])
-
-    def put_block(self, number: int, block: bytes) -> None:
-        """Add a block."""
-        self._blocks.updateValue((number,), (block,))
-
-    def delete_block(self, number: int) -> None:
-        """Delete a block that is there."""
-        self._blocks.removeKey((number,))
-
-
-class ShardProcessor(StatefulProcessor):
-    """A processor of the shards that Spark gives to a task."""
-
-    def __init__(self, topology: Topology, partitions: int, places: dict[str, int]) -> None:
-        """Create the processor; `places` are the shards of expected keys."""
-        self._topology = topology
-        self._partitions = partitions
-        self._places = places
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the states of a task."""
-        self._table = _SparkTable(handle)
-        self._decoder = EventDecoder(self._topology)
-        self._codec = emission_writer(self._topology, "")
-
-    def handleInputRows(  # noqa: N802  Spark's name
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: "TimerValues",  # noqa: ARG002, N803
-    ) -> Iterator[pd.DataFrame]:
-        """Process what a batch has of a shard."""
-        topology, number = self._topology, int(key[0])
-        expected = [name for name, place in self._places.items() if place == number]
-        place = ShardPlace(number, self._partitions, expected)
-        shard = Shard(topology, place, self._table, self._decoder, self._codec)
-        blocks = (block for frame in rows for block in frame["block"])
-        with calm_garbage_collector():
-            steps = shard.process(in_order(topology, number, blocks, shard.next_offset))
-            for block in EffectsWriter(topology).blocks(steps, number):
-                yield pd.DataFrame({"block": [block]})
-
-    def close(self) -> None:
-        """Do nothing: Spark closes the states."""
