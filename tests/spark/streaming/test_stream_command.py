@@ -48,6 +48,7 @@ def test_lines_of_json_become_a_lake(
     ]
     Path("counted.toml").write_text(f'name = "counted"{TOPOLOGY}', "utf-8")
     Path("events").mkdir()
+    Path("others").mkdir()
     lines = [msgspec.json.encode(it).decode() for it in random.sample(events, len(events))]
     Path("events/1.json").write_text("\n".join([*lines, "", "no JSON"]), "utf-8")
     words = ["counted.toml", "--lake", str(tmp_path / "lake"), "--from", "json", "--path"]
@@ -56,7 +57,7 @@ def test_lines_of_json_become_a_lake(
     try:
         code = typed(monkeypatch, [*words, str(tmp_path / "events")])
         written = capsys.readouterr()
-        other = typed(monkeypatch, [*words, str(tmp_path)])
+        other = typed(monkeypatch, [*words, str(tmp_path / "others")])
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", tasks)
         spark.conf.unset(PROVIDER)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark import StorageLevel
-from pyspark.errors import AnalysisException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from slidestat.declare.topology import Topology
@@ -80,7 +80,7 @@ def origin(
             return Origin(lines.select(key, f.col("value").cast("binary")), name)
         schema = spark.read.parquet(path).schema
         return Origin(reader.schema(schema).parquet(path), name)
-    except AnalysisException as error:
+    except PySparkException as error:
         raise SlidestatError(
             f"{path} cannot be read: {str(error).splitlines()[0]}",
             "Check the path; of Parquet files, at least one must be there.",
