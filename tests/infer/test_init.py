@@ -294,6 +294,43 @@ def test_numbers_that_are_texts_are_cast(tmp_path: Path) -> None:
     assert proposed(sample(true, 1), tmp_path)[1].value_field == "size"
 
 
+@pytest.mark.parametrize(
+    ("event", "time", "value"),
+    [
+        # By their size alone: ids and article numbers in milliseconds, telephone numbers and bytes
+        # in seconds, snowflake ids in nanoseconds.
+        (lambda i: {"id": 1_700_000_000_000_000_000 + i * 10**12, "n": i % 9}, None, "n"),
+        (
+            lambda i: {"ean": 4_006_381_333_931 - i, "phone": 2_125_550_000 + i, "n": i % 9},
+            None,
+            "n",
+        ),
+        (lambda i: {"at": START_MS + i, "bytes": 40_000_001 * (i % 80)}, "at", "bytes"),
+        # By its name, however old; by the records' timestamps, whatever it is called.
+        (lambda i: {"pickup_time": 1_000_000_000 + i, "n": i % 9}, "pickup_time", "n"),
+        (
+            lambda i: {"zeit": START_MS - 90_000 + i, "account": 1_500_000_000 + i % 9},
+            "zeit",
+            "account",
+        ),
+        # What cannot be named is not proposed, nor a sum that would refuse some of the values.
+        (lambda i: {'a"b': i % 9, "at": START_MS + i, "n": i % 9}, "at", "n"),
+        (lambda i: {"at": START_MS + i, "n": 20_000_000.123457 + i}, "at", "n"),
+        (lambda i: {"at": START_MS + i, "n": 20_000_000_000_000 + i}, "at", "n"),
+        (lambda i: {"at": START_MS + i, "n": -2_000_000_000 + i}, "at", "n"),
+    ],
+)
+def test_numbers_are_taken_for_what_they_are(
+    event: Callable[[int], dict[str, Any]], time: str | None, value: str, tmp_path: Path
+) -> None:
+    events: list[Record] = [(b"k1", event(i)) for i in range(200)]
+    _, topology = proposed(sample(events, 1), tmp_path)
+    assert (topology.time_field, topology.value_field) == (time or "kafka:timestamp", value)
+    driver = TopologyDriver(topology)
+    driver.send(*(event for _, event in events), key="k1", timestamp=START_MS)  # type: ignore[arg-type]
+    assert not driver.dead_letters
+
+
 def test_what_the_records_do_not_have(tmp_path: Path) -> None:
     """A key of its own, no time, no number: Kafka's are taken, and it is said."""
     records: list[Record] = [(b"k%d" % (i % 7), {"a.b": f"x{i % 9}"}) for i in range(500)]

@@ -47,14 +47,18 @@ def field_path(field: Field, what: str) -> FieldPath:
             f"{what} is {field!r}, which is no field's path.",
             'Write "bytes", or "request.bytes" for a field of a nested object.',
         )
-    unreadable = next((name for name in names if _UNREADABLE.search(name)), None)
-    if unreadable is not None:
+    if not all(map(is_readable, names)):
         raise SlidestatError(
             f"{what} is {field!r}: no field is read whose name has a quote, a backslash or a"
             " control character.",
             """Write a list as JSON has it, '["id.orig_h"]', or give the field another name.""",
         )
     return tuple(names)
+
+
+def is_readable(name: str) -> bool:
+    """Return whether a field of a name can be read."""
+    return bool(name) and not _UNREADABLE.search(name)
 
 
 def _names(text: str, what: str) -> Sequence[str]:

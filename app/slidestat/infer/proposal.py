@@ -14,6 +14,7 @@ import numpy as np
 
 from slidestat.declare.fields import RECORD_KEY, FieldPath, field_text
 from slidestat.declare.lengths import duration_ms
+from slidestat.declare.statistics import Mean, Sum
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.source_schemas import (
@@ -261,7 +262,7 @@ class Proposal:
     time_format: str
     computed: tuple[str, ...]
     value: Guess | None
-    value_decimals: int
+    value_decimals: int | None
     value_is_signed: bool
     distinct: Guess | None
     top: Guess | None
@@ -276,6 +277,7 @@ class Proposal:
     envelope: str
 
 
+_MOST_DECIMALS = 6
 _HEADERS_OF_IDS = (HEADER_OF_ID, APICURIO_HEADERS)
 
 
@@ -372,7 +374,7 @@ def propose(
         time_format=time_format,
         computed=computed,
         value=value,
-        value_decimals=min(chosen.decimals, 6) if chosen is not None else 0,
+        value_decimals=_decimals_of(chosen) if chosen is not None else 0,
         value_is_signed=bool(chosen.negatives) if chosen is not None else False,
         distinct=distinct,
         top=top,
@@ -386,3 +388,12 @@ def propose(
         source_format=sample.source_format,
         envelope=sample.envelope,
     )
+
+
+def _decimals_of(seen: FieldSurvey) -> int | None:
+    """Return the decimals to keep of a field's values, so that none of them is too large for its
+    sum or mean; None if some are for any.
+    """
+    kind = Mean if seen.negatives else Sum
+    fewer = range(min(seen.decimals, _MOST_DECIMALS), -1, -1)
+    return next((n for n in fewer if seen.largest <= kind(decimals=n).limits.most), None)

@@ -62,10 +62,9 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     yield f"# derived = [{_text(derived)}]  # figures computed from others, with bounds"
     yield from _statistic("count")
     if proposal.value is not None:
-        if proposal.value_is_signed:
-            yield from _statistic("mean")
-        else:
-            yield from _statistic("sum", f"decimals = {proposal.value_decimals}")
+        if proposal.value_decimals is not None:
+            kind = "mean" if proposal.value_is_signed else "sum"
+            yield from _statistic(kind, f"decimals = {proposal.value_decimals}")
         yield from _statistic("quantile", f"quantiles = {list(QUANTILES)}")
         yield from _statistic("maximum")
     if proposal.distinct is not None:

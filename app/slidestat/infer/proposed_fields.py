@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, Node, name_text, text_of
 from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text, is_plain
+from slidestat.declare.statistics import Quantiles
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.errors import SlidestatError
 from slidestat.infer.sampling import Sample
@@ -143,7 +144,7 @@ def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, i
                 return Guess(written(path), "the records are partitioned by it"), seen
         return Guess(RECORD_KEY, "the record's own key; no field repeats it"), len(found.keys)
     candidates = [
-        f for f in common_fields(found) if not f.formats and f.texts + f.integers == f.present
+        f for f in common_fields(found) if not _has_times(f) and f.texts + f.integers == f.present
     ]
     candidates = [f for f in candidates if f.longest <= MAX_KEY_LENGTH]
     if not candidates:
@@ -255,7 +256,13 @@ def some_are_not(seen: FieldSurvey, others: int, what: str) -> str:
 def is_measure(seen: FieldSurvey) -> bool:
     """Return whether a field has numbers that differ, and are no times."""
     is_number = seen.numbers >= _ALMOST_ALL * seen.present or is_number_text(seen)
-    return is_number and not seen.formats and len(seen.values) > 1
+    is_kept = seen.largest <= Quantiles().limits.most
+    return is_number and is_kept and not _has_times(seen) and len(seen.values) > 1
+
+
+def _has_times(seen: FieldSurvey) -> bool:
+    """Return whether more of a field's values are times than by chance."""
+    return seen.formats.total() > (1 - _ALMOST_ALL) * seen.present
 
 
 def is_number_text(seen: FieldSurvey) -> bool:

@@ -8,17 +8,23 @@ from dataclasses import dataclass, field
 import msgspec
 import pyarrow as pa
 
-from slidestat.declare.fields import FieldPath
+from slidestat.declare.fields import FieldPath, is_readable
 from slidestat.engine.decoding.times import moments_of
 from slidestat.infer.sampling import SampledRecord
 from slidestat.produce.cells import NOT_JSON
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
 _DEEPEST = 4
-# Names of times; digits in a text are one only under such a name.
+# Names of times, the likeliest ones; and what a name has that may be one's.
 TIME_NAMES = re.compile(
     r"(event_?)?(time|timestamp|ts|at|date|datetime|occurred_?at|created_?at)(_?ms)?", re.I
 )
+_TIME_WORDS = re.compile(
+    r"(?i:time|date|stamp|epoch|created|modified|occurred|happened)"
+    r"|(?:^|[\W_])(?i:ts|at|on)(?:$|[\W_])|[a-z](?:Ts|At|On)$"
+)
+# Of a time under any other name: an event is produced soon after it happened.
+_NEAR_MS = 7 * 86_400_000
 _NUMBER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _MOST_FIELDS = 500
 # Times of these formats lie in ranges that do not touch.
@@ -39,6 +45,7 @@ class FieldSurvey:
     number_texts: int = 0
     negatives: int = 0
     decimals: int = 0
+    largest: float = 0
     longest: int = 0
     formats: Counter[str] = field(default_factory=Counter)
     values: Counter[str] = field(default_factory=Counter)
@@ -74,7 +81,7 @@ def survey(records: Sequence[SampledRecord]) -> Survey:
         for path, value in leaves(read):
             if path not in fields and len(fields) >= _MOST_FIELDS:
                 continue
-            _look(fields.setdefault(path, FieldSurvey(path)), value)
+            _look(fields.setdefault(path, FieldSurvey(path)), value, record.timestamp_ms)
     return Survey(fields, objects, others, keyed, keys)
 
 
@@ -97,9 +104,11 @@ def key_text(record: SampledRecord) -> str | None:
 
 
 def leaves(value: dict[str, object], path: FieldPath = ()) -> Iterator[tuple[FieldPath, object]]:
-    """Yield (path, value) of all values that are neither objects nor lists."""
+    """Yield (path, value) of all values that a topology can name, and that are neither objects nor
+    lists.
+    """
     for name, inner in value.items():
-        if not name:
+        if not is_readable(name):
             continue
         if isinstance(inner, dict):
             if len(path) + 1 < _DEEPEST:
@@ -134,7 +143,19 @@ def _text_format(text: str) -> str | None:
     return "iso8601" if moment.are_zoned[0] else "iso8601-utc"
 
 
-def _look(seen: FieldSurvey, value: object) -> None:
+def _is_time(name: str, value: object, found: str, timestamp_ms: int) -> bool:
+    """Return whether a value that is within the range of a format is a time. Texts in ISO 8601 are;
+    numbers and their texts by their field's name, and numbers if the record's timestamp is near:
+    others are ids, telephone numbers, or bytes.
+    """
+    if found not in _PER_MS or _TIME_WORDS.search(name):
+        return True
+    if not isinstance(value, int | float):
+        return False
+    return abs(value / _PER_MS[found] - timestamp_ms) <= _NEAR_MS
+
+
+def _look(seen: FieldSurvey, value: object, timestamp_ms: int) -> None:
     if value is None:
         return
     seen.present += 1
@@ -144,6 +165,7 @@ def _look(seen: FieldSurvey, value: object) -> None:
         seen.numbers += 1
         seen.integers += isinstance(value, int)
         seen.negatives += value < 0
+        seen.largest = max(seen.largest, abs(value))
         seen.decimals = max(seen.decimals, _decimals(value))
     elif isinstance(value, str):
         seen.texts += 1
@@ -151,10 +173,10 @@ def _look(seen: FieldSurvey, value: object) -> None:
         if _NUMBER_TEXT.fullmatch(value):
             seen.number_texts += 1
             seen.negatives += value.startswith("-")
+            seen.largest = max(seen.largest, abs(float(value)))
             seen.decimals = max(seen.decimals, len(value.partition(".")[2]))
-    is_named = not isinstance(value, str) or bool(TIME_NAMES.fullmatch(seen.path[-1]))
     found = time_format(value)
-    if found is not None and (is_named or found.startswith("iso8601")):
+    if found is not None and _is_time(seen.path[-1], value, found, timestamp_ms):
         seen.formats[found] += 1
     seen.values[value if isinstance(value, str) else repr(value)] += 1
 
