@@ -9,7 +9,7 @@ ruler sees for itself, from the group's committed offsets.
 """
 
 import sys
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from benchmarks.progress import Progress
 from benchmarks.real_rate import WORKLOADS
 from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.topology import Topology
+from slidestat.engine.keys.stored_keys import NoStates
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.faust.partitions.batch_steps import BatchSteps
@@ -32,19 +33,6 @@ from slidestat.web.answers.history import OutputHistory
 from slidestat.web.server import QueryServer
 
 
-class _NoStore:
-    """The store of a partition that is new."""
-
-    def get_many(self, keys: list[str]) -> list[bytes | None]:
-        return [None] * len(keys)
-
-    def scan(self, _start: str = "") -> Iterator[tuple[str, bytes]]:
-        return iter(())
-
-    def checkpoint(self) -> bytes | None:
-        return None
-
-
 def load_kernels(topology: Topology) -> None:
     """Call every kernel once, with what it is called with in a worker."""
     times = (1_700_000_000_000, 1_700_000_000_000 + topology.span_length.length)
@@ -52,7 +40,7 @@ def load_kernels(topology: Topology) -> None:
     batch = RecordBatch(
         topology.source, 0, np.arange(2, dtype=np.int64), [b"a", b"a"], values, times, 0
     )
-    PartitionProcessor(topology, topology.source, 0, _NoStore()).process(batch)
+    PartitionProcessor(topology, topology.source, 0, NoStates()).process(batch)
 
 
 def note_events_taken_up(progress: Progress) -> None:

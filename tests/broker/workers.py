@@ -26,6 +26,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, Counters, decode_checkpoint
 from slidestat.engine.effects import Effects
 from slidestat.engine.keys.key_state import decode_key_state
+from slidestat.engine.keys.stored_keys import NoStates
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.kafka.partitioner import expected_places
@@ -295,17 +296,6 @@ class Expected(NamedTuple):
     alerts: dict[bytes, bytes]
 
 
-class _EmptyStore:
-    def get_many(self, keys: list[str]) -> list[bytes | None]:
-        return [None] * len(keys)
-
-    def scan(self, _start: str = "") -> Iterator[tuple[str, bytes]]:
-        return iter(())
-
-    def checkpoint(self) -> bytes | None:
-        return None
-
-
 def undisturbed(topology: Topology, source: Records) -> Expected:
     """Each partition in one batch through one processor, without Kafka, Faust or a table.
 
@@ -315,13 +305,12 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
     counters = Counters()
     next_offsets = dict.fromkeys(source, 0)
     tables: Tables = {partition: {} for partition in source}
-    places = expected_places(topology, len(source))
+    places = expected_places(topology.expected, len(source))
     for partition, records in source.items():
         if not records:
             continue
-        expected = [key for key, place in places.items() if place == partition]
         processor = PartitionProcessor(
-            topology, topology.events_topic, partition, _EmptyStore(), expected=expected
+            topology, topology.events_topic, partition, NoStates(), expected=places
         )
         some = processor.process(as_batch(topology.events_topic, partition, records))
         effects.emissions = [*effects.emissions, *some.emissions]

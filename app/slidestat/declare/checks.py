@@ -352,7 +352,7 @@ def check_alerts_of(topology: KeptFigures) -> None:
         if isinstance(window, CalendarWindow):
             window = 0
         until = None if isinstance(longer, CalendarWindow) else longer
-        if until is None and not topology.expected:
+        if until is None and not topology.expects_keys:
             until = topology.forget_ms
         if topology.span_length.of_events:
             return 0
@@ -381,6 +381,25 @@ def check_expected(topology: KeptFigures) -> None:
         raise SlidestatError(
             f"expected is {expected!r}, and there are no alerts, which alone look at such keys.",
             'Declare one, such as when = "count = 0", or leave expected out.',
+        )
+    topic = topology.expected_topic
+    if topic == "":
+        return
+    given = f"expected_topic is {topic!r}"
+    if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
+        raise SlidestatError(
+            f"{given}, which is no topic's name.",
+            "Name the compacted topic whose record keys are expected.",
+        )
+    if topic in (topology.source, *topology.written_topics):
+        raise SlidestatError(
+            f"{given}, a topic of this topology's own.",
+            "Name a compacted topic of the keys alone: a record for each, a tombstone to end it.",
+        )
+    if not topology.alerts:
+        raise SlidestatError(
+            f"{given}, and there are no alerts, which alone look at such keys.",
+            'Declare one, such as when = "count = 0", or leave expected_topic out.',
         )
 
 

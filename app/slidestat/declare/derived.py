@@ -384,6 +384,7 @@ class WrittenTopics(Named):
     publish: str | Sequence[str]
     alerts: Sequence[Alert]
     expected: Sequence[str]
+    expected_topic: str
     repartition: bool
     exactly_once: bool
 
@@ -413,6 +414,11 @@ class WrittenTopics(Named):
     def events_topic(self) -> str:
         """The topic whose partitions are counted: the source, unless `repartition` is true."""
         return f"{self.group_name}-repartition" if self.repartition else self.source
+
+    @property
+    def expects_keys(self) -> bool:
+        """Return whether keys may count as silent although they never came."""
+        return bool(self.expected or self.expected_topic)
 
     @property
     def alert_topic(self) -> str | None:

@@ -121,6 +121,8 @@ class Topology(KeptFigures):
     expected: keys that count as silent although they never came: an alert on missing events fires
     for them, too, and they are never forgotten. Such a key must be on the partition that Kafka's
     clients choose for it by default (murmur2 of its UTF-8 text).
+    expected_topic: a compacted topic whose record keys are expected, too: each with a value, until
+    a tombstone takes it away. Workers read it at their start, and every ten seconds.
     repartition: for a source whose records are not partitioned by the key. The workers move them to
     the topic GROUP-repartition by their key, each once, in the order of event time over all
     partitions, and count what is there. It needs a lateness: for how much later than others a
@@ -168,6 +170,7 @@ class Topology(KeptFigures):
     alerts: Sequence[Alert] = ()
     slos: Sequence[Slo] = ()
     expected: Sequence[str] = ()
+    expected_topic: str = ""
     repartition: bool = False
     exactly_once: bool = False
 

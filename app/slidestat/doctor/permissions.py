@@ -101,6 +101,9 @@ def uses(topology: Declared) -> Iterator[Use]:
         yield Use("source", topology.source, (_READ, _SETTINGS), makes=False)
         if topology.repartition:
             yield Use("repartition", topology.events_topic, (_READ, _WRITE, _SETTINGS))
+        if topology.counted.expected_topic:
+            topic = topology.counted.expected_topic
+            yield Use("expected keys", topic, (_READ,), makes=False)
         if topology.publish:
             yield Use("synopses", topology.answering.synopsis_topic, (_WRITE, _SETTINGS))
     yield Use("output", topology.output_topic, (_WRITE, _SETTINGS))

@@ -4,7 +4,7 @@ A bound on paper would be for the worst case; the size for a key depends on how 
 in the span, so that number is varied.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log
 
@@ -22,6 +22,7 @@ from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import FieldColumns
 from slidestat.engine.events import numbered_texts, texts
 from slidestat.engine.keys.key_state import decode_key_state
+from slidestat.engine.keys.stored_keys import NoStates
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 
@@ -76,7 +77,14 @@ def _measure(topology: Topology, count: int) -> Footprint:
     # Nothing is emitted or published, and none of the made-up events is late.
     never = f"{topology.times.latest} events" if topology.is_sequence else "36525d"
     quiet = replace(
-        topology, every=never, lateness="0s", publish=(), alerts=(), expected=(), repartition=False
+        topology,
+        every=never,
+        lateness="0s",
+        publish=(),
+        alerts=(),
+        expected=(),
+        expected_topic="",
+        repartition=False,
     )
     start_ms = min(_START_MS, topology.times.latest - span_ms)
     # A partition's first event waits for a second one.
@@ -87,7 +95,7 @@ def _measure(topology: Topology, count: int) -> Footprint:
         topology.source, 0, np.arange(made, dtype=np.int64), made_up, made_up, times.tolist(), 0
     )
     decoder = EventDecoder(quiet, _MadeUp(quiet, times))
-    processor = PartitionProcessor(quiet, topology.source, 0, _NoStore(), decoder)
+    processor = PartitionProcessor(quiet, topology.source, 0, NoStates(), decoder)
     effects = processor.process(batch)
     snapshot = processor.snapshot()
     state = snapshot.states[_KEY] if snapshot is not None else None
@@ -156,16 +164,3 @@ def _items(rng: np.random.Generator, count: int, named: Sequence[str]) -> pa.Arr
     drawn = rng.choice(_ITEMS, count, p=shares / shares.sum())
     different = [*named, *(f"item-{i}" for i in range(len(named), _ITEMS))]
     return numbered_texts(drawn, texts(different))
-
-
-class _NoStore:
-    """The store of a partition that is new."""
-
-    def get_many(self, keys: list[str]) -> list[bytes | None]:
-        return [None] * len(keys)
-
-    def scan(self, _start: str = "") -> Iterator[tuple[str, bytes]]:
-        return iter(())
-
-    def checkpoint(self) -> bytes | None:
-        return None

@@ -22,12 +22,14 @@ watermark has passed is not emitted again: its emission was acknowledged before 
 written. Nor is what was emitted before the last flush: the checkpoint has that position.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import Alerting
+from slidestat.engine.alerts.unconfirmed import Unconfirmed
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, Snapshot
 from slidestat.engine.checkpoints.kept_statistics import kept_statistics
 from slidestat.engine.checkpoints.ledger import Durability, needed_offset
@@ -87,7 +89,7 @@ class PartitionProcessor:
         clock: EventClock | None = None,
         file: Path | None = None,
         *,
-        expected: Sequence[str] = (),
+        expected: Mapping[str, int] = MappingProxyType({}),
         change_statistics: bool = False,
     ) -> None:
         """Restore a partition.
@@ -95,12 +97,12 @@ class PartitionProcessor:
         `topic_id` is that of the source, which a checkpoint without one takes for its own;
         `publisher` decides what is published tick by tick, by default as the topology declares;
         `clock` is the partition's where not all of its records come here; `file` is where events go
-        for a moment that memory should not hold; `expected` are the keys that must come here. With
-        `change_statistics` the stored states may be of other statistics: new ones begin after the
-        records that were read.
+        for a moment that memory should not hold; `expected` maps keys to the partitions on which
+        they must come. With `change_statistics` the stored states may be of other statistics: new
+        ones begin after the records that were read.
         """
         work = work or PartitionWork()
-        self._partition = partition
+        self._topology, self._partition = topology, partition
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms
         own = Publisher(topology, topic, partition) if topology.publish else None
@@ -113,12 +115,15 @@ class PartitionProcessor:
         start = self._durability.checkpoint
         self._waiting = EventStore(topology.columns, file)
         watermark = start.max_time - self._lateness
-        self._alerting = Alerting(topology, topic, partition, starts) if topology.alerts else None
+        self._alerting = None
+        if topology.alerts:
+            told = Unconfirmed(store.told(), self._durability.emitted_watermark)
+            self._alerting = Alerting(topology, topic, partition, starts, told)
         limit = self.LIMITS.cached_keys
         self._keys = HeldKeys.restored(
-            topology, store, watermark, limit, work, self._alerting, layout, expected
+            topology, store, watermark, limit, work, self._alerting, layout, expected, partition
         )
-        self._expected = ExpectedKeys(topology, expected, self._keys)
+        self._expected = ExpectedKeys(topology, self._keys)
         decoder = decoder or EventDecoder(topology)
         self._earlier = EarlierRecords(topology, kept.slots, decoder)
         whole = None if self._publisher is None else self._publisher.whole_key
@@ -139,6 +144,8 @@ class PartitionProcessor:
         self._kept = KeptTicks(topology)
         # Whether a batch is half done: its ticks are not all emitted yet.
         self._is_amid = False
+        # Also where no record comes: they may be expected since this start.
+        self._expected.begin(self._standstill())
 
     def _ticks(
         self, topology: Topology, topic: str, codec: EmissionWriter, kernels: KernelCalls
@@ -313,8 +320,14 @@ class PartitionProcessor:
         emitted = self._durability.emitted.next_offset
         taken = self._intake.take(part.batch, part.columns, emitted, part.quota)
         if taken is not None:
-            self._ahead.start_anew()
+            self._look_anew()
         return taken
+
+    def _look_anew(self) -> None:
+        """Have what is provisional told anew: it may be something else now."""
+        self._ahead.start_anew()
+        if self._alerting is not None:
+            self._alerting.unconfirmed.start_anew()
 
     def _may_keep(self) -> bool:
         """Return whether ticks may wait for more records to be read. A loss that is open marks
@@ -377,20 +390,36 @@ class PartitionProcessor:
         self._intake.lose(first_offset, next_offset)
         self._durability.lost()
 
+    def expect(self, expected: Mapping[str, int]) -> None:
+        """Have other keys expected from now on, on these partitions. No tick may be kept back."""
+        self._require_none_kept()
+        self._keys.change_expected(self._topology, expected, self._partition, self.watermark)
+        self._look_anew()
+        self._expected.begin_again(self._standstill())
+
     def provisional(self, now: int) -> Iterator[Effects]:
         """Yield the emissions to come, and the changes of alerts, slice by slice, as they would be
         if nothing else came before the time `now`: for an idle partition.
 
         Each is yielded once. They leave no trace, and the final ones follow in any case; where a
-        change of an alert has none, what is so is told at its tick. None while ticks are kept back,
-        and none where figures decide what is written: a final one might not follow.
+        change of an alert has none, what is so is told at its tick. So a change is noted first, and
+        yielded by the next call once a snapshot with the note is durable. None while ticks are kept
+        back, and none where figures decide what is written: a final one might not follow.
         """
         if self._kept or self._chooses:
             return
+        if self._alerting is not None and (told := self._alerting.unconfirmed.to_tell()):
+            yield Effects(alerts=told)
         for outputs in self._ahead.outputs(self._advance_to(now - self._lateness)):
             if self._alerting is not None:
                 self._alerting.await_final(outputs.alerts)
-            yield _effects_of(outputs)
+            if len(outputs.emissions):
+                yield Effects(outputs.emissions)
+
+    @property
+    def has_to_tell(self) -> bool:
+        """Return whether changes of alerts wait for a snapshot before they are told."""
+        return self._alerting is not None and self._alerting.unconfirmed.waits
 
     def published_ahead(self, now: int) -> list[Publication | Clock]:
         """Return what this partition would publish if nothing else came before the time `now`: its
@@ -424,7 +453,7 @@ class PartitionProcessor:
         self._keys.delete_closed(self._durability.durable_offset, self.LIMITS.deleted_keys)
         slots = frozenset(slots)
         self._early.of_slots(slots)
-        intake = self._intake
+        intake, alerting = self._intake, self._alerting
         self._keys.give_back_numbers()
         return self._durability.snapshot(
             self._keys.states,
@@ -433,8 +462,11 @@ class PartitionProcessor:
             intake.clock,
             intake.next_offset,
             self._waiting.first_offset(),
+            {} if alerting is None else alerting.unconfirmed.changes(self.watermark),
         )
 
     def written(self) -> None:
         """Note that the last snapshot is durable."""
         self._durability.written(self._keys.states)
+        if self._alerting is not None:
+            self._alerting.unconfirmed.written()

@@ -23,7 +23,7 @@ from slidestat.faust.fencing import FENCE_KEY, SupersededError, epoch_header, ep
 from slidestat.faust.restore import Row, StateStore, read_rows
 from slidestat.kafka.producer import BulkProducer
 
-_KEY = b"k"
+_KEY, _TOLD = b"k", b"t"
 _SIZES = ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
 
 
@@ -244,14 +244,21 @@ class TablePartition:
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
         """Yield the keys from `start` on with their states, in key order."""
-        first = _KEY + start.encode()
+        return self._rows(_KEY, start)
+
+    def told(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the keys of which alerts were told provisionally, and what is noted of them."""
+        return self._rows(_TOLD)
+
+    def _rows(self, kind: bytes, start: str = "") -> Iterator[tuple[str, bytes]]:
+        first = kind + start.encode()
         items = cast(Iterator[tuple[bytes, bytes]], self.database.items(from_key=first))
-        for key, state in items:
+        for key, row in items:
             if self._is_given_up:
                 raise GivenUpError
-            if key[:1] != _KEY:
+            if key[:1] != kind:
                 break
-            yield key[1:].decode(), state
+            yield key[1:].decode(), row
 
     def size(self) -> int:
         """Return the bytes that the states take, in files and in what RocksDB has yet to write
@@ -267,7 +274,8 @@ class TablePartition:
 
 def rows_of(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield the rows of a snapshot for the changelog: states, then the checkpoint."""
-    for key, state in snapshot.states.items():
-        yield _KEY + key.encode(), state
+    for kind, rows in ((_KEY, snapshot.states), (_TOLD, snapshot.told)):
+        for key, row in rows.items():
+            yield kind + key.encode(), row
     # Last, so that one recovered from a half-written changelog is never ahead of its states.
     yield CHECKPOINT_KEY, snapshot.checkpoint

@@ -1,8 +1,8 @@
 """The partition that Kafka's clients choose for a key by default."""
 
-from aiokafka.partitioner import murmur2
+from collections.abc import Iterable
 
-from slidestat.declare.topology import Topology
+from aiokafka.partitioner import murmur2
 
 _POSITIVE = 0x7FFFFFFF
 
@@ -13,6 +13,6 @@ def default_partition(key: bytes, partitions: int) -> int:
     return place
 
 
-def expected_places(topology: Topology, partitions: int) -> dict[str, int]:
+def expected_places(keys: Iterable[str], partitions: int) -> dict[str, int]:
     """Return the partition on which each expected key must come, of so many."""
-    return {key: default_partition(key.encode(), partitions) for key in topology.expected}
+    return {key: default_partition(key.encode(), partitions) for key in keys}

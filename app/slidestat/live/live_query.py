@@ -195,6 +195,7 @@ def asked_of(
             # An answer is neither a row nor an alert, and is given on no condition.
             alerts=(),
             expected=(),
+            expected_topic="",
             having="",
             computed=_computed_for(topology, asked),
             output_shape="emissions",

@@ -26,6 +26,7 @@ class KeyReader:
             computed=(topology.key_expression,) if topology.key_expression else (),
             alerts=(),
             expected=(),
+            expected_topic="",
             output_format="json",
             output_shape="emissions",
         )

@@ -93,6 +93,7 @@ class TopologyDriver:
         self._sent: set[OutputRecord] = set()
         self._settled: set[tuple[int, int]] = set()
         self._of_key: dict[str, list[Emission]] = {}
+        self._listed: tuple[str, ...] = ()
         self._processors = self._start()
 
     def send(
@@ -135,6 +136,22 @@ class TopologyDriver:
         rows = Rows(self.topology)
         return [row for emission in self.emissions for row in rows.of(emission)]
 
+    def expect(self, *keys: str) -> None:
+        """Have the topology's `expected_topic` list these keys from now on, and no others.
+
+        Raises SlidestatError for a topology that has none.
+        """
+        if not self.topology.expected_topic:
+            raise SlidestatError(
+                "The topology has no expected_topic.", "Declare one, or give the keys in expected."
+            )
+        self._listed = keys
+        places = self._expected()
+        self._shared_keys.expect(places)
+        for number, processor in enumerate(self._processors):
+            processor.expect(places)
+            self._shared_keys.look(number, processor.key_sample)
+
     def advance_to(self, time: int) -> None:
         """Let the watermark of every partition reach `time`, in milliseconds: windows that end by
         then are emitted, and events from before then are late from now on.
@@ -176,25 +193,23 @@ class TopologyDriver:
 
     def idle_until(self, now: int) -> None:
         """Let no record come until the clock on the wall shows `now`, milliseconds: what is not yet
-        emitted is, provisionally, if the topology has an `idle`.
+        emitted is, provisionally, if the topology has an `idle`. A partition with provisional
+        alerts makes durable what was done so far, as a worker must before it tells them.
         """
         _check_timestamp("now", now)
         if self.topology.idle_ms:
             for number, processor in enumerate(self._processors):
-                for effects in processor.provisional(now):
-                    self._take(effects.emissions)
-                    self._take_alerts(effects.alerts)
+                self._look_ahead(processor, now)
+                if processor.has_to_tell:
+                    self._commit(number)
+                    self._look_ahead(processor, now)
                 ahead = processor.published_ahead(now)
                 self.published += self._synopses.records(ahead, number, provisional=True)
 
     def commit(self) -> None:
         """Make durable what was done so far, as a worker does each second."""
-        for partition, processor in zip(self._partitions, self._processors, strict=True):
-            snapshot = processor.snapshot()
-            if snapshot is not None:
-                partition.store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
-                processor.written()
-                partition.committed = snapshot.next_offset
+        for number in range(len(self._partitions)):
+            self._commit(number)
 
     def restart(self) -> None:
         """Crash, and go on from the last commit, or from the first record without one.
@@ -321,7 +336,7 @@ class TopologyDriver:
         self._codec = JsonCodec() if topology.writes_rows else emission_codec(topology, _REGISTRY)
 
     def _start(self, *, change_statistics: bool = False) -> list[PartitionProcessor]:
-        places = expected_places(self.topology, len(self._partitions))
+        places = self._expected()
         processors = [
             PartitionProcessor(
                 self.topology,
@@ -330,7 +345,7 @@ class TopologyDriver:
                 partition.store,
                 self._decoder,
                 self._codec,
-                expected=[key for key, place in places.items() if place == number],
+                expected=places,
                 change_statistics=change_statistics,
             )
             for number, partition in enumerate(self._partitions)
@@ -339,6 +354,10 @@ class TopologyDriver:
         for number, processor in enumerate(processors):
             self._shared_keys.look(number, processor.key_sample)
         return processors
+
+    def _expected(self) -> dict[str, int]:
+        keys = dict.fromkeys((*self.topology.expected, *self._listed))
+        return expected_places(keys, len(self._partitions))
 
     def _come(self, records: Sequence[SourceRecord], partition: int | None) -> None:
         """Send on records of the source, with `repartition` under the topology's key if they have
@@ -391,6 +410,20 @@ class TopologyDriver:
                 new = [letter for letter in letters if (number, letter.offset) not in self._settled]
                 self._settled.update((number, letter.offset) for letter in new)
                 kept += new
+
+    def _look_ahead(self, processor: PartitionProcessor, now: int) -> None:
+        for effects in processor.provisional(now):
+            self._take(effects.emissions)
+            self._take_alerts(effects.alerts)
+
+    def _commit(self, number: int) -> None:
+        partition, processor = self._partitions[number], self._processors[number]
+        snapshot = processor.snapshot()
+        if snapshot is not None:
+            rows = [*snapshot.states.items(), (None, snapshot.checkpoint)]
+            partition.store.write(rows, snapshot.told)
+            processor.written()
+            partition.committed = snapshot.next_offset
 
     def _take(self, records: Iterable[OutputRecord]) -> None:
         for record in records:

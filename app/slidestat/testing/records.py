@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -171,11 +172,20 @@ class MemoryStore:
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self._states: dict[str, bytes] = {}
+        self._told: dict[str, bytes] = {}
         self._checkpoint: bytes | None = None
         self.write(rows)
 
-    def write(self, rows: Iterable[Row]) -> None:
-        """Take in rows, as the table takes a changelog's."""
+    def write(
+        self, rows: Iterable[Row], told: Mapping[str, bytes | None] = MappingProxyType({})
+    ) -> None:
+        """Take in rows, as the table takes a changelog's, and what is noted of provisional
+        alerts.
+        """
+        for noted, note in told.items():
+            self._told.pop(noted, None)
+            if note is not None:
+                self._told[noted] = note
         for key, value in rows:
             if key is None:
                 self._checkpoint = value
@@ -191,6 +201,10 @@ class MemoryStore:
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
         """Return the keys from `start` on and their states, in order of the keys."""
         return iter(sorted(item for item in self._states.items() if item[0] >= start))
+
+    def told(self) -> Iterator[tuple[str, bytes]]:
+        """Return the keys of which alerts were told provisionally, and what is noted of them."""
+        return iter(sorted(self._told.items()))
 
     def checkpoint(self) -> bytes | None:
         """Return the partition's checkpoint, None for a partition never seen."""

@@ -21,6 +21,7 @@ from slidestat.engine import quota
 from slidestat.engine.alerts.alerting import alert_id, decode_standings
 from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys import key_timers
+from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.alert import AlertChange, alert_key
 from slidestat.schemas.emission import Emission, Figure
@@ -352,25 +353,45 @@ def test_alerts_that_are_declared_after_a_crash_tell_all_that_they_do(
 @settings(laws, max_examples=60)
 @given(cases(max_size=80, topologies=ALERTING))
 def test_what_is_told_provisionally_is_confirmed_or_taken_back(case: Case) -> None:
-    """Whenever the partition was idle: the newest record under each key that the watermark has
-    passed is final, and what a partition that was never idle comes to.
+    """Whenever the partition was idle, and whenever its worker was killed: the newest record under
+    each key that the watermark has passed is final, and what a partition that was never idle comes
+    to.
     """
-    processor = PartitionProcessor(case.topology, SOURCE, PARTITION, MemoryStore())
+    random, store, rows = case.random, MemoryStore(), case.records
+    committed = read = furthest = 0
+    is_killed = False
+    processor = PartitionProcessor(case.topology, SOURCE, PARTITION, store)
     newest: dict[bytes, AlertChange] = {}
 
     def take(records: Sequence[AlertRecord]) -> None:
         newest.update((it.key, msgspec.json.decode(it.value, type=AlertChange)) for it in records)
 
-    rows = list(case.records)
-    while rows:
-        size = case.random.randint(1, 20)
-        take(processor.process(batch_of(rows[:size])).alerts)
-        rows = rows[size:]
-        while case.random.random() < 0.5:
-            now = processor.watermark + case.topology.lateness_ms + case.random.randrange(3_000)
-            for effects in processor.provisional(now):
-                assert all(json.loads(it.value)["provisional"] for it in effects.alerts)
-                take(effects.alerts)
+    while read < len(rows):
+        if is_killed or random.random() < 0.1:
+            is_killed = False
+            processor = PartitionProcessor(case.topology, SOURCE, PARTITION, store)
+            read = bisect_left(rows, committed, key=attrgetter("offset"))
+        size = random.randint(1, 20)
+        take(processor.process(batch_of(rows[read : read + size])).alerts)
+        read = min(read + size, len(rows))
+        furthest = max(furthest, read)
+        while random.random() < 0.6:
+            # A worker that has yet to read what another one had read is not idle.
+            if read == furthest and random.random() < 0.8:
+                now = processor.watermark + case.topology.lateness_ms + random.randrange(3_000)
+                for effects in processor.provisional(now):
+                    assert all(json.loads(it.value)["provisional"] for it in effects.alerts)
+                    take(effects.alerts)
+            slots = random.sample(range(SLOTS), random.choice([0, SLOTS // 2, SLOTS]))
+            snapshot = processor.snapshot(slots)
+            if snapshot is None:
+                break
+            if random.random() < 0.1:
+                is_killed = True
+                break
+            store.write(rows_of(snapshot), snapshot.told)
+            processor.written()
+            committed = snapshot.next_offset
     final = {
         alert_key("law", it.alert, it.key, it.window_end_ms): it for it in told(undisturbed(case))
     }

@@ -154,9 +154,93 @@ def test_an_idle_partition_tells_of_a_key_that_never_came() -> None:
     assert [(it.window_end_ms - START, it.provisional) for it in silent] == [(2 * TICK, True)]
 
 
+LISTED = replace(WATCHED, expected=(), expected_topic="services")
+
+
+def test_keys_that_a_topic_lists_are_expected_as_those_of_a_declaration() -> None:
+    """From the clock's first tick on, or from then on when they are listed later; one that is no
+    longer listed is forgotten as any key, and its alert resolved.
+    """
+    driver = TopologyDriver(LISTED)
+    driver.expect("checkout", "search")
+    send(driver, "busy", *range(8))
+    assert told(driver.alerts) == [("checkout", 3, "firing"), ("search", 3, "firing")]
+    driver.expect("checkout", "busy", "login")
+    before = len(driver.alerts)
+    send(driver, "busy", 8, 9, 10)
+    assert told(driver.alerts[before:]) == [("login", 9, "firing")]
+    driver.expect("busy")
+    send(driver, "other", *range(11, 40))
+    # The span after they began to be silent.
+    ends = [it for it in told(driver.alerts) if it[2] == "resolved"]
+    assert ends == [
+        ("checkout", 12, "resolved"),
+        ("search", 12, "resolved"),
+        ("login", 18, "resolved"),
+    ]
+    silent = [it for it in told(driver.alerts) if it[0] == "busy"]
+    assert silent == [("busy", 15, "firing")]
+    driver.expect()
+    send(driver, "other", 40, 41)
+    assert told(driver.alerts)[-1] == ("busy", 40, "resolved")
+
+
+def test_a_key_that_is_listed_after_it_was_forgotten_is_silent_again() -> None:
+    driver = TopologyDriver(LISTED)
+    send(driver, "search", 0, 0.1)
+    send(driver, "busy", *range(20))
+    assert told(driver.alerts) == [("search", 5, "firing"), ("search", 11, "resolved")]
+    driver.expect("search")
+    send(driver, "busy", *range(20, 40))
+    assert told(driver.alerts)[2:] == [("search", 21, "firing")]
+
+
+def test_a_key_that_is_listed_must_be_where_it_is_expected() -> None:
+    """Also if it had come before it was listed."""
+    place = default_partition(b"checkout", 3)
+    driver = TopologyDriver(LISTED, partitions=3)
+    send(driver, "checkout", 0, 1, partition=(place + 1) % 3)
+    with pytest.raises(SlidestatError, match=f"'checkout'.* is expected on partition {place}"):
+        driver.expect("checkout")
+
+
+def changing(asked: Topology, seed: int, *, by_restart: bool) -> TopologyDriver:
+    """A course in which other keys are expected now and then."""
+    random, driver, at = Random(seed), TopologyDriver(asked), 0.0
+    names = ["busy", "search", "checkout", "login"]
+    for _ in range(random.randint(2, 60)):
+        at += random.choice([0, 0.1, 0.4, 0.9, 5])
+        send(driver, random.choice(["busy", "busy", "search"]), at)
+        if random.random() < 0.2:
+            listed = tuple(name for name in names if random.random() < 0.5)
+            if by_restart:
+                driver.change_statistics(replace(asked, expected=listed, expected_topic=""))
+            else:
+                driver.expect(*listed)
+            # A restarted worker expects them at the next tick.
+            at += 1
+            send(driver, "busy", at)
+    driver.close_windows()
+    return driver
+
+
+@settings(laws, max_examples=15)
+@given(st.integers(0, 2**32), st.sampled_from([{}, {"emit": "change"}]))
+def test_a_change_is_what_a_restart_with_another_list_is(seed: int, fields: dict[str, Any]) -> None:
+    asked = replace(LISTED, **fields)
+    live = changing(asked, seed, by_restart=False)
+    restarted = changing(replace(asked, expected_topic=""), seed, by_restart=True)
+    assert [*map(repr, live.alerts)] == [*map(repr, restarted.alerts)]
+    assert live.emissions == restarted.emissions
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
+        ({"expected_topic": "no topic"}, "expected_topic is 'no topic', which is no topic's name"),
+        ({"expected_topic": "events"}, "expected_topic is 'events', a topic of this topology's"),
+        ({"expected_topic": "law-alerts"}, "a topic of this topology's own"),
+        ({"expected_topic": "s", "expected": (), "alerts": ()}, "expected_topic is 's', and there"),
         ({"expected": "checkout"}, "expected is 'checkout'"),
         ({"expected": ("",)}, "expected is ('',)"),
         ({"expected": ("a", "a")}, "expected is ('a', 'a')"),

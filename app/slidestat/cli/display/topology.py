@@ -192,8 +192,9 @@ def _alerts(topology: Topology) -> dict[str, str]:
         return {}
     of_events = topology.windows_of_events
     lines = {"alerts": topology.alert_topic}
-    if topology.expected:
-        lines["expects"] = ", ".join(topology.expected)
+    if topology.expects_keys:
+        of_topic = [f"the keys of {topology.expected_topic}"] * bool(topology.expected_topic)
+        lines["expects"] = ", ".join([*topology.expected, *of_topic])
     for alert, read, ticks in zip(
         topology.alerts, topology.alert_figures, topology.alert_ticks, strict=True
     ):

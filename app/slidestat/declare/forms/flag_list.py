@@ -108,6 +108,9 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "expected": Flag(
         "--expected", "KEY,KEY", "Have alerts on missing events fire for these keys, too."
     ),
+    "expected_topic": Flag(
+        "--expected-topic", "TOPIC", "Have them fire for the record keys of this topic, too."
+    ),
     "repartition": Flag(
         "--repartition",
         "",

@@ -30,6 +30,7 @@ from slidestat.declare.expressions.nodes import Node
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.times.calendar_windows import starts_at
 from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.unconfirmed import Unconfirmed
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.emissions.added_figures import WHOLE, AddedFigures
 from slidestat.engine.emissions.emission import (
@@ -263,9 +264,10 @@ class Alerting:
         topic: str,
         partition: int,
         starts: Mapping[str, int] = MappingProxyType({}),
+        unconfirmed: Unconfirmed | None = None,
     ) -> None:
         """Create the alerting of a partition; `starts` maps names of added figures to the times
-        from which they are counted.
+        from which they are counted, `unconfirmed` are the changes that were told provisionally.
         """
         self._added = AddedFigures(topology, starts)
         self._calendar = topology.calendar_windows
@@ -285,8 +287,7 @@ class Alerting:
             for read, past in zip(topology.alert_figures, topology.alert_past_figures, strict=True)
         ]
         self._is_provisional = False
-        # What was told provisionally, and is not final yet: by key and tick, the alerts' ids.
-        self.unconfirmed: dict[str, dict[int, set[bytes]]] = {}
+        self.unconfirmed = unconfirmed or Unconfirmed()
         # For how many keys each alert fires.
         self.firing = dict.fromkeys((rule.name for rule in self._rules), 0)
 
@@ -402,8 +403,8 @@ class Alerting:
         concerned = np.array([bool(before) for before in standings])
         for one in judged:
             concerned[evaluated.groups[one.holds & evaluated.is_due]] = True
-        if self.unconfirmed:
-            concerned |= [key in self.unconfirmed for key in keys]
+        if self.unconfirmed.of:
+            concerned |= [key in self.unconfirmed.of for key in keys]
         return concerned
 
     def holding(
@@ -424,25 +425,19 @@ class Alerting:
         return places
 
     def await_final(self, records: Sequence[AlertRecord]) -> None:
-        """Note changes that were told provisionally: at their ticks each is told again, as it is in
-        the end.
+        """Note changes that are to be told provisionally: at their ticks each is told again, as it
+        is in the end.
         """
         for record in records:
             _, name, key, tick = msgspec.json.decode(record.key)
-            self.unconfirmed.setdefault(key, {}).setdefault(tick, set()).add(alert_id(name))
+            self.unconfirmed.note((tick, key), alert_id(name), record)
 
     def _settle(self, place: Place) -> set[bytes]:
         """Return the alerts that were told provisionally at a place, which is final now."""
-        tick, key = place
-        ticks = self.unconfirmed.get(key)
-        if ticks is None or tick not in ticks:
-            return set()
-        if self._is_provisional:
-            return ticks[tick]
-        found = ticks.pop(tick)
-        if not ticks:
-            del self.unconfirmed[key]
-        return found
+        told = set(self.unconfirmed.at(place))
+        if told and not self._is_provisional:
+            self.unconfirmed.settle(place)
+        return told
 
     def provisional(self) -> "Alerting":
         """Return the same alerts for a trial, whose changes are provisional."""

@@ -14,7 +14,7 @@ the end, it passes over: the position of emissions, and the mark of the last rec
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -423,15 +423,15 @@ def decode_checkpoint(
             " field, or give the changed topology a new name, which counts from the start of its"
             " source.",
         )
-    for field, now in {**_MEANT_IF_NOT_SAID, **meaning}.items():
-        if field == ONE_WINDOW:
+    for name, now in {**_MEANT_IF_NOT_SAID, **meaning}.items():
+        if name == ONE_WINDOW:
             continue  # States of all windows continue as those of one.
-        before = before_all.get(field)
-        if before != now and not (statistics_change and field in _OF_STATISTICS):
+        before = before_all.get(name)
+        if before != now and not (statistics_change and name in _OF_STATISTICS):
             raise SlidestatError(
                 "The stored state was made with another topology:"
-                f" {_difference(field, before or '', now)}.",
-                _advice_on(field, before or "", now),
+                f" {_difference(name, before or '', now)}.",
+                _advice_on(name, before or "", now),
             )
     return decoded.checkpoint
 
@@ -477,9 +477,11 @@ def _advice_on(field: str, before: str, now: str) -> str:
 class Snapshot:
     """The states that must be durable before reading may start again at `next_offset`.
 
-    The state of a key is None where it is to be deleted.
+    The state of a key is None where it is to be deleted, as is what is noted in `told` of the
+    provisional alerts of a key.
     """
 
     states: dict[str, bytes | None]
     checkpoint: bytes
     next_offset: int
+    told: Mapping[str, bytes | None] = field(default_factory=dict)

@@ -275,11 +275,13 @@ class Durability:
         clock: EventClock,
         next_offset: int,
         waiting_offset: int | None,
+        told: Mapping[str, bytes | None],
     ) -> Snapshot | None:
         """Return the states of these slots that changed since they were last taken, and the
         checkpoint with them; None if nothing has changed.
 
-        `waiting_offset` is the least offset of an event that waits.
+        `waiting_offset` is the least offset of an event that waits; `told` are the notes of
+        provisional alerts that changed.
         """
         states = keys.take_changes(slots)
         needed = needed_offset(keys, next_offset, waiting_offset)
@@ -289,6 +291,7 @@ class Durability:
         if (
             is_known
             and not states
+            and not told
             and end.next_offset <= self.emitted.next_offset
             and not self._claims_source
             and not self.is_changed
@@ -306,7 +309,7 @@ class Durability:
         encoded = encode_checkpoint(
             self.checkpoint, self._judged_by, self.emitted, self._slots, self.mark
         )
-        self._snapshot = Snapshot(states, encoded, needed)
+        self._snapshot = Snapshot(states, encoded, needed, told)
         return self._snapshot
 
     def written(self, keys: KeyStates) -> None:

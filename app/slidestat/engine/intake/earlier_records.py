@@ -151,6 +151,7 @@ def _judged_before(topology: Topology, slots: Slots, change: int) -> Topology | 
         # Neither decides what of a record is read; without its statistics either is refused.
         alerts=(),
         expected=(),
+        expected_topic="",
         forget_after="",
         output_shape="emissions",
         output_format="json",

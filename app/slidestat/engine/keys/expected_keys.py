@@ -6,26 +6,31 @@ before its first event. It follows from the order of the records, as the clock d
 is durable, a restarted worker reads again from the record that moved the clock.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.last_written import NEVER_WRITTEN
+from slidestat.engine.keys.deadlines import Deadlines
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.states import States, objects
 from slidestat.engine.records import NO_TIME
 
 
 class ExpectedKeys:
-    """The expected keys of a partition that have no state yet."""
+    """The expected keys of a partition that may have no state yet, or that of a key that was
+    forgotten before it was expected.
+    """
 
-    def __init__(self, topology: Topology, names: Sequence[str], keys: HeldKeys) -> None:
-        there = keys.states.are_there(names) if names else []
-        self._names = [name for name, is_there in zip(names, there, strict=True) if not is_there]
+    def __init__(self, topology: Topology, keys: HeldKeys) -> None:
         self._topology = topology
         self._keys = keys
+        self._names = keys.expected
+
+    def begin_again(self, advance: Advance) -> None:
+        """Give those that are expected now a state of no events, too."""
+        self._names = self._keys.expected
+        self.begin(advance)
 
     def begin(self, advance: Advance) -> None:
         """Give each of them a state of no events, in the first tick in which the clock is known."""
@@ -37,9 +42,7 @@ class ExpectedKeys:
             return
         every = self._topology.every_ms
         start = max(int(times[known[0]]), self._topology.times.earliest) // every * every
-        there = self._keys.states.are_there(self._names)
-        names = [name for name, is_there in zip(self._names, there, strict=True) if not is_there]
-        self._names = []
+        names, self._names = self._silent(start), ()
         count = len(names)
         # In the order of States: they have absorbed nothing, and were last seen at `start`.
         runners = dict.fromkeys(self._topology.runners)
@@ -58,3 +61,19 @@ class ExpectedKeys:
         first = int(advance.offsets[max(0, int(known[0]) - 1)])
         self._keys.states.put(numbers, states, np.full(count, first))
         self._keys.opened.arm(numbers, np.full(count, start + every))
+
+    def _silent(self, tick: int) -> list[str]:
+        """Return those without a state, and those that are forgotten at a tick; not those of which
+        an alert waits or fires, as they were expected before.
+        """
+        there = self._keys.states.are_there(self._names)
+        states = self._keys.states.read(self._keys.numbered(self._names))
+        is_standing = np.array([place in states.alerts for place in range(len(states))], bool)
+        are_closed = Deadlines.of(
+            self._topology, states.clocks, tick, is_standing, np.zeros(len(states), bool)
+        ).are_closed
+        return [
+            name
+            for name, is_there, is_closed in zip(self._names, there, are_closed, strict=True)
+            if is_closed or not is_there
+        ]

@@ -1,8 +1,9 @@
 """The keys of a partition: their states, what they have used of their quotas, and what is due."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ class HeldKeys:
         self._closed_at = np.empty(0, np.int64)
         self._next_sweep = _MORE_NUMBERS
         # Those that are never forgotten.
-        self._expected: Sequence[str] = ()
+        self.expected: Sequence[str] = ()
         self._expected_numbers = np.empty(0, np.int64)
         # Those that are no longer expected, of which an alert waits or fires.
         self._left = np.empty(0, np.int64)
@@ -89,21 +90,21 @@ class HeldKeys:
         work: PartitionWork,
         alerting: Alerting | None = None,
         layout: StateLayout = AS_DECLARED,
-        expected: Sequence[str] = (),
+        expected: Mapping[str, int] = MappingProxyType({}),
+        partition: int = 0,
     ) -> "HeldKeys":
         """Return the stored keys, with their timers; `limit` of the states stay in memory.
 
         `alerting` gets the state of their alerts; `layout` has the places of their synopses; the
-        `expected` ones are never forgotten. A
-        state may be ahead of the checkpoint, also in events that will not be read again: so ticks
-        follow from its own newest event, not from the checkpoint's next tick.
+        `expected` ones of this partition are never forgotten. A state may be ahead of the
+        checkpoint, also in events that will not be read again: so ticks follow from its own newest
+        event, not from the checkpoint's next tick.
         """
         numbers = KeyNumbers()
         synopses = len(set(topology.runners))
         held = cls(numbers, KeyStates(numbers, store, synopses, limit, work, layout))
         held.states.keys_held = 0
-        held.expect(expected)
-        held.states.sample.watched = frozenset(topology.expected)
+        held._expect(expected, partition)
         scan = store.scan()
         while some := list(islice(scan, _AT_ONCE)):
             names, states = [key for key, _ in some], [state for _, state in some]
@@ -130,8 +131,8 @@ class HeldKeys:
         an alert waits or fires.
         """
         is_expected = np.zeros(len(names), bool)
-        if self._expected:
-            expected = frozenset(self._expected)
+        if self.expected:
+            expected = frozenset(self.expected)
             is_expected[:] = [name in expected for name in names]
         due = Deadlines.of(topology, clocks, watermark, is_standing, is_expected)
         rows = np.flatnonzero(due.are_any)
@@ -152,14 +153,38 @@ class HeldKeys:
             self.closing.fit(capacity)
             self._closed_at = fitted(self._closed_at, capacity, fill=_NOT_CLOSED)
 
-    def expect(self, names: Sequence[str]) -> None:
-        """Have these keys never forgotten."""
-        self._expected, self._expected_numbers = names, self.numbered(names)
+    def _expect(self, expected: Mapping[str, int], partition: int) -> None:
+        """Have those of these keys never forgotten that must come on this partition."""
+        self.states.sample.watched = frozenset(expected)
+        self._set_expected([key for key, place in expected.items() if place == partition])
+
+    def _set_expected(self, names: Sequence[str]) -> None:
+        self.expected, self._expected_numbers = names, self.numbered(names)
+
+    def change_expected(
+        self, topology: Topology, expected: Mapping[str, int], partition: int, watermark: int
+    ) -> None:
+        """Have other keys never forgotten from now on. Those of before may end again, by the timers
+        that a restart would give them; those that have a state here are compared with their places.
+        """
+        before = set(self.expected)
+        self._expect(expected, partition)
+        changed = sorted(before ^ set(self.expected))
+        for key, is_there in zip(expected, self.states.are_there([*expected]), strict=True):
+            if is_there:
+                self.states.sample.add(key)
+        there = self.states.are_there(changed)
+        changed = [name for name, is_there in zip(changed, there, strict=True) if is_there]
+        numbers = self.numbered(changed)
+        states = self.states.read(numbers)
+        is_standing = np.array([place in states.alerts for place in range(len(changed))], bool)
+        self.reopen(numbers)
+        self._arm(topology, changed, states.clocks, watermark, is_standing)
 
     @property
     def are_expected(self) -> bool:
         """Return whether there are keys that may have a state without an event."""
-        return bool(self._expected)
+        return bool(self.expected)
 
     def may_end(self, numbers: Integers) -> Bools:
         """Return, as bool[n], whether keys may be forgotten."""
@@ -207,7 +232,7 @@ class HeldKeys:
         )
         trial = HeldKeys(numbers, beneath)
         trial.used = dict(self.used)
-        trial.expect(self._expected)
+        trial._set_expected(self.expected)
         return trial
 
     def read_with_used(self, keys: Sequence[str]) -> list[KeyState]:
@@ -297,6 +322,10 @@ class _Beneath:
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:  # noqa: ARG002
         """Yield nothing: a trial does not list keys."""
+        return iter(())
+
+    def told(self) -> Iterator[tuple[str, bytes]]:
+        """Yield nothing: a trial tells nothing."""
         return iter(())
 
     def checkpoint(self) -> bytes | None:

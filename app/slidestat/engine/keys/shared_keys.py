@@ -136,6 +136,10 @@ class SharedKeys:
         # Of partitions of other processes.
         self._elsewhere: dict[Identity, int] = {}
 
+    def expect(self, places: Mapping[str, int]) -> None:
+        """Expect these keys on these partitions from now on."""
+        self._expected = places
+
     def forget(self) -> None:
         """Forget all samples, as partitions may move."""
         self._samples, self._place, self._elsewhere = {}, {}, {}
@@ -196,7 +200,7 @@ def misplaced_key(topology: Topology, key: str, expected: int, found: int) -> Sl
         "Have its producer set this text as the record's key, with the default partitioner"
         " (murmur2; in librdkafka `partitioner=murmur2_random`); or have the workers move the"
         " records: give the topology another name and `repartition = true`; or take the key out of"
-        " `expected`.",
+        " `expected`, or of the `expected_topic`.",
     )
 
 

@@ -46,6 +46,11 @@ class States:
         written = {place: state.written for place, state in enumerate(states) if state.written}
         return cls(watermarks, offsets, last_times, counts, columns, used, alerts, written)
 
+    @property
+    def clocks(self) -> Integers:
+        """The times of the states, int64[G, 3], as `read_clocks` has them."""
+        return np.stack((self.watermarks, self.offsets, self.last_times), axis=1)
+
     def __len__(self) -> int:
         return len(self.watermarks)
 

@@ -16,6 +16,9 @@ class PartitionStore(Protocol):
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
         """Yield the keys from `start` on and their states, in key order."""
 
+    def told(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the keys of which alerts were told provisionally, and what is noted of them."""
+
     def checkpoint(self) -> bytes | None:
         """Return the partition's checkpoint, None for a partition never seen."""
 
@@ -73,6 +76,10 @@ class NoStates:
         return [None] * len(keys)
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:  # noqa: ARG002
+        """Return no keys."""
+        return iter(())
+
+    def told(self) -> Iterator[tuple[str, bytes]]:
         """Return no keys."""
         return iter(())
 

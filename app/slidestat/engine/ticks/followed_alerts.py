@@ -223,11 +223,11 @@ class FollowedAlerts:
         """Return the ticks with provisional alerts of keys, up to the end of their last stretches;
         with `are_coming` those after it.
         """
-        if self._alerting is None or not self._alerting.unconfirmed:
+        if self._alerting is None or not self._alerting.unconfirmed.of:
             return NO_QUERIES
         place_of = {number: place for place, number in enumerate(numbers.tolist())}
         until = silences.until[len(silences.until) - len(numbers) :].tolist()
-        keys = self._alerting.unconfirmed
+        keys = self._alerting.unconfirmed.of
         found = [
             (place_of[number], tick)
             for number, ticks in zip(

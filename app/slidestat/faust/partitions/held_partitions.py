@@ -166,8 +166,10 @@ class HeldPartitions:
         self._folder = folder
         counted = topology.counted
         self._decoder = None if counted is None else EventDecoder(counted, schemas=schemas)
-        self._expected = {} if counted is None else expected_places(counted, partitions)
-        self._shared_keys = SharedKeys(topology.answering, self._expected)
+        self._partitions = partitions
+        self._expected: Mapping[str, int] = {}
+        self._shared_keys = SharedKeys(topology.answering)
+        self.expect(())
 
     async def open(self, partitions: Iterable[int]) -> None:
         """Open the partitions that are not open yet, in a thread: all of their keys are read. A
@@ -224,6 +226,28 @@ class HeldPartitions:
 
     # Keys, which lie in one partition.
 
+    def expects(self, listed: Iterable[str]) -> bool:
+        """Return whether these are the keys that a topic lists, as far as is known here."""
+        return self._places(listed) == self._expected
+
+    def _places(self, listed: Iterable[str]) -> Mapping[str, int]:
+        counted = self._topology.counted
+        keys = () if counted is None else dict.fromkeys((*counted.expected, *listed))
+        return expected_places(keys, self._partitions)
+
+    def expect(self, listed: Iterable[str]) -> None:
+        """Expect the keys that are declared and those that a topic lists, from now on. No tick may
+        be kept back.
+
+        Raises SlidestatError for one that lies on another partition than it should.
+        """
+        self._expected = expected = self._places(listed)
+        self._shared_keys.expect(expected)
+        for partition, processor in self.processors.items():
+            if isinstance(processor, PartitionProcessor):
+                processor.expect(expected)
+                self.compare_keys(partition, processor)
+
     def compare_keys(self, partition: int, processor: Processor) -> None:
         """Compare a partition's new keys with those of the others; raises SlidestatError for one
         that lies in both.
@@ -268,7 +292,7 @@ class HeldPartitions:
             self._log_claim(partition)
         work = self._observed.partition(partition)
         loop = asyncio.get_running_loop()
-        self._being_opened = store
+        self._being_opened, expected = store, self._expected
         try:
             processor = await loop.run_in_executor(None, self._processor, partition, store, work)
         except GivenUpError:
@@ -277,6 +301,8 @@ class HeldPartitions:
             self._being_opened = None
         if processors is not self.processors:
             return
+        if isinstance(processor, PartitionProcessor) and self._expected is not expected:
+            processor.expect(self._expected)
         processors[partition] = processor
         self.stores[partition] = store
         self.arrived[partition] = time.monotonic()
@@ -303,7 +329,7 @@ class HeldPartitions:
             self._codec,
             work,
             topic_id,
-            expected=[key for key, place in self._expected.items() if place == partition],
+            expected=self._expected,
             file=self._folder and self._folder / f"{self._topology.name}-{partition}.waiting",
             change_statistics=self._change_statistics,
         )

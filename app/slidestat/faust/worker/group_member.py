@@ -26,6 +26,7 @@ from slidestat.faust.worker.app import batch_app
 from slidestat.faust.worker.parts import WorkerParts
 from slidestat.faust.worker.resources import give_back_memory
 from slidestat.faust.worker.settings import WorkerSettings
+from slidestat.kafka.read.listed_keys import listed_keys
 from slidestat.kafka.read.open_transactions import OpenTransactions
 from slidestat.kafka.transactional_producer import FencedError, LostError
 from slidestat.live.live_topology import LiveTopology
@@ -87,6 +88,7 @@ class Supersession:
 _IDLE_CHECK_S = 1.0
 _END_CHECK_S = 0.5
 _KEY_CHECK_S = 1.0
+_EXPECTED_CHECK_S = 10.0
 _LOSS_CHECK_S = 1.0
 # A rival began when this worker did: looks at all topics of the brokers get rare.
 _RIVAL_CHECK_S, _RAREST_RIVAL_CHECK_S = 10.0, 320.0
@@ -110,6 +112,7 @@ class GroupMember:
         self._source = settings.source
         self._extent = settings.extent
         self._key_watch = settings.key_watch
+        self._bootstrap = settings.bootstrap_servers
         self._schemas = None if settings.registry is None else SchemaWait(settings.registry)
         self._rival = settings.rival
         self._rival_due, self._rival_pause_s = 0.0, _RIVAL_CHECK_S
@@ -140,6 +143,14 @@ class GroupMember:
         # Faust starts an agent that failed again, with the next batch, until the app has stopped.
         self._has_failed = False
         self._superseded = Supersession(self._contact, self._crash_soon)
+        # The pipelines whose topologies expect the keys of a topic.
+        self._expecting = [
+            (pipeline, counted.expected_topic)
+            for pipeline in self._pipelines
+            if (counted := pipeline.topology.counted) is not None and counted.expected_topic
+        ]
+        for pipeline, topic in self._expecting:
+            pipeline.partitions.expect(settings.listed_keys[topic])
         self._connect(settings)
         self._start_timers(settings)
 
@@ -179,6 +190,8 @@ class GroupMember:
             timers.append((_MOVER_CHECK_S, self._look_at_mover))
         if self._key_watch is not None:
             timers.append((_KEY_CHECK_S, self._compare_keys))
+        if self._expecting:
+            timers.append((_EXPECTED_CHECK_S, self._read_expected))
         if any(topology.idle_ms for topology in settings.topologies):
             timers.append((_IDLE_CHECK_S, self._look_ahead))
         if settings.extent.end_offsets is not None:
@@ -436,6 +449,28 @@ class GroupMember:
             return  # They may be here by now.
         for pipeline in self._pipelines:
             pipeline.partitions.learn_keys(notes)
+
+    async def _read_expected(self) -> None:
+        loop = asyncio.get_running_loop()
+        for pipeline, topic in self._expecting:
+            try:
+                keys = await loop.run_in_executor(None, listed_keys, self._bootstrap, topic)
+            except SlidestatError as error:
+                # Those of before are expected until it can be read again.
+                log_event("expected keys unknown", f"{error.message} {error.advice}", topic=topic)
+                continue
+            if pipeline.partitions.expects(keys):
+                continue
+            async with self._sending:
+                await pipeline.steps.emit_all_kept()
+                pipeline.partitions.expect(keys)
+            log_event(
+                "expected keys changed",
+                f"{pipeline.topology.name}: {topic} lists {len(keys):,} keys now",
+                topology=pipeline.topology.name,
+                topic=topic,
+                keys=len(keys),
+            )
 
     async def _collect_garbage(self) -> None:
         collect_garbage()

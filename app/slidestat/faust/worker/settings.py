@@ -45,6 +45,7 @@ class WorkerSettings:
     log: as text in `data_dir`, or as JSON on standard error.
     letter_bytes: what a letter has of a record, at most.
     key_watch: looks for keys that lie in several partitions.
+    listed_keys: the keys that each topic of expected keys lists.
     checkpoint_interval_s: a state becomes durable at most once in as many seconds.
     rival: the error of another group that computes the same, and began when this one did.
     allow_loss: records that are gone before they were read are counted as lost; else they stop it.
@@ -66,6 +67,7 @@ class WorkerSettings:
     log: LogForm = LOG_FORM
     letter_bytes: int = LETTER_BYTES
     key_watch: KeyWatch | None = None
+    listed_keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
     rival: Callable[[], SlidestatError | None] = lambda: None
     allow_loss: bool = False

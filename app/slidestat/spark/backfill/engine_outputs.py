@@ -59,6 +59,10 @@ class KeyStates:
         for key, state in items:
             yield key.decode(), state
 
+    def told(self) -> Iterator[tuple[str, bytes]]:
+        """Yield nothing: a backfill writes no alerts."""
+        return iter(())
+
     def checkpoint(self) -> None:
         """Return nothing: a partition of history is always read from the start."""
         return

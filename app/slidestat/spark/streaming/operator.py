@@ -67,7 +67,7 @@ def stream(
             f"{topology.name} has expected keys, and the number of partitions is not known.",
             "Give stream(..., partitions=N): that of the source.",
         )
-    places = expected_places(topology, spread)
+    places = expected_places(topology.expected, spread)
     known_spread = 0 if source is Source.PLACED else spread
     processor = ShardProcessor(dumps(topology), known_spread, places)
     written = (
@@ -94,6 +94,7 @@ def _require(rows: DataFrame, topology: Topology, partitions: int | None, unit: 
     for is_there, what in (
         (topology.publish, "publishes synopses for a referee"),
         (topology.idle_ms, "emits for idle partitions (idle)"),
+        (topology.expected_topic, "expects the keys of a topic (expected_topic)"),
         (not topology.output_format.endswith("json"), f"writes {topology.output_format}"),
     ):
         if is_there:

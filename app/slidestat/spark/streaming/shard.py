@@ -180,7 +180,7 @@ class Shard:
             self._rows,
             self._decoder,
             self._codec,
-            expected=self._place.expected,
+            expected=dict.fromkeys(self._place.expected, self._place.number),
         )
         for batch in before:
             yield from processor.steps(batch, more_follows=True)
@@ -379,6 +379,10 @@ class _Rows:
             row = self.row(key) if key >= start else None
             if row is not None:
                 yield key, row.state
+
+    def told(self) -> Iterator[tuple[str, bytes]]:
+        """Yield nothing: a shard tells nothing provisionally."""
+        return iter(())
 
     def checkpoint(self) -> bytes | None:
         """Return the checkpoint, None for a shard never seen."""
