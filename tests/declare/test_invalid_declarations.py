@@ -308,6 +308,14 @@ TOML: list[tuple[str, str, str]] = [
         "which no figures make true",
         "another condition",
     ),
+    (
+        WHOLE
+        + "windows = ['5m', '1h']\nhaving = 'count_5m > 3'\n"
+        + COUNT
+        + "[[statistics]]\nkind = 'count'\nname = 'count_5m'\nwhere = 'a > 1'",
+        "several statistics have a figure of that name",
+        "another name",
+    ),
     (WHOLE + "where = '1 = 1'", "which reads no field", "status >= 500"),
     (WHOLE + "where = 'a > 1e'", "'1e' is nothing that can be computed", "There are = <>"),
     (WHOLE + "where = \"a like '5!!!' escape '!'\"", "escapes nothing", "twice"),
@@ -397,6 +405,7 @@ FLAGS: list[tuple[dict[str, Any], str, str]] = [
     ({"statistics": ["count:name=x:where=a:b"]}, "'b' is no NAME=VALUE", "KIND[:FIELD]"),
     ({"statistics": ["count:name=x:where=a >"]}, "where is 'a >'", "status >= 500"),
     ({"statistics": ["count:a"]}, "field is no parameter of count", "name, where, epsilon"),
+    ({"expected": "k," + 257 * "x", "alerts": ["a:count = 0"]}, "at most 256 char", "as records"),
 ]
 
 

@@ -20,7 +20,7 @@ from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.forms.tables import statistic_of, topology_of
 from slidestat.declare.kinds import KINDS
-from slidestat.declare.statistics import Count, Distinct, Statistic, Sum
+from slidestat.declare.statistics import Count, Distinct, Items, Statistic, Sum
 from slidestat.declare.topology import Topology
 
 PYTHON = """
@@ -236,6 +236,21 @@ where = "b"
     topology = Topology(**NEEDED, where="status <> 404", statistics=wanted)
     assert topology_of_flags(given) == topology
     assert topology_of({**NEEDED, **tomllib.loads(in_toml)}) == topology
+
+
+def test_lists_in_flags_may_have_spaces() -> None:
+    """No key or item has the one behind a comma: an alert on it would fire for ever."""
+    alert = "silent:count = 0"
+    for comma in (",", ", "):
+        flags = {
+            "statistics": [f"items:field=i:items=a{comma}b", "count"],
+            "expected": f"a{comma}b c",
+        }
+        topology = topology_of_flags({**NEEDED, "span": "2h", "alerts": [alert], **flags})
+        assert topology.expected == ("a", "b c")
+        assert topology.statistics[0] == Items(field="i", items=("a", "b"))
+        publish = topology_of_flags({**NEEDED, "publish": f"a{comma}b c"}).publish
+        assert publish == ("a", "b c")
 
 
 def test_computed_fields_in_each_form() -> None:

@@ -32,7 +32,8 @@ from slidestat.declare.rows import check_rows
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow, check_zone
 from slidestat.declare.times.time_format import TIME_FORMATS
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, shown
+from slidestat.schemas.event import MAX_KEY_LENGTH
 
 # Checks of conditions and computed fields, against the other fields that a topology reads.
 
@@ -374,6 +375,11 @@ def check_expected(topology: KeptFigures) -> None:
     if odd := [key for key in expected if any("\ud800" <= it <= "\udfff" for it in key)]:
         raise SlidestatError(
             f"expected has {odd[0]!r}, which is no Unicode text.", "Give keys as records have them."
+        )
+    if long := [key for key in expected if len(key) > MAX_KEY_LENGTH]:
+        raise SlidestatError(
+            f"expected has {shown(long[0])}, and a key has at most {MAX_KEY_LENGTH} characters.",
+            "Give keys as records have them.",
         )
     if len(set(expected)) != len(expected):
         raise SlidestatError(f"expected is {expected!r}.", "Give each key once.")

@@ -95,14 +95,18 @@ def names_over_windows(
 ) -> dict[str, list[int]]:
     """Return the places of figures by their names over several windows, whose lengths were written
     as `texts`: count_5m, p99_1h; without a window where there is one alone, or none. A name of
-    several figures has several places.
+    several figures has several places, and so has that of a statistic that is called count_5m.
     """
     found: dict[str, list[int]] = {}
+    own = {name: place for place, (name, _) in enumerate(figures)}
     for place, (name, window) in enumerate(figures):
         if window is not None:
             written = set(map(text_name, texts[window]))
             for text in sorted(written):
-                found.setdefault(f"{name}_{text}", []).append(place)
+                of_window = f"{name}_{text}"
+                found.setdefault(of_window, []).append(place)
+                if of_window in own and len(texts) > 1:
+                    found[of_window].append(own[of_window])
         if window is None or len(texts) == 1:
             found.setdefault(name, []).append(place)
     return found

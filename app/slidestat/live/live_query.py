@@ -154,7 +154,7 @@ def asked_of(
     kept = list(dict.fromkeys(topology.runners))
     asked: list[Statistic] = []
     places: list[int] = []
-    named = _known(statistics, topology.labels)
+    named = _known(statistics, topology)
     declared = dict(zip(topology.labels, topology.statistics, strict=True))
     _require_one(where=where is not None, rank=bool(ranks), item=bool(items))
     _require_one(quantile=bool(quantiles), rank=bool(ranks), item=bool(items))
@@ -379,9 +379,16 @@ def _require_one(**given: bool) -> None:
         )
 
 
-def _known(names: Sequence[str], labels: Sequence[str]) -> Sequence[str]:
+def _known(names: Sequence[str], topology: Topology) -> Sequence[str]:
     """Return the labels asked for, each once, all if none is named."""
+    labels = topology.labels
+    derived = {figure.name for figure in topology.derived_figures}
     for name in names:
+        if name in derived:
+            raise SlidestatError(
+                f"statistic is {name!r}, which is derived, and known of the windows that end now.",
+                "Leave ago, where, rank and item out, or this statistic.",
+            )
         if name not in labels:
             near, quantile = near_name(name, labels), asked_quantile(name)
             advice = f"Did you mean {near!r}? " if near is not None else ""

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 
-from slidestat import Count, Maximum, SlidestatError, TopologyDriver
+from slidestat import Count, Maximum, Quantiles, SlidestatError, TopologyDriver
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.protobuf import ProtobufSchema
 from slidestat.engine.decoding.formats.source_schemas import HEADER, framed
@@ -134,6 +134,13 @@ def test_rows_in_protobuf() -> None:
     assert set(row_proto("law-statistics", fewer.row_columns).splitlines()) <= lines
     with pytest.raises(SlidestatError, match="the output is no rows"):
         replace(declared, output_format="protobuf")
+
+
+def test_columns_that_protobuf_takes_for_one_are_refused() -> None:
+    """protoc compares the names that fields would have in JSON by default: p99 for p9_9, too."""
+    declared = topology(statistics=(Quantiles(quantiles=(0.099, 0.99)),), output_shape="rows")
+    with pytest.raises(SlidestatError, match="'p9_9' and 'p99' have one name in Protobuf"):
+        row_proto("law-statistics", declared.row_columns)
 
 
 def test_rows_with_the_schema_that_connect_asks_for() -> None:

@@ -487,6 +487,9 @@ def test_what_is_refused_of_the_past() -> None:
             driver.query("k", **asked)
     with pytest.raises(SlidestatError, match="nothing can be asked of the past"):
         LiveQuery(replace(driver.topology, statistics=(Maximum(),)), ago="1h")
+    derives = replace(driver.topology, statistics=(Count(),), derived=("2 * count_1h as twice",))
+    with pytest.raises(SlidestatError, match="statistic is 'twice', which is derived"):
+        LiveQuery(derives, statistics=["twice"], ago="1h")
     of_events = Topology(name="law", source="s", span="9 events", every="1h", statistics=(Count(),))
     with pytest.raises(SlidestatError, match="a key's last events"):
         LiveQuery(of_events, ago="1h")

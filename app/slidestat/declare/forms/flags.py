@@ -50,9 +50,9 @@ def topology_of_flags(given: Mapping[str, Any]) -> Topology:
     if SLOS in table:
         table[SLOS] = [_slo(text) for text in table[SLOS]]
     if table.get("publish", PARTITION) != PARTITION:
-        table["publish"] = tuple(table["publish"].split(","))
+        table["publish"] = _listed(table["publish"])
     if table.get("expected"):
-        table["expected"] = tuple(table["expected"].split(","))
+        table["expected"] = _listed(table["expected"])
     try:
         return topology_of(with_schema(table, Path()))
     except SlidestatError as error:
@@ -60,6 +60,11 @@ def topology_of_flags(given: Mapping[str, Any]) -> Topology:
         raise SlidestatError(
             _with_flags(renamed(error.message, flags)), _with_flags(error.advice)
         ) from error
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Return the texts between commas, whatever spaces are around them."""
+    return tuple(part.strip() for part in text.split(","))
 
 
 def _with_flags(text: str) -> str:
@@ -138,8 +143,8 @@ def _value(text: str, hint: object) -> object:
         return text
     for option in options:
         if get_origin(option) in (AbcSequence, list, tuple):
-            parts = text.split(",")
-            return tuple(parts if get_args(option) == (str,) else map(_literal, parts))
+            parts = _listed(text)
+            return parts if get_args(option) == (str,) else tuple(map(_literal, parts))
     return _literal(text)
 
 

@@ -72,7 +72,7 @@ def row_proto(topic: str, columns: Sequence[RowColumn]) -> str:
     SlidestatError where two names have one number.
     """
     lines = ['syntax = "proto3";', f"package {NAMESPACE};", f"message {_message_name(topic)} {{"]
-    taken: dict[int, str] = {}
+    taken: dict[int | str, str] = {}
     others = 0
     for column in columns:
         if column.is_figure:
@@ -80,12 +80,15 @@ def row_proto(topic: str, columns: Sequence[RowColumn]) -> str:
         else:
             others += 1
             number = others
-        if number in taken:
-            raise SlidestatError(
-                f"The columns {taken[number]!r} and {column.name!r} have one number in Protobuf.",
-                "Give one of the statistics another name.",
-            )
-        taken[number] = column.name
+        # Protobuf compares the names that fields would have in JSON, whatever they are given there.
+        in_json = re.sub("_+(.?)", lambda found: found[1].upper(), column.name)
+        for what, own in (("number", number), ("name", in_json)):
+            if own in taken:
+                raise SlidestatError(
+                    f"The columns {taken[own]!r} and {column.name!r} have one {what} in Protobuf.",
+                    "Give one of the figures another name.",
+                )
+            taken[own] = column.name
         presence = "optional " if column.is_figure else ""
         # Its own name in JSON, too: p9_9 would be p99 there.
         named = f'[json_name = "{column.name}"]'
