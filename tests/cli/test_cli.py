@@ -15,7 +15,18 @@ import pytest
 from tests.commands import TIME_MS, ReadTopic, RunCli, WriteEvents
 from tests.conftest import MakeTopic
 
-COMMANDS = ("broker", "topics", "produce", "run", "watch", "query", "demo", "topology", "schema")
+COMMANDS = (
+    "broker",
+    "topics",
+    "produce",
+    "run",
+    "watch",
+    "query",
+    "top",
+    "demo",
+    "topology",
+    "schema",
+)
 FLAGS = ("run", "--source", "s", "--name", "t", "--span", "1h", "--every", "1m")
 
 

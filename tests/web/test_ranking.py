@@ -1,12 +1,16 @@
 """The keys of the largest and smallest figures, over all workers of a group."""
 
+import asyncio
+import json
 from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
 
+from slidestat.cli.display.query import ranking as show
 from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles, TopItems
 from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
 from tests.web.serving import TOPOLOGY, Answer, get, one_event_each, serving, serving_of
@@ -195,6 +199,23 @@ async def test_added_statistics_are_marked() -> None:
         held.take(0, more)  # type: ignore[attr-defined]
         [row] = (await ranking(worker.url, by="mean_1h")).json["places"]
         assert row["figure"]["counted_from_ms"] > START_MS
+
+
+async def test_the_command_asks_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """`slidestat top` prints a worker's answer, as lines or as it came, and its refusals."""
+    async with serving({0: ["a"] * 3 + ["b"]}) as [worker]:
+
+        async def top(by: str, having: str, *, as_json: bool) -> str:
+            asked = worker.url, "orders", by, None, 5, having
+            await asyncio.to_thread(show, *asked, as_json=as_json)
+            return capsys.readouterr().out
+
+        lines = (await top("count_1h", "count_1h > 1", as_json=False)).splitlines()
+        assert lines[1:] == ["    1  certain         3  [3, 3]  a"]
+        answer = json.loads(await top("count_1h", "", as_json=True))
+        assert [it["key"] for it in answer["places"]] == ["b", "a"]
+        with pytest.raises(SlidestatError, match="'count_2h'"):
+            await top("count_2h", "", as_json=False)
 
 
 async def test_a_scrape_has_a_few_series_a_place() -> None:
