@@ -133,11 +133,7 @@ class PartitionProcessor:
         self._ahead = LookAhead(topology, self._keys, self._waiting, self._absorber, self._ticker)
         self._unabsorbed = Unabsorbed(self._keys, self._waiting, self._absorber, self._standstill)
         self._early = EarlyAbsorption(
-            self._waiting,
-            self._absorber,
-            self._ticker,
-            self._publisher,
-            self._standstill,
+            *(self._waiting, self._absorber, self._ticker, self._publisher, self._standstill),
             start.next_offset,
         )
         self._asks_always, self._chooses = topology.asks_always, topology.chooses
