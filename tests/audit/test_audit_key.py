@@ -16,6 +16,7 @@ from msgspec import structs
 from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP
 from slidestat.declare.forms.resolved import resolved
 from slidestat.declare.kinds import KINDS
+from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import (
     Count,
     Distinct,
@@ -627,3 +628,42 @@ def test_figures_of_statistics_that_were_added_are_judged_from_their_start() -> 
         "landmark_count",
         "top",
     }
+
+
+def test_objectives_and_the_past_in_derived_figures_are_audited() -> None:
+    """Burn rates, with events that are neither good nor bad, and ratios to the past are recounted:
+    what is written holds, and a rate that was made up does not.
+    """
+    asked = Topology(
+        name="law",
+        source=SOURCE,
+        span="1s",
+        every="100ms",
+        windows=("200ms",),
+        derived=("up_bad_200ms / ago(up_bad_200ms, '300ms') as worse",),
+        slos=(Slo(name="up", good="value < 5", objective=0.9, alerts=[]),),
+    )
+    rng = Random(3)
+    values = [rng.choice((1, 3, 7, 9, None)) for _ in range(200)]
+    records = [
+        Record(
+            i, None, json.dumps({"key": "a", "time": START_MS + 13 * i, "value": value}).encode(), 0
+        )
+        for i, value in enumerate(values)
+    ]
+    partition = Partition(asked, records)
+    names = {figure.statistic for it in partition.emissions["a"].values() for figure in it.figures}
+    assert {"worse", "up_burn_200ms", "up_budget_left"} <= names
+    assert partition.violations("a") == []
+    tick = max(it for it in partition.emissions["a"] if it < START_MS + 2_500)
+    emission = partition.emissions["a"][tick]
+    for name in ("worse", "up_burn_200ms", "up_budget_left"):
+        made_up = [
+            structs.replace(it, estimate=77.0, lower=76.0, upper=78.0)
+            if it.statistic == name
+            else it
+            for it in emission.figures
+        ]
+        partition.emissions["a"][tick] = structs.replace(emission, figures=made_up)
+        assert any(name in it or "bounds" in it for it in partition.violations("a")), name
+        partition.emissions["a"][tick] = emission
