@@ -121,6 +121,20 @@ def test_windows_may_be_numbers_of_events_or_of_a_sequence() -> None:
             Topology(**given, slos=[Slo(**GOOD)])
 
 
+def test_the_longest_window_may_be_of_the_calendar() -> None:
+    """By the longest that it may be: a day has up to 25 hours."""
+    for windows, longest in ((["today"], "today"), (["5m", "this_week", "6d"], "this_week")):
+        topology = Topology(
+            **{**NEEDED, "span": "8d"},
+            windows=windows,
+            time_zone="UTC",
+            slos=[Slo(**GOOD, alerts=["14.4 over 1h and 5m as page"])],
+        )
+        *_, burn, left = topology.derived_figures
+        assert (burn.name, left.name) == (f"up_burn_{longest}", "up_budget_left")
+        assert left.parts == burn.parts
+
+
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     ({"name": "a-b"}, {}, "slos[0].name is 'a-b'", "letters, digits and '_'"),
     ({"name": 5}, {}, "slos[0].name is 5", "letters"),
