@@ -138,7 +138,7 @@ def test_rows_in_protobuf() -> None:
 
 def test_columns_that_protobuf_takes_for_one_are_refused() -> None:
     """protoc compares the names that fields would have in JSON by default: p99 for p9_9, too."""
-    declared = topology(statistics=(Quantiles(quantiles=(0.099, 0.99)),), output_shape="rows")
+    declared = topology(statistics=(Quantiles(quantiles=(0.099, 0.99)),))
     with pytest.raises(SlidestatError, match="'p9_9' and 'p99' have one name in Protobuf"):
         row_proto("law-statistics", declared.row_columns)
 
