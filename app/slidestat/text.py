@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from math import floor, log10
 
+from slidestat.schemas.alert import FoundChange
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.emission import Figure, LostRecords
 from slidestat.schemas.event import EARLIEST_TIME_MS
@@ -141,6 +142,13 @@ def bounds_text(figure: Figure) -> str:
         return f"{qualified(figure)} -"
     estimate, lower, upper = numbers_text(figure.estimate, figure.lower, figure.upper)
     return f"{qualified(figure)} {estimate} in [{lower}, {upper}]"
+
+
+def change_text(change: FoundChange) -> str:
+    """Return a change in words: from 100 in [99, 101] to 150 in [148, 152] since 12:00."""
+    parts = (numbers_text(it.estimate, it.lower, it.upper) for it in (change.before, change.after))
+    before, after = (f"{estimate} in [{low}, {high}]" for estimate, low, high in parts)
+    return f"from {before} to {after} since {iso_time(change.since_ms)}"
 
 
 def window_text(figure: Figure) -> str:

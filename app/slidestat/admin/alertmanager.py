@@ -20,7 +20,7 @@ from slidestat.kafka.read.topic_reader import AlertReader
 from slidestat.pauses import Pauses
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty
 from slidestat.schemas.event import EARLIEST_TIME_MS
-from slidestat.text import bounds_text, iso_time, printable
+from slidestat.text import bounds_text, change_text, iso_time, printable
 
 # Alerts for an Alertmanager: firing ones, posted again and again, and resolved ones.
 #
@@ -150,6 +150,7 @@ def _postable(identity: Identity, relayed: _Relayed, ends_ms: int) -> PostableAl
             "summary": f"{identity.alert} of {identity.key}: {figures}",
             "figures": figures,
             "window_end": iso_time(change.window_end_ms),
+            **({} if change.change is None else {"change": change_text(change.change)}),
             # No label: an alert that is confirmed is the same one.
             **({"provisional": "true"} if change.provisional else {}),
         },

@@ -4,23 +4,27 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
 
-from slidestat.declare.expressions.expression import Expression, condition
+from slidestat.declare.expressions.expression import Expression, condition, sorts_of
 from slidestat.declare.expressions.intervals import Numbers
 from slidestat.declare.expressions.known_intervals import Facts, KnownIntervals
 from slidestat.declare.expressions.nodes import (
     COMPARISONS,
     Call,
+    FieldValue,
     Literal,
     Node,
     Sort,
     calls_of,
+    fields_of,
     text_of,
 )
+from slidestat.declare.expressions.parsing import parsed
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.figure_names import (
     FigureSource,
@@ -42,12 +46,16 @@ ALERTS_LABEL = "alerts"
 _TRUTHS = frozenset(("and", "or", "not", "in", "is null", "is true", "is false")) | COMPARISONS
 _NUMBERS = frozenset(("negate", "+", "-", "*", "/", "coalesce"))
 MOST_TICKS = 1_000_000
+BEFORE, AFTER = OF_CHANGE = "before", "after"
+"""The names of what a change is from and to."""
+LEAST_DELTA, MOST_DELTA = 1e-15, 0.5
 _MOST_ALERTS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alert:
-    """A condition on the figures of a key, evaluated at each tick at which it may change.
+    """A condition on the figures of a key, or a change of one, evaluated at each tick at which it
+    may be another.
 
     It fires when `when` has been true at `for` ticks in a row. It is resolved when `resolve` is
     true, when `when` is not true and its windows have none of the key's events, and once the key is
@@ -56,7 +64,13 @@ class Alert:
     name: what it is called, 1 to 100 letters, digits, '.', '_' and '-'.
     when: the condition, as SQL over the figures' names: "p99 > 500 and count >= 100"; over several
     windows, each name with its window: "errors_1h / count_1h > 0.01 and errors_5m > 10". Of a
-    window that ended so long before: "count_1h < 0.5 * ago(count_1h, '24h')".
+    window that ended so long before: "count_1h < 0.5 * ago(count_1h, '24h')". With `change` it may
+    be left out, and may read what the change is from and to: "after > 1.2 * before".
+    change: a mean, "mean_took_ms", a rate, "rate", or a share of two counts, "errors / count", that
+    must have changed within its window: what came last differs from the window by more than chance
+    makes it.
+    delta: the probability, at most, with which chance alone makes it so at one evaluation, 1e-15 to
+    0.5.
     window: which of the topology's windows names without one are of; if it is left out, the only
     one.
     for_: at so many ticks in a row, multiples of `every` with or without events, or for so long, of
@@ -70,12 +84,14 @@ class Alert:
     """
 
     name: str
-    when: str
+    when: str = ""
     window: str = ""
     for_: int | str = 1
     resolve: str = ""
     certain: bool = False
     severity: str = ""
+    change: str = ""
+    delta: float = 1e-6
 
     def __post_init__(self) -> None:
         check_digits(self)
@@ -98,18 +114,41 @@ class Alert:
             self.severity and not NAME.fullmatch(self.severity)
         ):
             raise SlidestatError(f"severity is {self.severity!r}.", NAME_RULE)
+        if not isinstance(self.change, str):
+            raise SlidestatError(
+                f"change is {self.change!r}, which is no text.", 'Name a figure: "mean_took_ms".'
+            )
+        if self.when == "" and not self.change:
+            raise SlidestatError(
+                "when is missing.", 'Without a change it has no default: give it, "p99 > 500".'
+            )
         for name in ("when", "resolve"):
             text = getattr(self, name)
-            if not isinstance(text, str) or (name == "when" and not text):
+            if not isinstance(text, str):
                 raise SlidestatError(
                     f"{name} is {text!r}, which is no condition.", 'Write one, such as "p99 > 500".'
                 )
-        _ = (self.condition, self.resolution)
+        if type(self.delta) not in (float, int) or not LEAST_DELTA <= self.delta <= MOST_DELTA:
+            raise SlidestatError(
+                f"delta is {self.delta!r}.",
+                f"Give the chance of a false alarm at a tick, {LEAST_DELTA:g} to {MOST_DELTA}.",
+            )
+        if not self.change and self.delta != 1e-6:
+            raise SlidestatError(
+                f"delta is {self.delta!r}, and no change is asked for.",
+                "Give a `change` too, or leave it out.",
+            )
+        _ = (self.condition, self.resolution, self.changing)
 
     @property
-    def condition(self) -> Expression:
-        """Return the condition for it to fire."""
-        return figure_condition(self.when, "when")
+    def condition(self) -> Expression | None:
+        """Return the condition for it to fire; None for any change."""
+        return figure_condition(self.when, "when") if self.when else None
+
+    @property
+    def changing(self) -> Expression | None:
+        """Return what must have changed; None if nothing need have."""
+        return _changing(self.change) if self.change else None
 
     @property
     def resolution(self) -> Expression | None:
@@ -140,9 +179,10 @@ def read_figures(alert: Alert) -> list[str]:
     """Return the names of the figures that an alert reads, each once, in the order of the
     conditions.
     """
-    expressions = (alert.condition, alert.resolution)
+    expressions = (alert.changing, alert.condition, alert.resolution)
     paths = (path for known in expressions if known is not None for path in known.paths)
-    return list(dict.fromkeys(map(figure_name, paths)))
+    taken = OF_CHANGE if alert.change else ()
+    return [name for name in dict.fromkeys(map(figure_name, paths)) if name not in taken]
 
 
 def check_alerts(alerts: object) -> None:
@@ -310,16 +350,18 @@ def may_be_true(asked: Expression, figures: ReadFigures, *, emptied: int) -> boo
         own = [_cells_of(it, [], emptied) for it in figures.parts.values()]
     rows = np.array(list(product(*own)), float).reshape(-1, len(own), 3)
     parts = {place: Numbers.of(rows[:, i]) for i, place in enumerate(figures.parts)}
+    past = Numbers.within(math.inf, len(rows))
     numbers = {
-        path: figures.numbers(figures.places[figure_name(path)], len(rows), parts.__getitem__)
+        path: figures.numbers(figures.places[name], len(rows), parts.__getitem__)
+        if (name := figure_name(path)) in figures.places
+        else past  # Of a change.
         for path in asked.paths
     }
-    past = Numbers.within(math.inf, len(rows))
     known: dict[Node, Numbers] = dict.fromkeys(calls_of(asked.node, "ago"), past)
     of_statistics = {
         path: figures.parts[place]
         for path in asked.paths
-        if (place := figures.places[figure_name(path)]) in figures.parts
+        if (place := figures.places.get(figure_name(path))) in figures.parts
     }
     facts = figures.facts(of_statistics)
     truths = KnownIntervals(len(rows), numbers, facts, known).truths(asked.node)
@@ -393,6 +435,7 @@ def label_of(alerts: Sequence[Alert], windows: Sequence[int | None], derived: st
     """
     declared = sorted(
         (a.name, a.when, window, a.for_, a.resolve, a.certain)
+        + ((a.change, a.delta) if a.change else ())
         for a, window in zip(alerts, windows, strict=True)
     )
     text = f"{declared!r}{derived}"
@@ -406,6 +449,20 @@ def figure_condition(text: str, what: str) -> Expression:
     found = condition(text, what, Sort.NUMBER)
     check_computable(found.node, text, what)
     return found
+
+
+@lru_cache(maxsize=1_000)
+def _changing(text: str) -> Expression:
+    node = parsed(text, "change")
+    if not any(fields_of(node)) or not (
+        isinstance(node, FieldValue) or (isinstance(node, Call) and node.operator == "/")
+    ):
+        raise SlidestatError(
+            f"change is {text!r}, which is neither a figure nor one divided by another.",
+            'Write "mean_took_ms", "rate", or "errors / count".',
+        )
+    sorts = sorts_of(node, Sort.NUMBER, text, "change", Sort.NUMBER)
+    return Expression(node, tuple(sorts.items()))
 
 
 def _is_truth(node: Node) -> bool:

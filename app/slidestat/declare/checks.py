@@ -345,7 +345,7 @@ def check_alerts_of(topology: KeptFigures) -> None:
             " of the events of such a key.",
             "Declare them in a topology of the same events that does not publish.",
         )
-    _ = topology.alert_past_figures
+    _ = topology.alert_past_figures, topology.alert_changes
 
     def emptied_ticks(window: int, longer: int | None) -> int:
         # A window of the calendar may empty at any time, and then has none until the key is

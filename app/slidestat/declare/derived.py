@@ -20,6 +20,7 @@ from slidestat.declare.alerts import (
     label_of,
 )
 from slidestat.declare.columns import Column, Columns
+from slidestat.declare.expressions.changes import ChangingFigure, changing_figure
 from slidestat.declare.expressions.derived_figures import DerivedFigure, derived_figures, facts_of
 from slidestat.declare.expressions.expression import (
     ComputedField,
@@ -66,6 +67,7 @@ from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import Promise
 from slidestat.declare.statistics.runner import (
     Answered,
+    BorrowingRunner,
     ChosenRunner,
     PastWindow,
     Runner,
@@ -584,13 +586,13 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @cached_property
     def alerts_change_in_silence(self) -> bool:
-        """Return whether an alert reads a figure that changes while nothing comes: an age, or one
-        of the past.
+        """Return whether an alert reads a figure that changes while nothing comes: an age, one of
+        the past, or what came last in its window.
         """
         read = {place for alert in self.alert_figures for place in alert.parts}
         found = (self.figure_sources[place].statistic for place in read)
         grows = any(not (it.has_windows or it.is_landmark) for it in found)
-        return grows or any(self.alert_past_figures)
+        return grows or any(self.alert_past_figures) or any(self.alert_changes)
 
     @cached_property
     def alert_past_figures(self) -> tuple[dict[Node, PastFigure], ...]:
@@ -610,11 +612,36 @@ class KeptFigures(WrittenTopics, ReadFields):
             for alert, figures in zip(self.alerts, self.alert_figures, strict=True)
         )
 
+    @cached_property
+    def alert_changes(self) -> tuple[ChangingFigure | None, ...]:
+        """The figure whose change each alert looks for, None for one that looks for none.
+
+        Raises SlidestatError for one of which a change cannot be found.
+        """
+        return tuple(
+            None
+            if alert.changing is None
+            else changing_figure(
+                alert.changing.node,
+                f"the alert {alert.name} asks for a change of {alert.changing.text}",
+                {path: read.places[figure_name(path)] for path in alert.changing.paths},
+                self.figure_sources,
+                self.derived_figures,
+                lambda source: self.runners[self.labels.index(source.label)],
+                self.every_ms,
+                self.span_length.length,
+                of_events=self.span_length.of_events,
+            )
+            for alert, read in zip(self.alerts, self.alert_figures, strict=True)
+        )
+
     @property
-    def past_windows(self) -> list[PastWindow]:
-        """The windows of the past of which figures are computed at ticks, each once."""
-        asked = (self.derived_past, self.past_figures, *self.alert_past_figures)
-        return list(dict.fromkeys(figure.runner for known in asked for figure in known.values()))
+    def further_windows(self) -> list[BorrowingRunner]:
+        """The runners of further windows of the synopses, computed at ticks, each once."""
+        past = (self.derived_past, self.past_figures, *self.alert_past_figures)
+        asked: list[BorrowingRunner] = [it.runner for known in past for it in known.values()]
+        changes = (change.of for change in self.alert_changes if change is not None)
+        return list(dict.fromkeys([*asked, *chain.from_iterable(changes)]))
 
     @cached_property
     def runners(self) -> tuple[Runner, ...]:

@@ -74,6 +74,11 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     if condition := _condition(proposal):
         some = _statistic("count", 'name = "some"', f"where = {_text(condition)}")
         yield from _left_to_choose(some)
+    yield from _alerts(proposal, shortest, span)
+
+
+def _alerts(proposal: Proposal, shortest: str, span: str) -> Iterator[str]:
+    """Yield the lines of alerts, as comments."""
     when = "count >= 100" if proposal.value is None else "p99 > 100 and count >= 100"
     yield ""
     yield "# [[alerts]]  # a record when it begins to hold, and when it no longer does"
@@ -85,6 +90,12 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     yield '# name = "silent"'
     yield '# when = "count = 0"'
     yield f"# window = {_text(shortest)}"
+    if _condition(proposal):
+        yield ""
+        yield "# [[alerts]]  # what came last differs by more than chance makes it"
+        yield '# name = "changed"'
+        yield '# change = "some / count"'
+        yield f"# window = {_text(span)}"
     yield from _objectives(proposal, span)
 
 

@@ -289,7 +289,7 @@ class LiveQuery:
             }
             # Those that derived figures read.
             places = dict(zip(topology.runners, self._places, strict=True))
-            for past in topology.past_windows:
+            for past in topology.further_windows:
                 stored = state.synopses[places[past.runner]] or None
                 answered[past] = past.run([stored], work)
         except SynopsisError as error:

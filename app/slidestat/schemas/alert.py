@@ -28,6 +28,30 @@ class Certainty(StrEnum):
     LIKELY = "likely"
 
 
+class Measured(msgspec.Struct, frozen=True):
+    """A mean, a share, or a rate a second, of some events; null where nothing is known."""
+
+    estimate: Annotated[float | None, Meta(description="between the bounds")]
+    lower: Annotated[float | None, Meta(description="the exact one is not below it")]
+    upper: Annotated[float | None, Meta(description="the exact one is not above it")]
+
+
+class FoundChange(msgspec.Struct, frozen=True):
+    """A change within a window: what came last differs from the window by more than chance alone
+    makes it, but with a small probability.
+    """
+
+    since_ms: Annotated[
+        int, Meta(description="where the window is cut so that its parts differ most surely")
+    ]
+    before: Annotated[Measured, Meta(description="from the start of the window until then")]
+    after: Annotated[Measured, Meta(description="from then on")]
+    delta: Annotated[
+        float,
+        Meta(description="the probability, at most, with which chance alone shows one at a tick"),
+    ]
+
+
 class AlertChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """An alert of a key that fires, or is resolved, by the figures of one tick.
 
@@ -82,6 +106,10 @@ class AlertChange(msgspec.Struct, frozen=True, omit_defaults=True):
     severity: Annotated[
         str, Meta(description="how urgent it is, as declared; left out if nothing is")
     ] = ""
+    change: Annotated[
+        FoundChange | None,
+        Meta(description="of an alert that fires on a change: which one, and since when"),
+    ] = None
 
 
 def alert_key(topology: str, alert: str, key: str, window_end_ms: int) -> bytes:

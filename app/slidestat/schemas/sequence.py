@@ -12,7 +12,7 @@ from typing import Annotated, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
-from slidestat.schemas.alert import AlertChange
+from slidestat.schemas.alert import AlertChange, FoundChange
 from slidestat.schemas.emission import AbsentParty, Emission, LostRecords
 from slidestat.schemas.query import KeyAlert, KeyAnswer, KeyHistory, RankedKey, RankingAnswer
 from slidestat.schemas.synopsis import PartyClock
@@ -68,6 +68,16 @@ class SequenceEmission(Emission, frozen=True):
     ] = None
 
 
+class SequenceFoundChange(FoundChange, frozen=True):
+    """A change within a window: what came last differs from the window by more than chance alone
+    makes it, but with a small probability.
+    """
+
+    since_ms: Annotated[
+        int, Meta(description="where the window is cut so that its parts differ most surely")
+    ] = msgspec.field(name="since_seq")
+
+
 class SequenceAlertChange(AlertChange, frozen=True):
     """An alert of a key that fires, or is resolved, by the figures of one tick.
 
@@ -89,6 +99,10 @@ class SequenceAlertChange(AlertChange, frozen=True):
     lost: Annotated[
         SequenceLostRecords | None,
         Meta(description="records that the figures may lack; left out if they lack none"),
+    ] = None
+    change: Annotated[
+        SequenceFoundChange | None,
+        Meta(description="of an alert that fires on a change: which one, and since when"),
     ] = None
 
 
@@ -187,6 +201,7 @@ class Kinds:
     absent_party: type[AbsentParty]
     lost_records: type[LostRecords]
     alert_change: type[AlertChange]
+    found_change: type[FoundChange]
     party_clock: type[PartyClock]
     key_alert: type[KeyAlert]
     key_answer: type[KeyAnswer]
@@ -200,6 +215,7 @@ _OF_TIMES = Kinds(
     absent_party=AbsentParty,
     lost_records=LostRecords,
     alert_change=AlertChange,
+    found_change=FoundChange,
     party_clock=PartyClock,
     key_alert=KeyAlert,
     key_answer=KeyAnswer,
@@ -212,6 +228,7 @@ _OF_SEQUENCES = Kinds(
     absent_party=SequenceAbsentParty,
     lost_records=SequenceLostRecords,
     alert_change=SequenceAlertChange,
+    found_change=SequenceFoundChange,
     party_clock=SequencePartyClock,
     key_alert=SequenceKeyAlert,
     key_answer=SequenceKeyAnswer,

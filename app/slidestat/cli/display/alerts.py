@@ -10,7 +10,7 @@ from rich.text import Text
 
 from slidestat.kafka.read.topic_reader import AlertReader
 from slidestat.schemas.alert import AlertChange
-from slidestat.text import bounds_text, iso_time, printable
+from slidestat.text import bounds_text, change_text, iso_time, printable
 
 _HEADINGS = ("window end", "alert", "key", "state", "", "figures")
 
@@ -85,5 +85,10 @@ def _cells(change: AlertChange) -> tuple[str, ...]:
         str(change.state),
         ("forgotten" if change.forgotten else str(change.certainty))
         + (" provisional" if change.provisional else ""),
-        "; ".join(map(bounds_text, change.figures)),
+        "; ".join(
+            [
+                *([] if change.change is None else [change_text(change.change)]),
+                *map(bounds_text, change.figures),
+            ]
+        ),
     )

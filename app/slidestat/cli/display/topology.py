@@ -200,7 +200,8 @@ def _alerts(topology: Topology) -> dict[str, str]:
     ):
         windows = [_window(n, of_events=of_events) for n in read.windows]
         parts = [
-            alert.condition.text,
+            *([] if alert.changing is None else [f"a change of {alert.changing.text}"]),
+            *([] if alert.condition is None else [alert.condition.text]),
             *([f"over {' and '.join(windows)}"] if windows else []),
             *([f"{ticks:,} ticks in a row"] if ticks > 1 else []),
             *([] if alert.resolution is None else [f"resolved when {alert.resolution.text}"]),
@@ -285,12 +286,14 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "alerts": [
             {
                 "name": alert.name,
-                "when": alert.condition.text,
+                "when": None if alert.condition is None else alert.condition.text,
                 "window": None if read.window is None else resolved_window(read.window),
                 "windows": list(map(resolved_window, read.windows)),
                 "for": alert.for_,
                 "resolve": None if alert.resolution is None else alert.resolution.text,
                 "certain": alert.certain,
+                "change": None if alert.changing is None else alert.changing.text,
+                "delta": alert.delta if alert.change else None,
             }
             for alert, read in zip(topology.alerts, topology.alert_figures, strict=True)
         ],

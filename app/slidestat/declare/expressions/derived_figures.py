@@ -255,7 +255,7 @@ def facts_of(
                 # Windows that ended at different times have not the same events.
                 if one != other
                 and _ended(parts.get(one)) == _ended(parts.get(other))
-                and _is_at_most(small, large, starts)
+                and is_at_most(small, large, starts)
             ),
         )
     )
@@ -266,7 +266,7 @@ def _ended(part: Part | None) -> Node | None:
     return None if part is None or part.past is None else part.past.operands[1]
 
 
-def _is_at_most(small: FigureSource, large: FigureSource, starts: Mapping[str, int]) -> bool:
+def is_at_most(small: FigureSource, large: FigureSource, starts: Mapping[str, int]) -> bool:
     """Return whether a figure is never more than another one: both are counts or sums of the same,
     of fewer events, or values of which one ranks before the other.
     """

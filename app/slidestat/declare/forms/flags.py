@@ -2,6 +2,7 @@
 
 A statistic is KIND[:FIELD][:NAME=VALUE]..., a list with commas: quantile:took.ms:quantiles=0.5,0.99
 An alert is NAME:WHEN[:NAME=VALUE]...: slow:p99 > 500:window=5m:for=3
+With a change, WHEN may be empty: slower::change=mean_took_ms:delta=0.001
 An objective is NAME:GOOD:NAME=VALUE...: availability:status < 500:objective=0.999
 """
 
@@ -83,7 +84,7 @@ def _statistic(text: str) -> Statistic:
 def _alert(text: str) -> Alert:
     try:
         table = _named_parts(text, "when", _ALERT_FORM)
-        return declared_of(Alert, {**table, **_literals(table, "for", "certain")})
+        return declared_of(Alert, {**table, **_literals(table, "for", "certain", "delta")})
     except SlidestatError as error:
         raise SlidestatError(
             f"{flag_of(ALERTS)} {text!r}: {error.message}", error.advice

@@ -309,9 +309,15 @@ def added_past(runner: Runner, states: Sequence[bytes | None], work: Work, ago: 
     )
 
 
+class BorrowingRunner(Runner, ABC):
+    """A runner that answers from the states of another one, and has none."""
+
+    runner: Runner
+
+
 @dataclass(frozen=True)
-class PastWindow(Runner):
-    """Another runner's answers over one window that ended `ago` before; it has no states."""
+class PastWindow(BorrowingRunner):
+    """Another runner's answers over one window that ended `ago` before."""
 
     runner: Runner
     window: int
@@ -324,6 +330,22 @@ class PastWindow(Runner):
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         own = work.asking_for(np.array([self.window], np.int64))
         return past_of(self.runner).past(states, own, self.ago)
+
+
+@dataclass(frozen=True)
+class OtherWindows(BorrowingRunner):
+    """Another runner's answers over windows of its own."""
+
+    runner: Runner
+    windows: tuple[int, ...]
+
+    @property
+    def meaning(self) -> str:
+        return f"{self.runner.meaning}, of {self.windows}"
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        own = replace(work, windows=np.array(self.windows, np.int64), _made={})
+        return self.runner.run(states, own)._replace(states=[])
 
 
 def past_of(runner: Runner) -> PastRunner:

@@ -63,7 +63,8 @@ class SpreadRunner(PartRunner, PastRunner):
 
     def fed(self, states: Sequence[bytes | None], batch: synopses.Batch) -> Answered:
         result = synopses.run_spread_batch(self.parameters, states, batch)
-        return Answered(result.states, _figures(result.mean, result.variance, result.deviation))
+        figures = _figures(result.mean, result.variance, result.deviation)
+        return Answered(result.states, figures | {"events": figures_of(result.events)})
 
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
         from slidestat.synopses.past.past import past_spreads

@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import fields, replace
 
-from slidestat.declare.alerts import Alert
+from slidestat.declare.alerts import AFTER, BEFORE, Alert
 from slidestat.declare.derived import PastFigure
+from slidestat.declare.expressions.changes import ChangingFigure
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.intervals import Numbers, Truths
 from slidestat.declare.expressions.nodes import Node
@@ -42,10 +43,18 @@ from slidestat.engine.emissions.emission import (
 from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys.key_timers import AlertTicks, Place
 from slidestat.errors import SlidestatError
-from slidestat.schemas.alert import AlertChange, AlertState, Certainty, alert_key
+from slidestat.schemas.alert import (
+    AlertChange,
+    AlertState,
+    Certainty,
+    FoundChange,
+    Measured,
+    alert_key,
+)
 from slidestat.schemas.emission import Figure, LostRecords
 from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.arrays import Bools, Floats, Integers
+from slidestat.synopses.past.change import Change
 
 # The state of a key's alerts, and its bytes in the key's state.
 #
@@ -121,13 +130,28 @@ def decode_standings(data: bytes) -> dict[bytes, Standing]:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """The outcome for n emissions, bool[n] each: whether the alert's condition holds and whether
-    that is certain; whether the alert would be resolved, and whether that is certain.
+    that is certain; whether the alert would be resolved, and whether that is certain. `change` is
+    what it is about, if it looks for one, and `is_there` whether one is left.
     """
 
     holds: Bools
     holds_surely: Bools
     resolves: Bools
     resolves_surely: Bools
+    change: Change | None = None
+    is_there: Bools | None = None
+
+    def found_change(
+        self, row: int, tick: int, delta: float, kind: type[FoundChange]
+    ) -> FoundChange | None:
+        """Return the change at an emission, as a record has it; None if there is none."""
+        if self.change is None or self.is_there is None or not self.is_there[row]:
+            return None
+        before, after = (
+            Measured(*(number if np.isfinite(number) else None for number in numbers[row].tolist()))
+            for numbers in (self.change.before, self.change.after)
+        )
+        return kind(tick - int(self.change.ages[row]), before, after, delta)
 
 
 class Rule:
@@ -145,9 +169,11 @@ class Rule:
         columns: Mapping[str, int],
         figures: NumberedFigures,
         past: Mapping[Node, PastFigure] = MappingProxyType({}),
+        changing: ChangingFigure | None = None,
     ) -> None:
         self.name = alert.name
         self.severity = alert.severity
+        self.delta = alert.delta
         self.id = alert_id(alert.name)
         self.ticks = ticks
         self.columns = list(dict.fromkeys(columns.values()))
@@ -160,6 +186,11 @@ class Rule:
         self._past = past
         # How long ago the last of the windows ended that it reads.
         self.ago = max((figure.runner.ago for figure in past.values()), default=0)
+        self.covered = self.models
+        self._changing = changing
+        if changing is not None:
+            self.ago = max(self.ago, changing.beyond)
+            self.covered = [*self.models, *(models[place] for place in changing.places)]
         self._figures = figures
 
     def figures(self, row: Floats) -> list[Figure]:
@@ -181,12 +212,16 @@ class Rule:
         bool[n], None for all, bounds make anything certain.
         """
         past = {call: figure.of(answered) for call, figure in self._past.items()}
-        when = self._truths(self._when, table, past)
-        holds, surely = when.is_true, when.surely_true
-        resolves, resolves_surely = ~when.is_true, when.surely_not_true
+        found, is_new, is_there = self._found(answered, len(table), whole)
+        others = {} if found is None else _numbers_of(found, is_there)
+        when = self._truths(self._when, table, past, others)
+        # Once it fires, half of what it took is enough: what is at the limit does not flap.
+        is_true, is_sure = when.is_true & is_there, when.surely_true & is_there
+        holds, surely = is_true & is_new, is_sure & is_new
+        resolves, resolves_surely = ~is_true, when.surely_not_true | ~is_there
         ends = is_empty & resolves
         if self._resolve is not None:
-            other = self._truths(self._resolve, table, past)
+            other = self._truths(self._resolve, table, past, others)
             is_null = ~other.is_true & ~other.is_false
             is_surely_null = ~other.may_be_true & ~other.may_be_false
             resolves = other.is_true | ((is_null | is_empty) & resolves)
@@ -194,13 +229,48 @@ class Rule:
         if whole is not None:
             surely, resolves_surely = surely & whole, resolves_surely & whole
         if self._certain:
-            return Judged(surely, surely, resolves_surely | ends, resolves_surely)
-        return Judged(holds, surely & holds, resolves, resolves_surely & resolves)
+            judged = surely, surely, resolves_surely | ends, resolves_surely
+        else:
+            judged = holds, surely & holds, resolves, resolves_surely & resolves
+        return Judged(*judged, found, None if found is None else is_there)
+
+    def _found(
+        self, answered: Mapping[Runner, Answered], rows: int, whole: Bools | None
+    ) -> tuple[Change | None, Bools, Bools]:
+        """Return the change at each emission, None if the alert looks for none, and where there is
+        evidence enough to begin to fire, and to go on.
+        """
+        if self._changing is None:
+            always = np.ones(rows, dtype=bool)
+            return None, always, always
+        found = self._changing.found(answered)
+        needed = self._changing.needed(self.delta)
+        is_whole = np.ones(rows, dtype=bool) if whole is None else whole
+        return (
+            found,
+            (found.evidence >= needed) & is_whole,
+            (found.evidence >= needed / 2) & is_whole,
+        )
 
     def _truths(
-        self, expression: Expression, table: Floats, past: Mapping[Node, Numbers]
+        self,
+        expression: Expression | None,
+        table: Floats,
+        past: Mapping[Node, Numbers],
+        others: Mapping[str, Numbers],
     ) -> Truths:
-        return self._figures.truths(expression, table, self._columns, past)
+        if expression is None:
+            never = np.zeros(len(table), dtype=bool)
+            return Truths(~never, never, ~never, never, never)
+        return self._figures.truths(expression, table, self._columns, past, others)
+
+
+def _numbers_of(found: Change, is_there: Bools) -> dict[str, Numbers]:
+    """Return what a change is from and to; NULL where there is none."""
+    return {
+        name: Numbers.of(np.where(is_there[:, np.newaxis], numbers, np.nan))
+        for name, numbers in ((BEFORE, found.before), (AFTER, found.after))
+    }
 
 
 def rules_of(topology: Topology, figures: NumberedFigures) -> list[Rule]:
@@ -208,12 +278,13 @@ def rules_of(topology: Topology, figures: NumberedFigures) -> list[Rule]:
     lists, as a table has them.
     """
     return [
-        Rule(alert, ticks, read.places, figures, past)
-        for alert, read, ticks, past in zip(
+        Rule(alert, ticks, read.places, figures, past, changing)
+        for alert, read, ticks, past, changing in zip(
             topology.alerts,
             topology.alert_figures,
             topology.alert_ticks,
             topology.alert_past_figures,
+            topology.alert_changes,
             strict=True,
         )
     ]
@@ -356,6 +427,9 @@ class Alerting:
                     lost=lost[row],
                     provisional=self._is_provisional,
                     severity=rule.severity,
+                    change=one.found_change(row, ticks[row], rule.delta, self._kinds.found_change)
+                    if change.state is AlertState.FIRING
+                    else None,
                 )
                 records.append((place, self._written(record)))
             last_ticks[group] = ticks[row]
@@ -462,7 +536,7 @@ class Alerting:
         """
         if not self._added:
             return None
-        return ticks - rule.ago >= max(map(self._added.whole_from, rule.models), default=WHOLE)
+        return ticks - rule.ago >= max(map(self._added.whole_from, rule.covered), default=WHOLE)
 
     def _known(self, standings: bytes) -> dict[bytes, Standing]:
         """Return the standings of alerts that are declared."""

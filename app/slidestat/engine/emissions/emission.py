@@ -184,13 +184,17 @@ class NumberedFigures:
         table: Floats,
         columns: Mapping[str, int],
         past: Mapping[Node, Numbers],
+        others: Mapping[str, Numbers] = MappingProxyType({}),
     ) -> Truths:
         """Return the truth values of a condition in each row of a `table`; `columns` are the places
         of the figures by the names that it has for them, `past` those of its calls of `ago`, and of
-        those that derived figures have.
+        those that derived figures have, and `others` numbers that have a name.
         """
         figures = {
-            path: self.column(table, columns[figure_name(path)], past) for path in asked.paths
+            path: others[name]
+            if (name := figure_name(path)) in others
+            else self.column(table, columns[name], past)
+            for path in asked.paths
         }
         return Intervals(len(table), figures, past).truths(asked.node)
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slidestat.declare.statistics.runner import Answered, PastWindow, Runner
+from slidestat.declare.statistics.runner import Answered, BorrowingRunner, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine import clock
 from slidestat.engine.clock import Advance
@@ -194,7 +194,7 @@ class Absorber:
             [
                 objects(result.states)[last_runs]
                 for runner, result in answered.items()
-                if not isinstance(runner, PastWindow)
+                if not isinstance(runner, BorrowingRunner)
             ],
             used,
             alerts,

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.statistics.runner import Answered, ItemColumn, PastWindow, Runner, Work
+from slidestat.declare.statistics.runner import Answered, ItemColumn, Runner, Work
 from slidestat.declare.times.calendar_windows import lengths_at
 from slidestat.declare.topology import Topology
 from slidestat.engine.events import Events, distinct_texts
@@ -190,9 +190,9 @@ class KernelCalls:
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
         self._calendar = topology.window_lengths
         self._of_calendar = runners_by_calendar(topology)
-        self._past: dict[Runner, list[PastWindow]] = {}
-        for past in topology.past_windows:
-            self._past.setdefault(past.runner, []).append(past)
+        self._further: dict[Runner, list[Runner]] = {}
+        for further in topology.further_windows:
+            self._further.setdefault(further.runner, []).append(further)
         self._observed = observed
 
     def absorb(
@@ -214,7 +214,7 @@ class KernelCalls:
             before[runs.first] = synopses
             start = self._starts.get(runner)
             own = work if start is None else work.among(events.times >= start)
-            for each in (runner, *self._past.get(runner, ())):
+            for each in (runner, *self._further.get(runner, ())):
                 answered[each] = self._run(each, before.tolist(), own)
         return answered
 
@@ -227,7 +227,7 @@ class KernelCalls:
         return {
             each: self._run(each, synopses.tolist(), work)
             for runner, synopses in zip(self._runners, states.synopses, strict=True)
-            for each in (runner, *self._past.get(runner, ()))
+            for each in (runner, *self._further.get(runner, ()))
         }
 
     def _work(

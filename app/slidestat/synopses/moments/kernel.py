@@ -53,6 +53,8 @@ from slidestat.synopses.moments.moments import (
 
 MEAN, VARIANCE, DEVIATION = 0, 1, 2
 STATISTICS = 3
+SIZE = STATISTICS
+"""The row of how many events a window has, behind its statistics."""
 
 _ROUNDING = 2.0**-46
 """Outward rounding: covers what a few dozen operations on doubles lose."""
@@ -226,7 +228,9 @@ def put_spread(
 def _bounds(
     head: Integers, state: Integers, buckets: Integers, sums: Integers, start: int, found: Floats
 ) -> None:
-    """Write found[statistic, 0..2], in units, for the events from time `start` on: a search."""
+    """Write found[statistic, 0..2], in units, for the events from time `start` on, and how many
+    they are: a search.
+    """
     low = 0
     high = state[KEPT] - state[OLDEST]
     while low < high:
@@ -237,13 +241,18 @@ def _bounds(
             high = middle
     if low == 0:
         found[:, :] = _NAN
+        found[SIZE, :] = 0.0
         return
     cut = state[KEPT] - low
     if buckets[FIRST, cut] >= start:
         told = spread_of_all(
             squared_deviations(sums, low), float(sums[COUNT, low]), mean(sums, low)
         )
+        found[SIZE, :] = float(sums[COUNT, low])
     else:
+        found[SIZE, 1] = float(sums[COUNT, low - 1]) + 1.0
+        found[SIZE, 2] = float(sums[COUNT, low]) - 1.0
+        found[SIZE, 0] = found[SIZE, 1] + (found[SIZE, 2] - found[SIZE, 1]) / 2.0
         told = spread_of_cut(
             float(sums[COUNT, low - 1]),
             float(buckets[COUNT, cut]),
@@ -267,8 +276,8 @@ def run(
 ) -> tuple[int, int, int, int, Bytes, Integers]:
     """Run each group's events and queries in time order; `drive` gives it its arguments.
 
-    answers[statistic, 0..2, query, span] receives estimate, lower and upper. Returns (error code,
-    group, its two numbers, new arena, its offsets).
+    answers[statistic, 0..2, query, span] receives estimate, lower and upper, those of SIZE, too.
+    Returns (error code, group, its two numbers, new arena, its offsets).
     """
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
@@ -276,7 +285,7 @@ def run(
     read_with = np.empty(HEAD_SIZE, np.int64)
     state = np.empty(STATE_SIZE, np.int64)
     buckets = np.empty((BUCKET_ROWS, LEAST_STEP), np.int64)
-    found = np.empty((STATISTICS, 3), np.float64)
+    found = np.empty((STATISTICS + 1, 3), np.float64)
     out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
     ends = np.zeros(groups + 1, np.int64)
     end = 0

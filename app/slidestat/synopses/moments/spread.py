@@ -81,7 +81,14 @@ from slidestat.synopses.moments.codec import (
     SPAN,
     SPREAD,
 )
-from slidestat.synopses.moments.kernel import DEVIATION, MEAN, STATISTICS, VARIANCE, run
+from slidestat.synopses.moments.kernel import (
+    DEVIATION,
+    MEAN,
+    SIZE,
+    STATISTICS,
+    VARIANCE,
+    run,
+)
 from slidestat.synopses.moments.large_spread import decoded
 from slidestat.synopses.moments.moments import COUNT, ROWS, add, squared_deviations
 
@@ -156,13 +163,14 @@ def _up(share: Fraction) -> float:
 class SpreadResult(NamedTuple):
     """The result of a batch: the new state of each group, and the answers, as in `BatchResult`.
 
-    The states of all three are the same ones.
+    The states of all are the same ones; `events` are how many values the windows have.
     """
 
     states: list[bytes]
     mean: BatchResult
     variance: BatchResult
     deviation: BatchResult
+    events: BatchResult
 
 
 def run_spread_batch(
@@ -180,12 +188,12 @@ def run_spread_batch(
     head[PARTS] = parameters.parts
     head[SPAN] = parameters.span
     head[DECIMALS] = parameters.decimals
-    answers: Floats = np.empty((STATISTICS, 3, *batch.shape), np.float64)
+    answers: Floats = np.empty((STATISTICS + 1, 3, *batch.shape), np.float64)
     own, error_of = (values, answers), refusals(states, SPREAD)
     out, ends = drive(run, (head,), states, columns, *own, values=values, error_of=error_of)
     new = split(out, ends)
-    of = [BatchResult(new, *answers[i]) for i in range(STATISTICS)]
-    return SpreadResult(new, of[MEAN], of[VARIANCE], of[DEVIATION])
+    of = [BatchResult(new, *answer) for answer in answers]
+    return SpreadResult(new, of[MEAN], of[VARIANCE], of[DEVIATION], of[SIZE])
 
 
 class Spread(StoredSynopsis[SpreadParameters]):
