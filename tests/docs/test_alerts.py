@@ -18,7 +18,7 @@ def test_the_guide_says_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Its test passes, and the first change is the record that it shows, byte for byte but for the
     spaces.
     """
-    (topology, *_), (test,), (record,) = (blocks(GUIDE, it) for it in ("toml", "python", "json"))
+    (topology, *_), (test,), (_, record) = (blocks(GUIDE, it) for it in ("toml", "python", "json"))
     (tmp_path / "latency.toml").write_text(topology.text)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -70,7 +70,7 @@ def test_less_than_half_of_yesterday_is_told_of(tmp_path: Path) -> None:
     """By the guide's topology: one order a minute, and on the second day from noon on one in three
     minutes; two hours of it are told of, until a key has no such past any more.
     """
-    *_, topology = blocks(GUIDE, "toml")
+    *_, topology, _ = blocks(GUIDE, "toml")
     (tmp_path / "orders.toml").write_text(topology.text)
     driver = TopologyDriver(load_topology(str(tmp_path / "orders.toml")))
     midnight, minute = 1_700_006_400_000, 60_000
@@ -87,7 +87,7 @@ def test_a_service_that_stops_alone_in_its_partition_is_told_of(tmp_path: Path) 
     """By the guide's topology: within the window, `idle` and two ticks, provisionally. The record
     is confirmed when it comes back, and taken back for an event that was on its way.
     """
-    *_, topology, _ = blocks(GUIDE, "toml")
+    *_, topology, _, _ = blocks(GUIDE, "toml")
     (tmp_path / "heartbeats.toml").write_text(topology.text)
     declared = load_topology(str(tmp_path / "heartbeats.toml"))
     noon, minute, tick = 1_700_049_600_000, 60_000, 10_000
@@ -115,3 +115,26 @@ def test_a_service_that_stops_alone_in_its_partition_is_told_of(tmp_path: Path) 
         newest = {it.window_end_ms: it for it in driver.alerts}
         assert not any(it.provisional for it in newest.values())
         assert driver.alerts[-1].state == "resolved"
+
+
+def test_a_change_is_told_since_when(tmp_path: Path) -> None:
+    """By the guide's topology: slower by a fifth from a minute on; the record has the change that
+    is shown. One error in fifty stays so, and is none.
+    """
+    *_, topology = blocks(GUIDE, "toml")
+    (tmp_path / "drift.toml").write_text(topology.text)
+    driver = TopologyDriver(load_topology(str(tmp_path / "drift.toml")))
+    noon, minute = 1_700_049_600_000, 60_000
+    for i in range(70 * 30):
+        took = 90 + 7 * i % 21 + (20 if i >= 60 * 30 else 0)
+        status = 500 if i % 50 == 0 else 200
+        event = {"key": "/search", "time": noon + 2_000 * i, "took_ms": took, "status": status}
+        driver.send(event)
+    driver.advance_to(noon + 70 * minute)
+    (fired,) = driver.alerts
+    assert (fired.alert, fired.state, fired.certainty) == ("slower", "firing", "certain")
+    assert fired.change is not None
+    assert fired.change.since_ms == noon + 60 * minute
+    shown, _ = blocks(GUIDE, "json")
+    told = msgspec.json.format(msgspec.json.encode({"change": fired.change}), indent=0)
+    assert told == msgspec.json.format(shown.text.encode(), indent=0)
