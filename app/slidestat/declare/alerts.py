@@ -118,13 +118,9 @@ class Alert:
             raise SlidestatError(
                 f"change is {self.change!r}, which is no text.", 'Name a figure: "mean_took_ms".'
             )
-        if self.when == "" and not self.change:
-            raise SlidestatError(
-                "when is missing.", 'Without a change it has no default: give it, "p99 > 500".'
-            )
         for name in ("when", "resolve"):
             text = getattr(self, name)
-            if not isinstance(text, str):
+            if not isinstance(text, str) or (name == "when" and not (text or self.change)):
                 raise SlidestatError(
                     f"{name} is {text!r}, which is no condition.", 'Write one, such as "p99 > 500".'
                 )

@@ -332,7 +332,7 @@ def test_what_is_refused_of_an_alert_on_a_change() -> None:
             Alert(name="a", change="mean", delta=delta)  # type: ignore[arg-type]
     with pytest.raises(SlidestatError, match="no change is asked for"):
         Alert(name="a", when="count > 1", delta=0.1)
-    with pytest.raises(SlidestatError, match="when is missing"):
+    with pytest.raises(SlidestatError, match="when is ''"):
         Alert(name="a")
     with pytest.raises(SlidestatError, match="reads 'before', which is no figure"):
         law(Alert(name="a", when="before > 1"))

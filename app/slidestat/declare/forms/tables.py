@@ -179,7 +179,8 @@ def declared_of(
         if name not in names:
             raise unknown(f"{place}{name} is no field of {_WHAT[declared]}.", name, names)
     for name, field in names.items():
-        if field.default is MISSING and name not in table:
+        is_needed = field.default is MISSING or (name == "when" and not table.get("change"))
+        if is_needed and name not in table:
             raise SlidestatError(f"{place}{name} is missing.", "It has no default: give it.")
     try:
         return declared(**{names[name].name: _frozen(value) for name, value in table.items()})  # type: ignore[arg-type]
