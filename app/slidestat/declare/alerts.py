@@ -357,7 +357,7 @@ def may_be_true(asked: Expression, figures: ReadFigures, *, emptied: int) -> boo
     of_statistics = {
         path: figures.parts[place]
         for path in asked.paths
-        if (place := figures.places.get(figure_name(path))) in figures.parts
+        if (place := figures.places.get(figure_name(path), -1)) in figures.parts
     }
     facts = figures.facts(of_statistics)
     truths = KnownIntervals(len(rows), numbers, facts, known).truths(asked.node)
