@@ -390,8 +390,7 @@ class Alerting:
         concerned = self._concerned(keys, standings, judged, evaluated)
         now = {group: self._known(standings[group]) for group in np.flatnonzero(concerned).tolist()}
         lost = self._lost_at(evaluated.ticks, loss)
-        since: dict[int, int] = {}
-        last_ticks: dict[int, int] = {}
+        since, last_ticks = dict[int, int](), dict[int, int]()
         records: list[tuple[Place, AlertRecord]] = []
         is_again = self._ticks.are_again(evaluated.ticks).tolist()
         groups, ticks, offsets, _, is_due = (column.tolist() for column in evaluated)
