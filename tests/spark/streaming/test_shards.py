@@ -106,7 +106,14 @@ def same(case: Case, expected: Sequence[str] = ()) -> Table:
     """Compare all that is written, and the synopses in the end."""
     store, table = MemoryStore(), Table()
     decoder = EventDecoder(case.topology)
-    whole = PartitionProcessor(case.topology, SOURCE, PARTITION, store, decoder, expected=expected)
+    whole = PartitionProcessor(
+        case.topology,
+        SOURCE,
+        PARTITION,
+        store,
+        decoder,
+        expected=dict.fromkeys(expected, PARTITION),
+    )
     wanted = outputs_of(whole.process(batch_of(case.records)))
     snapshot = whole.snapshot()
     if snapshot is not None:
