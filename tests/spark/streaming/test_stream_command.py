@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from slidestat import TopologyDriver, load_topology
 from slidestat.cli.main import main
 from slidestat.spark import read_statistics
+from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.streaming.operator import PROVIDER
 from tests.spark.requests_history import NOON
 
@@ -22,6 +23,11 @@ windows = ["20s", "2m"]
 
 [[statistics]]
 kind = "count"
+
+[[alerts]]
+name = "busy"
+when = "count > 10"
+window = "20s"
 """
 
 
@@ -66,8 +72,17 @@ def test_lines_of_json_become_a_lake(
     assert "is the checkpoint of a stream from json" in capsys.readouterr().err
     driver = TopologyDriver(load_topology("counted.toml"), 4)
     driver.send(*events)
-    told = f"statistics: {len(driver.emissions):,} records\ndead-letters: 1 records\n"
-    assert sorted(written.out.splitlines()) == sorted(told.splitlines())
+    assert driver.alerts
+    assert sorted(written.out.splitlines()) == [
+        f"alerts: {len(driver.alerts):,} records",
+        "dead-letters: 1 records",
+        f"statistics: {len(driver.emissions):,} records",
+    ]
+    place = Lake(str(tmp_path / "lake"), "counted")
+    alerts = place.read(spark, Dataset.ALERTS).collect()
+    assert {(it.event_key, it.window_end_ms, it.state) for it in alerts} == {
+        (it.key, it.window_end_ms, it.state) for it in driver.alerts
+    }
     figures = {
         (row.key, int(row.window_end.timestamp() * 1000), row.window_ms, row.estimate)
         for row in read_statistics(spark, str(tmp_path / "lake"), "counted").collect()

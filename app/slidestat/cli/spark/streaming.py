@@ -57,8 +57,6 @@ def stream(
         from slidestat.spark.streaming.job import StreamIntoLake, origin
 
         rows = origin(spark, declared, source, path, bootstrap)
-        if declared.alerts:
-            print("Alerts are not in a lake: slidestat.spark.stream has their changes.")
         job = StreamIntoLake(spark, declared, rows, place, partitions, time_unit)
         for dataset, count in job.run(every_ms).items():
             print(f"{dataset}: {count:,} records")

@@ -160,6 +160,8 @@ class StreamIntoLake:
             Dataset.LATE: self.topology.late_topic,
             Dataset.DEAD_LETTERS: self.topology.dead_letter_topic,
         }
+        if self.topology.alert_topic is not None:
+            topics[Dataset.ALERTS] = self.topology.alert_topic
 
         def write(rows: DataFrame, batch: int) -> None:
             # The states are computed once, whatever is done with the rows.
