@@ -32,6 +32,7 @@ NOT_RUN = {
 ELSEWHERE = {
     "docs/secured-brokers.md": "tests/security has such a broker",
     "docs/spark.md": "tests/spark",
+    "docs/rankings.md": "tests/docs/test_rankings.py has its events, tests/cli its command",
     "docs/source-formats.md": "tests/broker/source/test_avro_source.py has a schema registry",
 }
 # What the reader has done before, in other documents.
