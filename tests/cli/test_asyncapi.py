@@ -91,6 +91,15 @@ def test_channels_are_the_topics(declared: str) -> None:
             found = found[name]
 
 
+def test_a_topic_of_expected_keys_is_read() -> None:
+    """It has a channel like the source, and none if keys are declared alone."""
+    silent = (Alert(name="silent", when="count = 0", window="1m"),)
+    document = asyncapi_document(declare(alerts=silent, expected_topic="services"))
+    assert document["channels"]["expected_keys"]["address"] == "services"
+    assert document["operations"]["receive_expected_keys"]["action"] == "receive"
+    assert "expected_keys" not in asyncapi_document(declare(alerts=silent))["channels"]
+
+
 def test_the_command(run_cli: RunCli) -> None:
     found = run_cli("topology", "show", "flights", "--asyncapi")
     assert json.loads(found.stdout)["channels"]["output"]["address"] == "flights-statistics"

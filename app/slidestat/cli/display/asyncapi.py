@@ -117,6 +117,13 @@ class _Parts:
             found["alerts"] = (topology.alert_topic, "send", alert)
         for topic in self.synopses():
             found["synopses"] = (topic, "send", self._synopsis())
+        counted = topology.counted
+        if counted is not None and counted.expected_topic:
+            keys = {
+                "contentType": _OCTETS,
+                "summary": "an expected key, as the record's key; a tombstone takes it away",
+            }
+            found["expected_keys"] = (counted.expected_topic, "receive", keys)
         return found
 
     def _source(self) -> Message:
