@@ -13,6 +13,7 @@ from slidestat.cli.display.topology import (
     show_topology,
     topology_object,
 )
+from slidestat.declare.alerts import Alert
 from slidestat.declare.kinds import KINDS
 from slidestat.declare.statistics import Count, LandmarkCount, Mean, Quantiles, Rate, Statistic
 from slidestat.declare.statistics.base import Promise
@@ -109,6 +110,15 @@ def test_how_outputs_are_written_is_shown(capsys: pytest.CaptureFixture[str]) ->
     plain = topology_object(ours)
     assert (plain["output_format"], plain["exactly_once"]) == ("connect-json", True)
     assert plain["tombstones"] == "dead-letter"
+
+
+def test_alerts_are_listed_below_their_topic(capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys that are expected come behind them."""
+    silent = Alert(name="silent", when="count = 0", window="1m")
+    show_topology(replace(declare(Count()), windows=("1m",), alerts=(silent,), expected=("/pay",)))
+    begins = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    at = begins.index(["alerts", "t-alerts"])
+    assert begins[at + 1 : at + 3] == [["silent", "count"], ["expects", "/pay"]]
 
 
 def test_statistics_that_share_a_synopsis(capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,6 +118,7 @@ def test_columns_stand_under_each_other(capsys: pytest.CaptureFixture[str]) -> N
         Figure(statistic=name, estimate=1.0, lower=1.0, upper=1.0, window_ms=60_000, item=item)
         for name, item in (("count", None), ("top_browser.version", "17.4"), ("sum", None))
     ]
+    figures += [Figure("count", 1.0, 1.0, 1.0, window_ms=90_000_000, window="this_week")]
     show_rows([Row("K1", 0, figure) for figure in figures], Console())
     lines = capsys.readouterr().out.splitlines()
     assert {line.index(" K1 ") for line in lines} == {lines[1].index(" K1 ")}

@@ -214,7 +214,7 @@ def declared(**fields: Any) -> Topology:
         ({"publish": "partition"}, "windows has 'today', and publish is", "24h"),
         ({"statistics": [Count(), Rate()]}, "'today', and rate is asked for", "Take rate out"),
         ({"span": "100 events"}, "windows has", "Give both"),
-        ({"windows": ["yesterday"]}, "'yesterday', which is not a duration", "unit"),
+        ({"windows": ["yesterday"]}, "'yesterday', which is no window", '"today"'),
         ({"windows": [], "span": "9 events"}, "time_zone is 'Europe/Berlin', but", "Leave it out"),
         (
             {"having": "count_5m > ago(count_today, '1h')"},

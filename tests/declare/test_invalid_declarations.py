@@ -157,7 +157,7 @@ TOML: list[tuple[str, str, str]] = [
         "such as [10, 100]",
     ),
     (WHOLE + "alerts = 5", "alerts is 5", "[[alerts]]"),
-    (WHOLE + "[[alerts]]\nname = 'a'", "alerts[0].when is missing", "give it"),
+    (WHOLE + "[[alerts]]\nname = 'a'", "alerts[0].when is missing", "in `change`"),
     (WHOLE + "[[alerts]]\nwhen = 'count > 1'", "alerts[0].name is missing", "give it"),
     (WHOLE + ALERT + "when = 'count >'", "alerts[0].when is 'count >', which is no SQL", "status"),
     (WHOLE + ALERT + "when = 'counts > 1'", "the alert a reads 'counts'", "Did you mean count?"),

@@ -166,6 +166,12 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
         "'1 over 3d and 6h as ticket', longer than the span '6h'",
         f"alerts = [{json.dumps(USUAL_ALERTS[0])}, {json.dumps(USUAL_ALERTS[1])}]",
     ),
+    (
+        {"alerts": ["5 over today and 1h as page"]},
+        {},
+        "as page', of which a window is 'today', and there is no time_zone",
+        "Europe/Berlin",
+    ),
     ({}, {"span": "30m"}, "'14.4 over 1h and 5m as page'", "that fit: alerts = []"),
     ({}, {"publish": "partition"}, "slos are given, and publish is 'partition'", "not publish"),
     ({}, {"span": "1000 events"}, "and the span is '1000 events'", "all as numbers of events"),

@@ -318,7 +318,7 @@ def test_ranks_of_values_hold_over_windows_of_time_and_of_events() -> None:
     [
         ({"windows": ["2s"]}, "window is '2s', longer than the '1s'"),
         ({"windows": ["0s"]}, "window is 0"),
-        ({"windows": ["soon"]}, "window is 'soon', which is not a duration"),
+        ({"windows": ["soon"]}, "window is 'soon', which is no window"),
         ({"windows": ["5 events"]}, "window is '5 events', but what is kept is the last '1s'"),
         ({"statistics": ["coun"]}, "statistic is 'coun'.*Did you mean 'count'"),
         ({"statistics": ["p95"]}, "statistic is 'p95'.*Ask for the quantile 0.95. It has"),

@@ -201,7 +201,7 @@ def test_an_idle_partition_emits_provisionally_if_the_topology_says_so() -> None
     [
         ({"key": "/b"}, "no emission of '/b'.*/a"),
         ({"at": START}, f"at {START}.*{START + MINUTE}"),
-        ({"statistic": "mean"}, "0 figures of '/a' are 'mean'"),
+        ({"statistic": "mean"}, "0 figures of '/a' are 'mean'.* There are count, sum_bytes, q"),
         ({"window": "2m"}, "0 figures"),
         ({"window": None}, "0 figures"),
         ({"statistic": "quantile"}, "2 figures"),
@@ -216,6 +216,14 @@ def test_a_figure_that_is_not_there_is_told(wanted: dict[str, object], message: 
     arguments = {"key": "/a", "statistic": "count", "window": "1m"} | wanted
     with pytest.raises(SlidestatError, match=message):
         driver.figure(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_derived_figure_has_no_window() -> None:
+    """So none is named for it."""
+    driver = TopologyDriver(latency(derived=("count_1m / 2 as half",)))
+    driver.send(request("/a", START))
+    driver.advance_to(START + MINUTE)
+    assert driver.figure("/a", "half").estimate == 0.5
 
 
 def test_avro_output_is_read_like_any_other() -> None:

@@ -131,6 +131,12 @@ class EventTimes:
             if isinstance(text, str) and text.strip() in CALENDAR_WINDOWS:
                 zoned = calendar_window(text.strip(), self.time_zone, field)
                 return WindowLength(zoned, of_events=False)
+            if field != "span" and isinstance(text, str) and text.strip()[:1].isalpha():
+                names = ", ".join(f'"{name}"' for name in CALENDAR_WINDOWS)
+                raise SlidestatError(
+                    f"{field} is {text!r}, which is no window.",
+                    f'Write a whole number and a unit, such as "5m" or "7d", or one of {names}.',
+                )
             return window_length(text, field)
         length = sequence_length(text, field)
         if length < 1:

@@ -228,7 +228,9 @@ def with_slos(topology: KeptFigures, slos: object) -> dict[str, tuple[Any, ...]]
 def _check_windows(topology: KeptFigures, slo: Slo, alert: BurnAlert) -> None:
     span = topology.span_length
     what = f"alerts of the objective {slo.name} has {alert.text!r}"
-    long, short = (topology.window(it, what) for it in (alert.long, alert.short))
+    long, short = (
+        topology.window(it, f"{what}, of which a window") for it in (alert.long, alert.short)
+    )
     if long.of_events != span.of_events or short.of_events != span.of_events:
         raise SlidestatError(
             f"{what}, and the span is {topology.span!r}.",

@@ -243,7 +243,7 @@ class TopologyDriver:
         self,
         key: str,
         statistic: str,
-        window: str | None,
+        window: str | None = None,
         *,
         at: int | None = None,
         quantile: float | None = None,
@@ -254,7 +254,7 @@ class TopologyDriver:
         """Return the key's figure in the emission with the window end `at`, by default the newest.
 
         `window` is a length such as "5m" or "100 events", the name of a window of the calendar such
-        as "today", None for a figure of all events. The rest
+        as "today", None for a derived figure and for one of all events. The rest
         tells figures of one statistic apart, where there are several. Raises SlidestatError if
         there is no such figure, or more than one.
         """
@@ -282,9 +282,13 @@ class TopologyDriver:
             and all(value in (None, getattr(figure, name)) for name, value in wanted.items())
         ]
         if len(found) != 1:
+            names = dict.fromkeys(figure.statistic for figure in emission.figures)
+            near = [figure for figure in emission.figures if figure.statistic == statistic]
             raise SlidestatError(
                 f"{len(found)} figures of {key!r} are {statistic!r} in the window {window!r}.",
-                f"Choose among {[msgspec.to_builtins(figure) for figure in emission.figures]}.",
+                f"Choose among {[msgspec.to_builtins(figure) for figure in near]}."
+                if near
+                else f"There are {', '.join(names)}.",
             )
         return found[0]
 

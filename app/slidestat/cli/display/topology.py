@@ -187,14 +187,11 @@ def _window(window: int, *, of_events: bool) -> str:
 
 
 def _alerts(topology: Topology) -> dict[str, str]:
-    """Return the topic of the alerts, then each with its condition."""
+    """Return the topic of the alerts, each with its condition, then the keys that are expected."""
     if topology.alert_topic is None:
         return {}
     of_events = topology.windows_of_events
     lines = {"alerts": topology.alert_topic}
-    if topology.expects_keys:
-        of_topic = [f"the keys of {topology.expected_topic}"] * bool(topology.expected_topic)
-        lines["expects"] = ", ".join([*topology.expected, *of_topic])
     for alert, read, ticks in zip(
         topology.alerts, topology.alert_figures, topology.alert_ticks, strict=True
     ):
@@ -209,6 +206,9 @@ def _alerts(topology: Topology) -> dict[str, str]:
             *([f"severity {alert.severity}"] if alert.severity else []),
         ]
         lines[f"  {alert.name}"] = "; ".join(parts)
+    if topology.expects_keys:
+        of_topic = [f"the keys of {topology.expected_topic}"] * bool(topology.expected_topic)
+        lines["expects"] = ", ".join([*topology.expected, *of_topic])
     return lines
 
 

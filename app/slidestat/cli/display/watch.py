@@ -13,10 +13,12 @@ from rich.text import Text
 
 from slidestat.kafka.read.topic_reader import TAIL_RECORDS, EmissionReader
 from slidestat.schemas.emission import Emission
-from slidestat.text import Row, cells, printable, qualified
+from slidestat.text import Row, cells, printable, qualified, window_text
 
 # Characters of the statistic in a plain line: at least, and at most for the sake of the others.
 _NARROWEST, _WIDEST = 14, 40
+# Characters of a window in a plain line, at least.
+_SHORT_WINDOW = 4
 _HEADINGS = ("key", "statistic", "window", "window end", "estimate", "lower", "upper", "± %")
 _NUMBERS = frozenset(("window", "estimate", "lower", "upper", "± %"))
 # Widths in a table: the border of each column; what is little for key and statistic together, and
@@ -180,18 +182,19 @@ def _print_lines(rows: Iterable[Row]) -> int:
     # Columns are aligned in what is shown at once, also with items in a statistic.
     longest = max((len(qualified(row.figure)) for row in rows), default=0)
     width = min(max(longest, _NARROWEST), _WIDEST)
+    of_window = max((_SHORT_WINDOW, *(len(window_text(row.figure)) for row in rows)))
     for row in rows:
-        print(_line(row, width))
+        print(_line(row, width, of_window))
     return len(rows)
 
 
-def _line(row: Row, width: int) -> str:
+def _line(row: Row, width: int, of_window: int) -> str:
     key, statistic, window, end, estimate, lower, upper, percent = cells(row)
     share = "" if percent == "-" else f" ±{percent}%"
     mark = f" {row.marks}" if row.marks else ""
     return (
-        f"{end} {window:>4} {statistic:<{width}} {key:<16} {estimate:>14} in [{lower}, {upper}]"
-        f"{share}{mark}"
+        f"{end} {window:>{of_window}} {statistic:<{width}} {key:<16} {estimate:>14}"
+        f" in [{lower}, {upper}]{share}{mark}"
     )
 
 

@@ -181,7 +181,10 @@ def declared_of(
     for name, field in names.items():
         is_needed = field.default is MISSING or (name == "when" and not table.get("change"))
         if is_needed and name not in table:
-            raise SlidestatError(f"{place}{name} is missing.", "It has no default: give it.")
+            instead = ", or a figure in `change`" if name == "when" else ""
+            raise SlidestatError(
+                f"{place}{name} is missing.", f"It has no default: give it{instead}."
+            )
     try:
         return declared(**{names[name].name: _frozen(value) for name, value in table.items()})  # type: ignore[arg-type]
     except SlidestatError as error:
