@@ -72,19 +72,22 @@ def test_records_keep_their_schemas(changes: dict[str, Any]) -> None:
                 schema.validate(json.loads(msgspec.json.encode(record)))
 
 
-@pytest.mark.parametrize("declared", ["topology", "referee"])
+@pytest.mark.parametrize("declared", ["topology", "referee", "repartition"])
 def test_channels_are_the_topics(declared: str) -> None:
     """Each topic that workers write has a channel, and each reference leads somewhere."""
     topology = declare(statistics=[Distinct()], publish=["*"], alerts=())
-    asked = topology if declared == "topology" else Referee(name="all", of=topology, patience="1m")
+    asked, others = {
+        "topology": (topology, {"t-synopses"}),
+        "referee": (Referee(name="all", of=topology, patience="1m"), set[str]()),
+        "repartition": (moved := declare(repartition=True, lateness="10s"), {moved.events_topic}),
+    }[declared]
     document = asyncapi_document(asked)
     sent = {
         document["channels"][operation["channel"]["$ref"].rpartition("/")[2]]["address"]
         for operation in document["operations"].values()
         if operation["action"] == "send"
     }
-    synopses = {"t-synopses"} if declared == "topology" else set()
-    assert sent == written_topics(asked).keys() | synopses
+    assert sent == written_topics(asked).keys() | others
     for reference in references(document):
         found = document
         for name in reference.removeprefix("#/").split("/"):

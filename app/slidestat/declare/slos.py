@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
 _BURN = re.compile(
     r"(?P<factor>\d+(?:\.\d+)?) over (?P<long>.+) and (?P<short>.+) as (?P<severity>[A-Za-z0-9_-]+)"
 )
-_FORM = 'Write "14.4 over 1h and 5m as page": a burn rate, two windows and a severity.'
+_FORM = 'Write "14.4 over 1h and 5m as page": a burn rate above 0, two windows and a severity.'
 # Of the SRE workbook: a month's budget is gone in 2, in 5 and in 30 days.
 USUAL_ALERTS = (
     "14.4 over 1h and 5m as page",
@@ -126,7 +126,7 @@ class Slo:
 
     def _burn_alert(self, text: object) -> BurnAlert:
         found = _BURN.fullmatch(text.strip()) if isinstance(text, str) else None
-        if found is None:
+        if found is None or not Decimal(found["factor"]):
             raise SlidestatError(f"alerts has {text!r}.", _FORM)
         alert = BurnAlert(str(text), *found.groups())
         if Decimal(alert.factor) * self.budget >= 1:

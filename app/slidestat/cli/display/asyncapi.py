@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from slidestat.admin.topics import SYNOPSIS_CONFIG, written_topics
+from slidestat.admin.topics import SYNOPSIS_CONFIG, moved_config, written_topics
 from slidestat.declare.declared import Declared
 from slidestat.declare.rows import ColumnType, RowColumn
 from slidestat.schemas.dead_letter import DeadLetterHeaders
@@ -44,6 +44,7 @@ def asyncapi_document(topology: Declared) -> dict[str, Any]:
     messages = parts.messages()
     channels, operations = {}, {}
     configs = {**written_topics(topology), **parts.synopses()}
+    configs.setdefault(topology.events_topic, moved_config())
     for name, (topic, action, message) in messages.items():
         binding: dict[str, Any] = {"topic": topic, "bindingVersion": _BINDING}
         if topic in configs and action == "send":
@@ -112,6 +113,8 @@ class _Parts:
             "dead_letters": (topology.dead_letter_topic, "send", letter),
             "late": (topology.late_topic, "send", letter),
         }
+        if topology.events_topic != topology.source:
+            found["moved"] = (topology.events_topic, "send", self._source())
         if topology.alert_topic is not None:
             alert = {"contentType": _JSON, "payload": self._schema(self._kinds.alert_change)}
             found["alerts"] = (topology.alert_topic, "send", alert)

@@ -25,7 +25,7 @@ from slidestat.web.answers.workers import (
     in_two_places,
     require_same,
 )
-from slidestat.web.errors import HttpError, json_response
+from slidestat.web.errors import HttpError, json_response, unavailable
 from slidestat.web.turns import Turns
 
 Seen = TypeVar("Seen")
@@ -153,7 +153,10 @@ class RankingAnswers:
             live, lambda view: read(view) if view.partition == partition else None
         )
         require_same(live, epoch)
-        return next(it for it in found if it is not None)
+        seen = next((it for it in found if it is not None), None)
+        if seen is None:
+            raise unavailable(f"Partition {partition} of {live.topology.name!r} has gone.")
+        return seen
 
 
 def _names_after(after: str) -> Callable[[View], list[str]]:
