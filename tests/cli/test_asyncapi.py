@@ -104,5 +104,8 @@ def test_a_topic_of_expected_keys_is_read() -> None:
 
 
 def test_the_command(run_cli: RunCli) -> None:
+    """One document, and not two at once."""
     found = run_cli("topology", "show", "flights", "--asyncapi")
     assert json.loads(found.stdout)["channels"]["output"]["address"] == "flights-statistics"
+    both = run_cli("topology", "show", "flights", "--asyncapi", "--json")
+    assert (both.returncode, "what to do: Give one of them." in both.stderr) == (2, True)

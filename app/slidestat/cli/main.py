@@ -115,6 +115,10 @@ def topology_show(
     from slidestat.cli.display.topology import show_topology, topology_object
     from slidestat.declare.forms.files import load_topology
 
+    if as_json + asyncapi + (strimzi is not None) > 1:
+        raise SlidestatError(
+            "--json, --strimzi and --asyncapi print different documents.", "Give one of them."
+        )
     if strimzi is not None or asyncapi:
         from slidestat.cli.display.asyncapi import asyncapi_document
         from slidestat.cli.display.strimzi import strimzi_resources
