@@ -10,7 +10,12 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted(path for folder in ("app", "topologies") for path in (ROOT / folder).rglob("*.py"))
 MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "joblib"}
 # Machine code of kernels is code: it comes with the package, or from this user's own cache folder.
-CODE = {"app/slidestat/synopses/kernels/units.py"}
+# What a Spark job sends to its own workers is code, too: Spark pickles the operator with it.
+CODE = {
+    "app/slidestat/synopses/kernels/units.py",
+    "app/slidestat/spark/streaming/operator.py",
+    "app/slidestat/spark/streaming/processor.py",
+}
 CALLS = {"eval", "exec", "compile", "os.system", "os.popen", "yaml.load", "numpy.load", "np.load"}
 
 
