@@ -4,11 +4,14 @@ from math import isnan
 
 from hypothesis import given, settings
 
+from slidestat.declare.statistics import Count, LandmarkCount
+from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.live.live_query import LiveQuery
 from slidestat.live.live_ranking import KeySlice, LiveRanking, figures_to_rank_by
 from slidestat.schemas.query import RankingAnswer
+from slidestat.testing.driver import TopologyDriver
 from tests.engine.cases import Case, cases, laws
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of
 from tests.live.test_live_query import every_key, flush, split
@@ -64,3 +67,24 @@ def test_a_ranking_has_the_figures_of_the_keys(case: Case) -> None:
     expected.sort(key=lambda it: it[:2])
     assert [(it.key, it.figure) for it in found.places] == [it[1:] for it in expected[:100]]
     assert [it.place for it in found.places] == list(range(1, len(found.places) + 1))
+
+
+def test_one_statistic_of_keys_that_are_kept_for_longer() -> None:
+    """A total since the first event keeps a key beyond the span: other figures can be asked for."""
+    asked = Topology(
+        name="t",
+        source="s",
+        span="1m",
+        every="10s",
+        statistics=(Count(), LandmarkCount()),
+        forget_after="1h",
+    )
+    driver = TopologyDriver(asked)
+    start = 1_764_072_000_000
+    driver.send(*({"key": "k", "time": start + at, "value": 1} for at in range(5)))
+    driver.advance_to(start + 120_000)
+    driver.send({"key": "other", "time": start + 120_000, "value": 1})
+    answer = driver.query("k", statistics=["count"])
+    assert [(it.statistic, it.estimate) for it in answer.figures] == [("count", 0)]
+    ranking = driver.ranking("count_1m", largest=5)
+    assert [(it.key, it.figure.estimate) for it in ranking.places] == [("other", 1), ("k", 0)]

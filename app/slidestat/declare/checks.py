@@ -157,7 +157,7 @@ def check_forgetting(topology: KeptFigures) -> None:
         return
     after = topology.duration(topology.forget_after, "forget_after")
     given = f"forget_after is {topology.forget_after!r}"
-    if topology.sees_span_alone:
+    if topology.states_of.sees_span_alone:
         raise SlidestatError(
             f"{given}, but all windows are of time: a key is forgotten when its last event has left"
             f" the span {topology.span!r}.",

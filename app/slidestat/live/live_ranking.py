@@ -196,7 +196,7 @@ class LiveRanking:
         """Return the rows of keys that have events and are not forgotten, though their states may
         be there yet, and where the windows of each end.
         """
-        topology = self._topology
+        topology = self._topology.states_of  # It decides when keys are forgotten.
         rows, ends = [], []
         for row, state in enumerate(keys.states):
             if state is None or not state.number:
