@@ -81,7 +81,7 @@ format: setup ## correct the formatting, and what lint can correct
 # brokers and workers more than they compute, and have limits of time: they go first wherever both
 # want a core. Each process has a broker of its own, and a file's tests run in one of them, as do
 # all of Spark's session, in this order: the longest first, so that none is left for the end.
-LAWS := tests/engine tests/synopses tests/testing tests/golden tests/declare tests/audit
+LAWS := $(addprefix tests/,engine synopses testing golden declare audit referee live)
 LONGEST := $(addprefix tests/,docs spark chaos demo broker security local admin cli web)
 OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) \
 	$(wildcard tests/test_*.py)
