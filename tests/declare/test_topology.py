@@ -70,7 +70,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("windows", ["2h"], "shorten the window"),
     ("windows", ["0s"], '"1h"'),
     ("windows", ["10 events"], "both as durations"),
-    ("windows", ["1m", "often"], '"90s"'),
+    ("windows", ["1m", "often"], '"today"'),
     ("windows", [60], '"90s"'),
     ("lateness", "2h", "shorten the lateness"),
     ("lateness", "-1s", '"90s"'),
