@@ -57,7 +57,7 @@ from slidestat.spark.backfill.backfill import fill_lake
 from slidestat.spark.backfill.history import Files, read_files
 from slidestat.spark.lake.lake import Lake
 from slidestat.spark.session import spark_session
-events, lake = sys.argv[1:]
+events, lake, wait_s = sys.argv[1:]
 topology = load_topology("flights")
 names = {"key": "origin", "time": "date", "value": "delay"}
 with spark_session("cluster", "local-cluster[2,1,1024]") as spark:
@@ -67,7 +67,7 @@ with spark_session("cluster", "local-cluster[2,1,1024]") as spark:
         read_files(spark, topology, Files(events, "parquet", names, partitions=2)),
         Lake(lake, "flights"),
     )
-    end = time.monotonic() + 60
+    end = time.monotonic() + float(wait_s)
     while executors().size() and time.monotonic() < end:
         time.sleep(0.2)
     print("executors left", executors().size())
@@ -124,11 +124,12 @@ def test_a_backfill_where_executors_come_and_go(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), events)
     environment = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(SOURCES)}
     written, left = [], []
-    for lake, settings in (("off", ""), ("on", COMES_AND_GOES)):
+    # Those that stay are not waited for: they stay for ever.
+    for lake, settings, wait_s in (("off", "", "5"), ("on", COMES_AND_GOES, "60")):
         said = _python(
             tmp_path,
             BACKFILL,
-            *(events, str(tmp_path / lake)),
+            *(events, str(tmp_path / lake), wait_s),
             **environment,
             PYSPARK_SUBMIT_ARGS=f"{settings} pyspark-shell",
         )
