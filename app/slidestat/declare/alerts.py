@@ -129,7 +129,7 @@ class Alert:
                 f"delta is {self.delta!r}.",
                 f"Give the chance of a false alarm at a tick, {LEAST_DELTA:g} to {MOST_DELTA}.",
             )
-        if not self.change and self.delta != 1e-6:
+        if not self.change and self.delta != Alert.delta:
             raise SlidestatError(
                 f"delta is {self.delta!r}, and no change is asked for.",
                 "Give a `change` too, or leave it out.",

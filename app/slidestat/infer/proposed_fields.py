@@ -260,6 +260,11 @@ def is_measure(seen: FieldSurvey) -> bool:
     return is_number and is_kept and not _has_times(seen) and len(seen.values) > 1
 
 
+def _is_duration(seen: FieldSurvey) -> bool:
+    """Return whether a field is a duration by its name, or by that of an object around it."""
+    return any(map(_DURATION_NAMES.fullmatch, seen.path))
+
+
 def _has_times(seen: FieldSurvey) -> bool:
     """Return whether more of a field's values are times than by chance."""
     return seen.formats.total() > (1 - _ALMOST_ALL) * seen.present
@@ -286,8 +291,7 @@ def propose_value(numbers: Sequence[FieldSurvey], found: Survey, doubts: Doubts)
         return name != "value", is_flag, not named, is_identifier, is_text
 
     def order(seen: FieldSurvey) -> tuple[object, ...]:
-        is_duration = any(map(_DURATION_NAMES.fullmatch, seen.path))
-        return unlike(seen), not is_duration, len(seen.path), seen.path
+        return unlike(seen), not _is_duration(seen), len(seen.path), seen.path
 
     given = doubts.field("value", found)
     if given is not None:
@@ -341,7 +345,6 @@ class Objective(NamedTuple):
 
 
 _STATUS_NAME = re.compile(r"((http|response)_?)?(status|code)(_?code)?", re.I)
-_DURATION_NAME = re.compile(r".*(latency|duration|elapsed|took|ms|millis|seconds|delay).*", re.I)
 
 
 def propose_objectives(found: Survey, value: Guess | None) -> list[Objective]:
@@ -357,8 +360,7 @@ def propose_objectives(found: Survey, value: Guess | None) -> list[Objective]:
         good = text_of(Call("<", (field, Literal(500.0))))
         objectives.append(Objective("availability", good, "0.999"))
     took = None if value is None else found.fields.get(path_of(value.value))
-    is_duration = took is not None and any(map(_DURATION_NAME.fullmatch, took.path))
-    if took is not None and is_duration and not took.negatives:
+    if took is not None and _is_duration(took) and not took.negatives:
         good = text_of(Call("<=", (FieldValue(took.path), Literal(_limit(took)))))
         objectives.append(Objective("latency", good, "0.99"))
     return objectives

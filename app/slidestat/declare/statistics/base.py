@@ -195,6 +195,31 @@ class ListStatistic(ValueStatistic):
         return np.empty((3, 0, 0, 0))
 
 
+class WeighedStatistic(ValueStatistic):
+    """A statistic of items that may read from another field, `weight`, how much of each came."""
+
+    weight: Field
+
+    @property
+    @abstractmethod
+    def weight_limits(self) -> Limits:
+        """The weights it can take; others make a dead letter."""
+
+    @property
+    def weight_path(self) -> FieldPath | None:
+        """The field of an event's weight, None without one; raises SlidestatError for no field."""
+        return None if self.weight == "" else field_path(self.weight, f"the weight of {self.kind}")
+
+    def label(self, value_field: FieldPath) -> str:
+        label = super().label(value_field)
+        weight = self.weight_path
+        return label if self.name or weight is None else labelled(f"{label}_of", weight)
+
+    def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
+        items, weight = super().columns(value_field), self.weight_path
+        return items if weight is None else (*items, Column(weight, self.weight_limits))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sketched(ValueStatistic):
     """A randomised statistic of items: texts, numbers or truth values.

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from slidestat import synopses
-from slidestat.declare.columns import Column, Limits
-from slidestat.declare.fields import Field, FieldPath, field_path
-from slidestat.declare.statistics.base import PLACES, Sketched, check_places, labelled
+from slidestat.declare.columns import Limits
+from slidestat.declare.fields import Field, FieldPath
+from slidestat.declare.statistics.base import PLACES, Sketched, WeighedStatistic, check_places
 from slidestat.declare.statistics.runner import Answered, Runner, Work, figures_of, of_field
 from slidestat.errors import SlidestatError
 
@@ -51,7 +51,7 @@ class NormRunner:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Norm(Sketched):
+class Norm(WeighedStatistic, Sketched):
     """The L_p norm of how often each item came: p = 2 tells how uneven the items are.
 
     It costs a hundred times what the others do: it is for some dozens of keys.
@@ -86,24 +86,11 @@ class Norm(Sketched):
         if not number or not (self.p == 1 or 1.05 <= self.p <= 2):
             raise SlidestatError(f"the p of {self.kind} is {self.p!r}.", "Give 1, or 1.05 to 2.")
         check_places(self.kind, "p", self.p, PLACES)
-        if self.weight != "":
-            field_path(self.weight, "the weight of norm")
+        _ = self.weight_path
 
     @property
-    def weight_path(self) -> FieldPath | None:
-        """The field of an event's weight."""
-        return field_path(self.weight, "weight") if self.weight else None
-
-    def label(self, value_field: FieldPath) -> str:
-        label = super().label(value_field)
-        weight = self.weight_path
-        return label if self.name or weight is None else labelled(f"{label}_of", weight)
-
-    def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
-        items = super().columns(value_field)
-        if self.weight_path is None:
-            return items
-        return (*items, Column(self.weight_path, Limits(1.0, _LARGEST_WEIGHT)))
+    def weight_limits(self) -> Limits:
+        return Limits(1.0, _LARGEST_WEIGHT)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         parameters = synopses.LpNormParameters(

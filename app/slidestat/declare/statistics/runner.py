@@ -344,7 +344,7 @@ class OtherWindows(BorrowingRunner):
         return f"{self.runner.meaning}, of {self.windows}"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        own = replace(work, windows=np.array(self.windows, np.int64), _made={})
+        own = work.asking_for(np.array(self.windows, np.int64))
         return self.runner.run(states, own)._replace(states=[])
 
 

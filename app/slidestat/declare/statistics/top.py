@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from slidestat import synopses
-from slidestat.declare.columns import Column, Limits
-from slidestat.declare.fields import Field, FieldPath, field_path
+from slidestat.declare.columns import Limits
+from slidestat.declare.fields import Field, FieldPath
 from slidestat.declare.statistics.base import (
     DECIMALS,
     PLACES,
     ListStatistic,
     Promise,
+    WeighedStatistic,
     check_decimals,
     check_epsilon,
     check_places,
-    labelled,
 )
 from slidestat.declare.statistics.parted import Parted, part_bundles, run_parted
 from slidestat.declare.statistics.runner import (
@@ -235,7 +235,7 @@ class WeighedTopRunner(TopRunner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopItems(ListStatistic):
+class TopItems(WeighedStatistic, ListStatistic):
     """The `limit` items that came most often, each with how often, the most frequent first; or with
     `share`, all that have at least this share of the window's events; or with `weight`, those of
     which most came, such as paths by bytes, each with how much.
@@ -271,8 +271,7 @@ class TopItems(ListStatistic):
         super().__post_init__()
         check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
         check_decimals(self.kind, self.decimals)
-        if self.weight != "":
-            field_path(self.weight, "the weight of top")
+        _ = self.weight_path
         if type(self.limit) is not int or not 1 <= self.limit <= _MOST_LISTED:
             raise SlidestatError(
                 f"the limit of {self.kind} is {self.limit!r}.",
@@ -310,20 +309,8 @@ class TopItems(ListStatistic):
         return frozenset((unused,) if self.weight else (unused, "decimals"))
 
     @property
-    def weight_path(self) -> FieldPath | None:
-        """The field of an event's weight."""
-        return field_path(self.weight, "weight") if self.weight else None
-
-    def label(self, value_field: FieldPath) -> str:
-        label = super().label(value_field)
-        weight = self.weight_path
-        return label if self.name or weight is None else labelled(f"{label}_of", weight)
-
-    def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
-        items = super().columns(value_field)
-        if self.weight_path is None:
-            return items
-        return (*items, Column(self.weight_path, Limits(0.0, float(_LARGEST // 10**self.decimals))))
+    def weight_limits(self) -> Limits:
+        return Limits(0.0, float(_LARGEST // 10**self.decimals))
 
     @property
     def limits(self) -> None:
