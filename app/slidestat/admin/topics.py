@@ -151,6 +151,18 @@ def moved_config(retention: str = FOREVER) -> dict[str, str]:
     return letters_config(retention) | {CREATED: CREATE_TIME}
 
 
+def shared_topics(topology: "Declared") -> dict[str, dict[str, str]]:
+    """Return the settings of the topics that workers write for each other, and for a referee:
+    moved records, and published synopses.
+    """
+    if topology.counted is None:
+        return {}
+    return {
+        **({topology.events_topic: moved_config()} if topology.repartition else {}),
+        **({topology.counted.synopsis_topic: SYNOPSIS_CONFIG} if topology.publish else {}),
+    }
+
+
 def letters_config(retention: str) -> dict[str, str]:
     """Return the settings of a topic that takes any record of the source."""
     return {**retention_config(retention), "max.message.bytes": str(_LETTER_BYTES)}

@@ -41,3 +41,11 @@ MasterOption = Annotated[
         "--master", metavar="URL", help="Where Spark runs; this machine, all cores, by default."
     ),
 ]
+EveryOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="1m",
+        help="Go on until Ctrl-C, with a batch at this interval; without it, take what is "
+        "there and end.",
+    ),
+]

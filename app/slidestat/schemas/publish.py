@@ -38,12 +38,22 @@ PUBLISHED: dict[str, dict[int, type[msgspec.Struct]]] = {
 }
 
 
-def json_schema(struct: type[msgspec.Struct], version: int) -> dict[str, Any]:
-    """Return the schema of one struct; structs and enums that it refers to are under `$defs`."""
-    _, parts = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
+def schema_parts(
+    struct: type[msgspec.Struct], ref_template: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the reference to a struct's schema, and by their names the schemas of it and of all
+    structs and enums in it, which refer to each other by a template with {name}.
+    """
+    (reference,), parts = msgspec.json.schema_components([struct], ref_template=ref_template)
     for part in parts.values():
         # Newer Pythons strip a docstring's indentation when they compile it, older ones do not.
         part["description"] = inspect.cleandoc(part["description"])
+    return reference, parts
+
+
+def json_schema(struct: type[msgspec.Struct], version: int) -> dict[str, Any]:
+    """Return the schema of one struct; structs and enums that it refers to are under `$defs`."""
+    _, parts = schema_parts(struct, "#/$defs/{name}")
     root = parts.pop(struct.__name__)
     schema = {"$schema": DRAFT, "title": root.pop("title"), "x-version": version, **root}
     if parts:

@@ -3,16 +3,16 @@
 Source: AsyncAPI 3.0.0, with version 0.5.0 of its bindings for Kafka.
 """
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from slidestat.admin.topics import SYNOPSIS_CONFIG, moved_config, written_topics
+from slidestat.admin.topics import shared_topics, written_topics
 from slidestat.declare.declared import Declared
 from slidestat.declare.rows import ColumnType, RowColumn
 from slidestat.schemas.dead_letter import DeadLetterHeaders
+from slidestat.schemas.publish import schema_parts
 from slidestat.schemas.sequence import kinds
 from slidestat.schemas.synopsis import SynopsisHeaders
 
@@ -43,11 +43,10 @@ def asyncapi_document(topology: Declared) -> dict[str, Any]:
     parts = _Parts(topology)
     messages = parts.messages()
     channels, operations = {}, {}
-    configs = {**written_topics(topology), **parts.synopses()}
-    configs.setdefault(topology.events_topic, moved_config())
+    configs = {**written_topics(topology), **shared_topics(topology)}
     for name, (topic, action, message) in messages.items():
         binding: dict[str, Any] = {"topic": topic, "bindingVersion": _BINDING}
-        if topic in configs and action == "send":
+        if topic in configs:
             binding["topicConfiguration"] = _configuration(configs[topic])
         channels[name] = {
             "address": topic,
@@ -92,13 +91,6 @@ class _Parts:
         self._kinds = kinds(is_sequence=topology.is_sequence)
         self.schemas: dict[str, Any] = {}
 
-    def synopses(self) -> dict[str, dict[str, str]]:
-        """Return the topic of published synopses with its settings, if there is one."""
-        counted = self._topology.counted
-        if counted is None or not counted.publish:
-            return {}
-        return {counted.synopsis_topic: SYNOPSIS_CONFIG}
-
     def messages(self) -> dict[str, tuple[str, str, Message]]:
         """Return the topic, the action and the message of each channel, by its name."""
         topology = self._topology
@@ -113,13 +105,14 @@ class _Parts:
             "dead_letters": (topology.dead_letter_topic, "send", letter),
             "late": (topology.late_topic, "send", letter),
         }
-        if topology.events_topic != topology.source:
-            found["moved"] = (topology.events_topic, "send", self._source())
         if topology.alert_topic is not None:
             alert = {"contentType": _JSON, "payload": self._schema(self._kinds.alert_change)}
             found["alerts"] = (topology.alert_topic, "send", alert)
-        for topic in self.synopses():
-            found["synopses"] = (topic, "send", self._synopsis())
+        for topic in shared_topics(topology):
+            if topic == topology.events_topic:
+                found["moved"] = (topic, "send", self._source())
+            else:
+                found["synopses"] = (topic, "send", self._synopsis())
         counted = topology.counted
         if counted is not None and counted.expected_topic:
             keys = {
@@ -161,12 +154,8 @@ class _Parts:
 
     def _schema(self, struct: type[msgspec.Struct]) -> dict[str, str]:
         """Add the schema of a struct and of those in it, and return the reference to it."""
-        (reference,), parts = msgspec.json.schema_components(
-            [struct], ref_template=_SCHEMAS + "{name}"
-        )
-        for name, part in parts.items():
-            # Newer Pythons strip a docstring's indentation when they compile it.
-            self.schemas[name] = {**part, "description": inspect.cleandoc(part["description"])}
+        reference, parts = schema_parts(struct, _SCHEMAS + "{name}")
+        self.schemas |= parts
         return reference
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from slidestat.admin.topics import (
     CHANGELOG_CONFIG,
-    SYNOPSIS_CONFIG,
-    moved_config,
+    shared_topics,
     written_topics,
 )
 from slidestat.declare.declared import Declared
@@ -40,11 +39,11 @@ def _topics(topology: Declared, partitions: int) -> Iterator[tuple[str, int, dic
     for name, config in written_topics(topology).items():
         yield name, partitions, config
     yield topology.changelog_topic, partitions, CHANGELOG_CONFIG
-    if topology.counted is not None and topology.repartition:
-        yield topology.events_topic, partitions, moved_config()
-    if topology.counted is not None and topology.publish:
-        count = synopsis_partitions(topology.counted, partitions)
-        yield topology.counted.synopsis_topic, count, SYNOPSIS_CONFIG
+    for name, config in shared_topics(topology).items():
+        count = partitions
+        if topology.counted is not None and name != topology.events_topic:
+            count = synopsis_partitions(topology.counted, partitions)
+        yield name, count, config
 
 
 def _topic(name: str, partitions: int, config: dict[str, str]) -> dict[str, Any]:

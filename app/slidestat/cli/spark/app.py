@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
+from slidestat.cli.options import (
+    Bootstrap,
+    EveryOption,
+    LakeOption,
+    MasterOption,
+    Registry,
+    TopologyArgument,
+)
 from slidestat.cli.spark.history import backfill, rollup
 from slidestat.cli.spark.streaming import stream
 from slidestat.options import AUDITED_SHARE, DEFAULT_BOOTSTRAP, RECORDS_PER_BATCH, Tables
@@ -27,14 +34,7 @@ AllowLoss = Annotated[
 def ingest(
     topology: TopologyArgument,
     lake: LakeOption,
-    every: Annotated[
-        str | None,
-        typer.Option(
-            metavar="1m",
-            help="Go on until Ctrl-C, with a batch at this interval; without it, take what is "
-            "there and end.",
-        ),
-    ] = None,
+    every: EveryOption = None,
     records_per_batch: Annotated[
         int, typer.Option(min=1, help="At most so many records a batch.")
     ] = RECORDS_PER_BATCH,

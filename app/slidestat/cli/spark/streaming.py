@@ -4,7 +4,13 @@ from typing import Annotated
 
 import typer
 
-from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, TopologyArgument
+from slidestat.cli.options import (
+    Bootstrap,
+    EveryOption,
+    LakeOption,
+    MasterOption,
+    TopologyArgument,
+)
 from slidestat.options import DEFAULT_BOOTSTRAP, TIME_UNIT, StreamSource
 
 
@@ -25,14 +31,7 @@ def stream(
         int | None,
         typer.Option(min=1, help="How many partitions keys are spread over; not for kafka."),
     ] = None,
-    every: Annotated[
-        str | None,
-        typer.Option(
-            metavar="1m",
-            help="Go on until Ctrl-C, with a batch at this interval; without it, take what is "
-            "there and end.",
-        ),
-    ] = None,
+    every: EveryOption = None,
     master: MasterOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

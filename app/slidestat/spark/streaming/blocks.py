@@ -22,7 +22,7 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.errors import SlidestatError
-from slidestat.options import TimeUnit
+from slidestat.options import TIME_UNIT
 from slidestat.produce.file_records import FileRecords
 from slidestat.produce.readers import rows_of_table
 from slidestat.repartition.keyed_records import KeyReader
@@ -70,7 +70,7 @@ class RowReader:
     topology: Topology
     source: Source
     partitions: int
-    unit: str = TimeUnit.MILLISECONDS
+    unit: str = TIME_UNIT
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records of rows in blocks."""

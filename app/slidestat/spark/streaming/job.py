@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.options import RECORDS_PER_BATCH, StreamSource, Tables
+from slidestat.options import RECORDS_PER_BATCH, TIME_UNIT, StreamSource, Tables
 from slidestat.spark.delta import require_delta
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka import kafka_options, topic_state
@@ -25,6 +25,7 @@ from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.ingest import replace_batch
 from slidestat.spark.lake.lake import Dataset, Lake, rows_of
 from slidestat.spark.lake.locks import LakeLock, locked
+from slidestat.spark.lake.session import lake_topics
 from slidestat.spark.streaming.operator import PROVIDER, ROCKSDB, stream
 
 _OWNER = "slidestat.json"
@@ -96,7 +97,7 @@ class StreamIntoLake:
     origin: Origin
     lake: Lake
     partitions: int | None = None
-    unit: str = "ms"
+    unit: str = TIME_UNIT
     say: Callable[[str], None] = print
 
     def run(self, every_ms: int | None = None) -> Mapping[str, int]:
@@ -155,13 +156,7 @@ class StreamIntoLake:
         files.write(f"{folder}/{_OWNER}", json.dumps(wanted, indent=2) + "\n")
 
     def _writer(self, lock: LakeLock, counts: "Counter[str]") -> Callable[[DataFrame, int], None]:
-        topics = {
-            Dataset.STATISTICS: self.topology.output_topic,
-            Dataset.LATE: self.topology.late_topic,
-            Dataset.DEAD_LETTERS: self.topology.dead_letter_topic,
-        }
-        if self.topology.alert_topic is not None:
-            topics[Dataset.ALERTS] = self.topology.alert_topic
+        topics = lake_topics(self.topology)
 
         def write(rows: DataFrame, batch: int) -> None:
             # The states are computed once, whatever is done with the rows.

@@ -86,9 +86,9 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class _Head(msgspec.Struct, array_like=True):
-    """A shard without its states: the partitions that keys are spread over, 0 if
-    the records came with theirs; the checkpoint; the next offset to be read; its blocks, by the
-    times of the keys that are listed in them, and of records; the number of the next one.
+    """A shard without its states: the partitions that keys are spread over, 0 if the records came
+    with theirs; the checkpoint; the next offset to be read; its blocks, by the times of the keys
+    that are listed in them, and of records; the number of the next one.
     """
 
     version: int
