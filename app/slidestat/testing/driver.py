@@ -360,7 +360,7 @@ class TopologyDriver:
         return processors
 
     def _expected(self) -> dict[str, int]:
-        keys = dict.fromkeys((*self.topology.expected, *self._listed))
+        keys = (*self.topology.expected, *self._listed)
         return expected_places(keys, len(self._partitions))
 
     def _come(self, records: Sequence[SourceRecord], partition: int | None) -> None:

@@ -68,9 +68,8 @@ class ExpectedKeys:
         """
         there = self._keys.states.are_there(self._names)
         states = self._keys.states.read(self._keys.numbered(self._names))
-        is_standing = np.array([place in states.alerts for place in range(len(states))], bool)
         are_closed = Deadlines.of(
-            self._topology, states.clocks, tick, is_standing, np.zeros(len(states), bool)
+            self._topology, states.clocks, tick, states.are_standing, np.zeros(len(states), bool)
         ).are_closed
         return [
             name

@@ -177,9 +177,8 @@ class HeldKeys:
         changed = [name for name, is_there in zip(changed, there, strict=True) if is_there]
         numbers = self.numbered(changed)
         states = self.states.read(numbers)
-        is_standing = np.array([place in states.alerts for place in range(len(changed))], bool)
         self.reopen(numbers)
-        self._arm(topology, changed, states.clocks, watermark, is_standing)
+        self._arm(topology, changed, states.clocks, watermark, states.are_standing)
 
     @property
     def are_expected(self) -> bool:

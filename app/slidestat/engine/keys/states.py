@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.engine.keys.key_state import FIXED_BYTES, LENGTH_BYTES, KeyState
-from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.arrays import Bools, Integers
 
 Objects = npt.NDArray[Any]
 
@@ -50,6 +50,11 @@ class States:
     def clocks(self) -> Integers:
         """The times of the states, int64[G, 3], as `read_clocks` has them."""
         return np.stack((self.watermarks, self.offsets, self.last_times), axis=1)
+
+    @property
+    def are_standing(self) -> Bools:
+        """Return, as bool[G], of which an alert waits or fires."""
+        return np.array([place in self.alerts for place in range(len(self))], bool)
 
     def __len__(self) -> int:
         return len(self.watermarks)

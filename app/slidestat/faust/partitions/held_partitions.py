@@ -232,7 +232,7 @@ class HeldPartitions:
 
     def _places(self, listed: Iterable[str]) -> Mapping[str, int]:
         counted = self._topology.counted
-        keys = () if counted is None else dict.fromkeys((*counted.expected, *listed))
+        keys = () if counted is None else (*counted.expected, *listed)
         return expected_places(keys, self._partitions)
 
     def expect(self, listed: Iterable[str]) -> None:

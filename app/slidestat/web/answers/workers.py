@@ -116,22 +116,14 @@ class Elsewhere:
 
     async def pages(self, live: LiveTopology, request: web.Request, epoch: int) -> list[KeyPage]:
         """Return the other workers' pages of keys; raises HttpError if one does not answer."""
-        pages = []
-        for reply in await self._ask(live, request.rel_url.raw_path_qs, epoch):
-            if reply.status != 200:
-                raise _no_answer(reply)
-            pages.append(_page_decoder.decode(reply.body))
-        return pages
+        replies = await self._ask(live, request.rel_url.raw_path_qs, epoch)
+        return _decoded(replies, _page_decoder)
 
     async def ranking_parts(self, live: LiveTopology, query: str, epoch: int) -> list[RankingPart]:
         """Return the other workers' parts of a ranking; raises HttpError if one does not answer."""
-        parts = []
         path = f"/topologies/{quote(live.topology.name, safe='')}/ranking?{query}"
-        for reply in await self._ask(live, path, epoch, RANKING_S + ANSWER_S):
-            if reply.status != 200:
-                raise _no_answer(reply)
-            parts.append(_part_decoder.decode(reply.body))
-        return parts
+        replies = await self._ask(live, path, epoch, RANKING_S + ANSWER_S)
+        return _decoded(replies, _part_decoder)
 
     async def _found(self, live: LiveTopology, request: web.Request, epoch: int) -> list[Reply]:
         """Return the answers of the workers that have the key; raises HttpError if that is not
@@ -163,6 +155,14 @@ def require_same(live: LiveTopology, epoch: int) -> None:
     """
     if live.epoch != epoch:
         raise unavailable("Partitions moved between the workers meanwhile.")
+
+
+def _decoded(replies: Sequence[Reply], decoder: msgspec.json.Decoder[Parsed]) -> list[Parsed]:
+    """Return what all workers answered; raises HttpError if one did not."""
+    for reply in replies:
+        if reply.status != 200:
+            raise _no_answer(reply)
+    return [decoder.decode(reply.body) for reply in replies]
 
 
 def _no_answer(reply: Reply) -> HttpError:
