@@ -38,6 +38,8 @@ START_S = 180.0
 DRAIN_S = 60.0
 STOP_S = 30.0
 CHECKPOINT_INTERVAL = "3s"
+# Of a worker, in the message of a test that waited for it in vain: characters.
+LAST_WORDS = 4_000
 
 Records = dict[int, list["Record"]]
 # By partition and key: the time of its newest event, how many it took in, its synopses' bytes.
@@ -259,7 +261,8 @@ class Stage:
 
     def await_settled(self, workers: Sequence[Worker] = (), timeout_s: float = DRAIN_S) -> None:
         """Return once as much is committed as an undisturbed worker would commit: everything but
-        what waits for the watermark.
+        what waits for the watermark. AssertionError, with what is committed and the last words of
+        the workers, if it takes too long.
         """
         goal = undisturbed(self.topology, self.read(self.topology.events_topic)).next_offsets
 
@@ -268,7 +271,13 @@ class Stage:
                 worker.require_running()
             return self.committed() == goal
 
-        wait_until(settled, f"{self.group} has committed {goal}", timeout_s)
+        try:
+            wait_until(settled, f"{self.group} has committed {goal}", timeout_s)
+        except AssertionError as error:
+            error.add_note(f"committed: {self.committed()}")
+            for said in self._folder.glob(f"{self.name}/*.stderr"):
+                error.add_note(f"{said.stem}: ... {said.read_text()[-LAST_WORDS:]}")
+            raise
 
     def await_commit_after(self, records: int) -> None:
         """Return once more than so many records are committed, over all partitions."""
