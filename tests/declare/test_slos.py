@@ -133,6 +133,12 @@ def test_the_longest_window_may_be_of_the_calendar() -> None:
         *_, burn, left = topology.derived_figures
         assert (burn.name, left.name) == (f"up_burn_{longest}", "up_budget_left")
         assert left.parts == burn.parts
+    # A day has 24 hours in each zone whose clocks are never changed.
+    Topology(
+        **{**NEEDED, "span": "24h"},
+        time_zone="UTC",
+        slos=[Slo(**GOOD, alerts=["5 over today and 1h as page"])],
+    )
 
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [

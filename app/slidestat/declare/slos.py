@@ -238,9 +238,13 @@ def _check_windows(topology: KeptFigures, slo: Slo, alert: BurnAlert) -> None:
         )
     if long.length < short.length:
         raise SlidestatError(f"{what}, whose first window is the shorter one.", _FORM)
-    if long.length > span.length:
+    if long.is_longer_than(span):
         # Left out in silence, an alert would be missed only once it should have come.
-        fits = [it.text for it in slo.burn_alerts if topology.window(it.long, what) <= span]
+        fits = [
+            it.text
+            for it in slo.burn_alerts
+            if not topology.window(it.long, what).is_longer_than(span)
+        ]
         listed = ", ".join(f'"{text}"' for text in fits)
         raise SlidestatError(
             f"{what}, longer than the span {topology.span!r}.",
