@@ -28,7 +28,7 @@ from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.faust.worker.resources import limit_arenas
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.letter_record import LETTER_BYTES
-from slidestat.kafka.read.listed_keys import listed_keys
+from slidestat.kafka.read.listed_keys import KeyList
 from slidestat.kafka.read.source_sample import check_source, unread_source
 from slidestat.log import LOG_FORM, LogForm, log_event
 from slidestat.options import BOOTSTRAP_VARIABLE, CHECKPOINT_INTERVAL_S, DEFAULT_BOOTSTRAP, LOOPBACK
@@ -110,7 +110,7 @@ def prepared_worker(
                 log=log,
                 letter_bytes=letter_bytes,
                 key_watch=source.key_watch,
-                listed_keys=source.listed_keys,
+                key_lists=source.key_lists,
                 checkpoint_interval_s=checkpoint_interval_s,
                 rival=OtherGroups(bootstrap, topologies).error,
                 allow_loss=allow_loss,
@@ -138,7 +138,7 @@ def letter_command(typed: str, bootstrap: str) -> str:
 
 class _Source(NamedTuple):
     """The source as it was found; `first_starts` are the topologies that never ran, `key_watch` is
-    None where keys may lie in several partitions, and `listed_keys` are those of each topic of
+    None where keys may lie in several partitions, and `key_lists` are those of the topics of
     expected keys.
     """
 
@@ -146,7 +146,7 @@ class _Source(NamedTuple):
     first_starts: list[str]
     key_watch: KeyWatch | None
     cluster_id: str
-    listed_keys: dict[str, list[str]]
+    key_lists: dict[str, KeyList]
 
 
 def _prepare(
@@ -169,7 +169,7 @@ def _prepare(
         and prepare_first_start(bootstrap, topology.counted, _schemas_of(topologies, registry))
     ]
     topics = {it.expected_topic for it in _counted(topologies) if it.expected_topic}
-    listed = {topic: listed_keys(bootstrap, topic) for topic in sorted(topics)}
+    lists = {topic: KeyList(bootstrap, topic) for topic in sorted(topics)}
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)
         for remark in remarks_on_times(bootstrap, topology):
@@ -188,7 +188,7 @@ def _prepare(
     seen = max(map(check_source, looks), default=0)
     key_watch = KeyWatch(looks, seen) if looks else None
     cluster_id = str(require_broker(bootstrap).cluster_id)
-    return _Source(partitions, first_starts, key_watch, cluster_id, listed)
+    return _Source(partitions, first_starts, key_watch, cluster_id, lists)
 
 
 def _load_kernels(topologies: Sequence[Declared], bootstrap: str) -> int:

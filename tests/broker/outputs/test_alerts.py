@@ -15,7 +15,7 @@ import pytest
 
 from slidestat.engine.emissions.rows import Rows
 from slidestat.errors import SlidestatError
-from slidestat.kafka.read.listed_keys import listed_keys
+from slidestat.kafka.read.listed_keys import KeyList
 from slidestat.schemas.alert import AlertChange, AlertState
 from slidestat.schemas.emission import Emission
 from tests.broker.conftest import MakeStage
@@ -157,14 +157,18 @@ def test_a_service_that_stops_alone_in_its_partition(
 def test_a_topic_that_lists_no_keys(bootstrap_servers: str, make_topic: Callable[..., str]) -> None:
     """One that is not there, or has records without a key, or with one that is no text."""
     with pytest.raises(SlidestatError, match="no topic"):
-        listed_keys(bootstrap_servers, "no-such-topic")
+        KeyList(bootstrap_servers, "no-such-topic")
     topic = make_topic("services", 2)
-    assert listed_keys(bootstrap_servers, topic) == []
+    listed = KeyList(bootstrap_servers, topic)
+    assert listed.keys == []
     for number in range(2):
         records = [(b"b%d" % number, b""), (b"gone", b"1"), (b"gone", None), (b"a", b"1")]
         produce(bootstrap_servers, topic, records, number)
-    assert listed_keys(bootstrap_servers, topic) == ["a", "b0", "b1"]
+    assert listed.read() == ["a", "b0", "b1"]
+    known = listed.keys
+    assert listed.read() is known, "nothing has come, and it is read again"
     for key in (b"\xff", None):
         produce(bootstrap_servers, topic, [(key, b"1")], 0)
         with pytest.raises(SlidestatError, match="has a record whose key is"):
-            listed_keys(bootstrap_servers, topic)
+            listed.read()
+        assert listed.keys is known

@@ -26,7 +26,6 @@ from slidestat.faust.worker.app import batch_app
 from slidestat.faust.worker.parts import WorkerParts
 from slidestat.faust.worker.resources import give_back_memory
 from slidestat.faust.worker.settings import WorkerSettings
-from slidestat.kafka.read.listed_keys import listed_keys
 from slidestat.kafka.read.open_transactions import OpenTransactions
 from slidestat.kafka.transactional_producer import FencedError, LostError
 from slidestat.live.live_topology import LiveTopology
@@ -143,14 +142,15 @@ class GroupMember:
         # Faust starts an agent that failed again, with the next batch, until the app has stopped.
         self._has_failed = False
         self._superseded = Supersession(self._contact, self._crash_soon)
-        # The pipelines whose topologies expect the keys of a topic.
+        # The pipelines whose topologies expect the keys of a topic; and why one cannot be read.
+        self._told_of_keys: dict[str, str] = {}
         self._expecting = [
-            (pipeline, counted.expected_topic)
+            (pipeline, settings.key_lists[counted.expected_topic])
             for pipeline in self._pipelines
             if (counted := pipeline.topology.counted) is not None and counted.expected_topic
         ]
-        for pipeline, topic in self._expecting:
-            pipeline.partitions.expect(settings.listed_keys[topic])
+        for pipeline, listed in self._expecting:
+            pipeline.partitions.expect(listed.keys)
         self._connect(settings)
         self._start_timers(settings)
 
@@ -452,13 +452,17 @@ class GroupMember:
 
     async def _read_expected(self) -> None:
         loop = asyncio.get_running_loop()
-        for pipeline, topic in self._expecting:
+        for pipeline, listed in self._expecting:
+            topic = listed.topic
             try:
-                keys = await loop.run_in_executor(None, listed_keys, self._bootstrap, topic)
+                keys = await loop.run_in_executor(None, listed.read)
             except SlidestatError as error:
                 # Those of before are expected until it can be read again.
-                log_event("expected keys unknown", f"{error.message} {error.advice}", topic=topic)
+                if (text := f"{error.message} {error.advice}") != self._told_of_keys.get(topic):
+                    log_event("expected keys unknown", text, topic=topic)
+                self._told_of_keys[topic] = text
                 continue
+            self._told_of_keys.pop(topic, None)
             if pipeline.partitions.expects(keys):
                 continue
             async with self._sending:

@@ -15,6 +15,7 @@ from slidestat.errors import SlidestatError
 from slidestat.faust.delivery import BatchApp
 from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.kafka.letter_record import LETTER_BYTES
+from slidestat.kafka.read.listed_keys import KeyList
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import LOG_FORM, LogForm
 from slidestat.options import CHECKPOINT_INTERVAL_S
@@ -45,7 +46,7 @@ class WorkerSettings:
     log: as text in `data_dir`, or as JSON on standard error.
     letter_bytes: what a letter has of a record, at most.
     key_watch: looks for keys that lie in several partitions.
-    listed_keys: the keys that each topic of expected keys lists.
+    key_lists: the list of each topic of expected keys.
     checkpoint_interval_s: a state becomes durable at most once in as many seconds.
     rival: the error of another group that computes the same, and began when this one did.
     allow_loss: records that are gone before they were read are counted as lost; else they stop it.
@@ -67,7 +68,7 @@ class WorkerSettings:
     log: LogForm = LOG_FORM
     letter_bytes: int = LETTER_BYTES
     key_watch: KeyWatch | None = None
-    listed_keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    key_lists: Mapping[str, KeyList] = field(default_factory=dict)
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
     rival: Callable[[], SlidestatError | None] = lambda: None
     allow_loss: bool = False

@@ -1,32 +1,52 @@
 """Read the keys that a compacted topic lists: those whose newest record has a value."""
 
+from collections.abc import Iterable
+
 from slidestat.errors import SlidestatError, shown
 from slidestat.kafka.connection import require_topic
-from slidestat.kafka.read.scan import reading, scan
+from slidestat.kafka.read.scan import offset_bounds, reading, scan
 
 
-def listed_keys(bootstrap: str, topic: str) -> list[str]:
-    """Return the keys of a topic, which is read from its first record to its end, in their order.
+class KeyList:
+    """The list of keys of a topic, which is read again only once records have come or gone."""
 
-    Raises SlidestatError for a topic that is not there or cannot be read, and for a record without
-    a key, or with one that is no text.
-    """
-    partitions = require_topic(bootstrap, topic)
-    newest: dict[bytes | None, bool] = {}
-    with reading(bootstrap, topic) as consumer:
-        for message in scan(consumer, topic, dict.fromkeys(range(partitions), 0)):
-            newest[message.key()] = message.value() is not None
-    keys = []
-    for key in (key for key, has_value in newest.items() if has_value):
-        try:
-            keys.append((key or b"").decode())
-        except UnicodeDecodeError:
-            keys.append("")
-        if not keys[-1]:
-            raise SlidestatError(
-                f"The topic {topic!r} has a record whose key is {shown(key)}, and lists keys of"
-                " events by theirs, as UTF-8.",
-                "Write each expected key as a record's key, with any value; a null value takes it"
-                " away.",
-            )
-    return sorted(keys)
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        """Read the list; raises as `read` does."""
+        self._bootstrap, self.topic = bootstrap, topic
+        self._bounds: list[tuple[int, int]] = []
+        self.keys = self.read()
+
+    def read(self) -> list[str]:
+        """Return the keys of the topic, in their order.
+
+        Raises SlidestatError for a topic that is not there or cannot be read, and for a record
+        without a key, or with one that is no text; `keys` are those of before then. Costs a request
+        for each partition where nothing has changed, else all records of the topic.
+        """
+        partitions = range(require_topic(self._bootstrap, self.topic))
+        newest: dict[bytes | None, bool] = {}
+        with reading(self._bootstrap, self.topic) as consumer:
+            bounds = [offset_bounds(consumer, self.topic, number) for number in partitions]
+            if bounds == self._bounds:
+                return self.keys
+            for message in scan(consumer, self.topic, dict.fromkeys(partitions, 0)):
+                newest[message.key()] = message.value() is not None
+        self.keys = self._texts(key for key, has_value in newest.items() if has_value)
+        self._bounds = bounds
+        return self.keys
+
+    def _texts(self, keys: Iterable[bytes | None]) -> list[str]:
+        texts = []
+        for key in keys:
+            try:
+                texts.append((key or b"").decode())
+            except UnicodeDecodeError:
+                texts.append("")
+            if not texts[-1]:
+                raise SlidestatError(
+                    f"The topic {self.topic!r} has a record whose key is {shown(key)}, and lists"
+                    " keys of events by theirs, as UTF-8.",
+                    "Write each expected key as a record's key, with any value; a null value takes"
+                    " it away.",
+                )
+        return sorted(texts)
