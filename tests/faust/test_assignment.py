@@ -121,6 +121,16 @@ def test_no_more_moves_than_must(partitions: int, names: list[str]) -> None:
         assert all(before[member] <= own for member, own in after.items())
 
 
+def test_partitions_are_shared_out_while_no_topic_is_known() -> None:
+    """A leader whose first request for metadata is broken off does not leave its group idle."""
+    group = Group(APP.conf.topic_partitions)
+    group.rebalance(["a", "b"])
+    before = group.actives()
+    group.cluster._partitions = {}
+    assert group.rebalance(["a", "b"]) == before
+    group.check()
+
+
 @pytest.mark.parametrize("order", ["abc", "cab", "bca"])
 def test_a_third_worker_of_four_partitions_has_one(order: str) -> None:
     """Two hold two each when it comes. With Faust's assignor it stayed idle."""

@@ -6,7 +6,14 @@ from typing import cast
 
 import pytest
 
-from slidestat.faust.delivery import BatchApp, BatchConsumer, TricklePace, trickle_pace
+from slidestat.faust.delivery import (
+    BatchApp,
+    BatchConsumer,
+    BatchConsumerThread,
+    TricklePace,
+    no_client,
+    trickle_pace,
+)
 
 
 class _Waiting:
@@ -38,6 +45,33 @@ def test_a_fetch_that_waits_for_a_broker_holds_up_no_end() -> None:
         return waiting
 
     assert asyncio.run(end()).stopped
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_worker_ends_with_the_tasks_of_its_consumer(*, fails: bool) -> None:
+    """aiokafka logs what ends them, and stands still: what is cancelled at an end is no failure."""
+
+    async def lost() -> list[Exception]:
+        app = BatchApp("fails", broker="kafka://127.0.0.1:1", store="memory://")
+        app.loop = asyncio.get_running_loop()
+        app.group_lost = (found := []).append
+        thread = cast(BatchConsumerThread, cast(BatchConsumer, app.consumer)._thread)
+        task: asyncio.Task[None] = asyncio.ensure_future(_raise() if fails else asyncio.sleep(60))
+        task.add_done_callback(lambda ended: thread._ended(no_client, ended))
+        if not fails:
+            task.cancel()
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
+        thread.thread_loop.close()
+        return found
+
+    assert [str(error) for error in asyncio.run(lost())] == (
+        [str(no_client("fails", ValueError("of a bug")))] if fails else []
+    )
+
+
+async def _raise() -> None:
+    raise ValueError("of a bug")
 
 
 def test_fetches_wait_for_more_only_while_records_come() -> None:

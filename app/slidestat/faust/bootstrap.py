@@ -3,6 +3,10 @@
 Brokers may come back under other addresses: those of a managed cluster do so with each rolling
 change. librdkafka then asks the bootstrap addresses. aiokafka's client never does: its consumer
 would stand still for good.
+
+What a bootstrap address answers has brokers and no topics, and aiokafka would forget all that it
+knows of them. A group's leader that knows no partition assigns none: one request for metadata that
+a reset connection broke made a whole group idle, until its metadata were five minutes old.
 """
 
 import asyncio
@@ -30,13 +34,16 @@ class BootstrapContact:
         self._client: Any = consumer._client
         self._ask_known = self._client._metadata_update
         self._client._metadata_update = self._update
+        _keep_topics(self._client.cluster)
         # Of time.monotonic; None while brokers answer.
         self.lost_since: float | None = None
         self._again: asyncio.TimerHandle | None = None
 
     async def _update(self, cluster: ClusterMetadata, topics: Set[str]) -> bool:
         asked = time.monotonic()
-        is_answered = await self._known(cluster, topics) or await self._bootstrapped(cluster)
+        is_answered = await self._known(cluster, topics)
+        if not is_answered and await self._bootstrapped(cluster):
+            is_answered = await self._known(cluster, topics)
         self.lost_since = None if is_answered else self.lost_since or asked
         loop = asyncio.get_running_loop()
         if not is_answered and (self._again is None or self._again.when() <= loop.time()):
@@ -57,3 +64,21 @@ class BootstrapContact:
         except (KafkaError, TimeoutError):
             return False
         return cluster is self._client.cluster
+
+
+def _keep_topics(cluster: Any) -> None:
+    """Have an answer without topics change the brokers alone, and tell nobody of it."""
+    take_in = cluster.update_metadata
+
+    def update_metadata(metadata: Any) -> None:
+        if metadata.topics:
+            take_in(metadata)
+            return
+        kept = cluster._partitions, cluster._broker_partitions, cluster._listeners
+        cluster._listeners = set()
+        try:
+            take_in(metadata)
+        finally:
+            cluster._partitions, cluster._broker_partitions, cluster._listeners = kept
+
+    cluster.update_metadata = update_metadata

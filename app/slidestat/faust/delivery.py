@@ -173,6 +173,24 @@ def _nothing_needed(_tp: TP) -> int:
     return sys.maxsize
 
 
+def no_member(group: str, error: BaseException) -> EndedError:
+    """Return the error of a worker that is no member of its group any more."""
+    return EndedError(
+        f"This worker cannot be a member of its group {group!r}: {error!r}.",
+        "Check what its user may do (`slidestat doctor`), and the brokers' group.max.size and"
+        f" group.min.session.timeout.ms (a session has {SESSION_TIMEOUT_S:.0f} s), and start it"
+        " again: nothing is lost, it reads on from the last commit.",
+    )
+
+
+def no_client(group: str, error: BaseException) -> EndedError:
+    """Return the error of a worker whose consumer reads no further."""
+    return EndedError(
+        f"The consumer of the group {group!r} has failed: {error!r}.",
+        "Start the worker again: nothing is lost, it reads on from the last commit.",
+    )
+
+
 class BatchConsumerThread(AIOKafkaConsumerThread):
     """The thread that fetches, and coalesces what it fetched of batch topics.
 
@@ -189,31 +207,38 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         self.contact: BootstrapContact | None = None
 
     async def on_start(self) -> None:
-        """Start the consumer, and have the worker end if it can be no member of its group."""
+        """Start the consumer, and have the worker end if it can be no member of its group, or if
+        one of the tasks ends without which aiokafka stands still in silence.
+        """
         await super().on_start()
-        coordinator: Any = self._ensure_consumer()._coordinator
-        coordinator._coordination_task.add_done_callback(self._coordinated)
+        consumer: Any = self._ensure_consumer()
+        coordinator = consumer._coordinator
+        coordinator._coordination_task.add_done_callback(partial(self._ended, no_member))
+        for task in (consumer._fetcher._fetch_task, consumer._client._sync_task):
+            task.add_done_callback(partial(self._ended, no_client))
         tell_fetcher = coordinator._push_error_to_user
 
         def tell(error: Exception) -> Awaitable[None]:
-            self._lose_group(error)
+            if not getattr(error, "retriable", False):
+                self._end(no_member(self.consumer.app.conf.id, error))
             told: Awaitable[None] = tell_fetcher(error)
             return told
 
         coordinator._push_error_to_user = tell
 
-    def _coordinated(self, task: "asyncio.Task[None]") -> None:
-        """Report the error that ended the task by which aiokafka is a member."""
+    def _ended(
+        self, explain: Callable[[str, BaseException], EndedError], task: "asyncio.Task[None]"
+    ) -> None:
+        """Report the error that ended a task of aiokafka."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._lose_group(error.__cause__ or error)
+            self._end(explain(self.consumer.app.conf.id, error.__cause__ or error))
 
-    def _lose_group(self, error: BaseException) -> None:
-        """Report an error of the group. aiokafka tells who fetches alone, and nobody does before
-        there are partitions.
+    def _end(self, error: EndedError) -> None:
+        """Have the worker end: aiokafka tells who fetches alone, and nobody does before there are
+        partitions.
         """
         app = self.consumer.app
-        if not getattr(error, "retriable", False):
-            app.loop.call_soon_threadsafe(app.group_lost, no_member(app.conf.id, error))
+        app.loop.call_soon_threadsafe(app.group_lost, error)
 
     def _create_worker_consumer(self, transport: Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
@@ -288,16 +313,6 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         self.positions.after_fetch(partitions, ends, _assignment(consumer))
         self._pace.set(consumer._fetcher, app.due_in_ms, is_trickling=bool(batches))
         return {**fetched_records, **{tp: [batch] for tp, batch in batches.items()}}
-
-
-def no_member(group: str, error: BaseException) -> EndedError:
-    """Return the error of a worker that is no member of its group any more."""
-    return EndedError(
-        f"This worker cannot be a member of its group {group!r}: {error!r}.",
-        "Check what its user may do (`slidestat doctor`), and the brokers' group.max.size and"
-        f" group.min.session.timeout.ms (a session has {SESSION_TIMEOUT_S:.0f} s), and start it"
-        " again: nothing is lost, it reads on from the last commit.",
-    )
 
 
 def _assignment(consumer: AIOKafkaConsumer) -> Any:
@@ -520,7 +535,7 @@ class BatchApp(faust.App):
     last offset from which a partition may be read, whatever is committed. `due_in_ms` is how far
     event time was from the next tick when the last batch had been processed. `make_web` makes its
     web server. `topics_error` is the error of its topics, if there is one. `group_lost` is called
-    with the error of a worker that cannot be a member of its group.
+    with the error of a worker that cannot be a member of its group, or reads no further.
     """
 
     batch_topics: frozenset[str] = frozenset()

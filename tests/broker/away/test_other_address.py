@@ -9,7 +9,9 @@ from typing import Any, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.metadata import MetadataResponse_v1
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from slidestat.faust.bootstrap import BootstrapContact
@@ -50,12 +52,19 @@ def test_a_worker_reads_on_where_the_brokers_are_now(tmp_path: Path) -> None:
                 worker.stop()
 
 
+def answer(*, of_topics: bool, node: int = 7) -> Any:
+    """Return a broker's answer to a request for metadata, of all topics or of none."""
+    partitions = [(0, partition, node, [node], [node]) for partition in range(4)]
+    topics = [(0, "source", False, partitions)] if of_topics else []
+    return MetadataResponse_v1([(node, "broker", 9092, None)], node, topics)
+
+
 class Client:
     """aiokafka's client, as far as it asks for metadata: who answers is given."""
 
     def __init__(self) -> None:
         self.known = self.bootstraps = True
-        self.cluster = object()
+        self.cluster = ClusterMetadata()
 
     async def _metadata_update(self, _cluster: object, _topics: object) -> bool:
         return self.known
@@ -63,6 +72,8 @@ class Client:
     async def bootstrap(self) -> None:
         if not self.bootstraps:
             raise KafkaConnectionError
+        self.known = True
+        self.cluster.update_metadata(answer(of_topics=False))
 
     def force_metadata_update(self) -> None:
         """Called some seconds later, when no test of this waits any more."""
@@ -85,3 +96,22 @@ def test_a_consumer_is_lost_while_no_address_answers(*, bootstraps: bool) -> Non
     assert asked() == since
     client.known = True
     assert asked() is None
+
+
+def test_topics_stay_known_while_the_bootstrap_addresses_are_asked() -> None:
+    """Their answer has no topics: a group's leader that forgot them would assign nothing to anyone,
+    and would not even ask again before its metadata are five minutes old.
+    """
+    client = Client()
+    BootstrapContact(cast(AIOKafkaConsumer, SimpleNamespace(_client=client)))
+    client.cluster.update_metadata(answer(of_topics=True))
+    seen: list[set[int]] = []
+    client.cluster.add_listener(lambda cluster: seen.append(cluster.partitions_for_topic("source")))
+    client.known = False
+    asyncio.run(client._metadata_update(client.cluster, {"source"}))
+    assert client.cluster.partitions_for_topic("source") == {0, 1, 2, 3}
+    client.cluster.update_metadata(answer(of_topics=False, node=8))
+    assert [broker.nodeId for broker in client.cluster.brokers()] == [8]
+    assert not seen
+    client.cluster.update_metadata(answer(of_topics=True, node=8))
+    assert seen == [{0, 1, 2, 3}]

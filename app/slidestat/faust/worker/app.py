@@ -78,7 +78,8 @@ class BalancedAssignor(PartitionAssignor):
         group = ClusterAssignment()
         for member, client in clients.items():
             group.add_client(member, subscriptions[member], client)
-        copartitioned = self._get_copartitioned_groups(group.topics(), cluster, subscriptions)
+        known = _Partitions(cluster, self.app.conf.topic_partitions)
+        copartitioned = self._get_copartitioned_groups(group.topics(), known, subscriptions)
         for partitions, groups in copartitioned.items():
             for topics in groups:
                 held = group.copartitioned_assignments(topics)
@@ -91,8 +92,24 @@ class BalancedAssignor(PartitionAssignor):
             )
             for member, metadata in member_metadata.items()
         }
-        assigned: MemberAssignmentMapping = super()._perform_assignment(cluster, evened)
+        assigned: MemberAssignmentMapping = super()._perform_assignment(known, evened)
         return assigned
+
+
+class _Partitions:
+    """The partitions of a group's topics, also while no broker has told the leader of them: Faust's
+    assignor gives nobody anything of a topic that it does not find.
+    """
+
+    def __init__(self, cluster: ClusterMetadata, usual: int) -> None:
+        self._cluster = cluster
+        self._usual = set(range(usual))
+
+    def partitions_for_topic(self, topic: str) -> Set[int]:
+        """Return the partitions of a topic; where they are not known, as many as the source had
+        when this worker began.
+        """
+        return self._cluster.partitions_for_topic(topic) or self._usual
 
 
 def shared_out(partitions: int, held: Mapping[str, CopartitionedAssignment]) -> dict[str, set[int]]:
