@@ -197,7 +197,7 @@ def _notes(statistic: type[Statistic]) -> Iterator[str]:
         number = "a number" if columns[0].is_number else "a text, a number or a truth value"
         yield f"Reads {number}."
     if statistic.needs_time:
-        yield "Not of windows of a key's last events."
+        yield "Not of windows of events."
     if statistic.is_landmark:
         yield (
             "Of all events since the key's first, whatever the windows; keys are kept for ever, or"

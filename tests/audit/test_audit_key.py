@@ -94,7 +94,10 @@ class Partition:
             for place, name in enumerate(self.declaration.columns)
         }
         times, offsets = ([row[i] for row in rows] for i in (0, 1))
-        return ExactKey(np.array(times, np.int64), np.array(offsets, np.int64), columns)
+        of_events = self.declaration.of_events
+        return ExactKey(
+            np.array(times, np.int64), np.array(offsets, np.int64), columns, of_events=of_events
+        )
 
     def audit(self, key: str, complete_from_ms: int = NEVER_MS) -> list[Finding]:
         return list(

@@ -182,6 +182,13 @@ TOPOLOGIES = {
     "landmarks": topology(
         statistics=(Count(), LandmarkCount(), LandmarkSum(), LandmarkSum(name="d", decimals=0))
     ),
+    "ages of last events, late": topology(
+        span="9 events",
+        windows=("3 events",),
+        lateness="300ms",
+        statistics=(*AGES, Count()),
+        forget_after="2s",
+    ),
     "landmarks of last events": topology(
         span="3 events", windows=(), statistics=(LandmarkSum(), Maximum())
     ),

@@ -53,8 +53,8 @@ class Fate(Enum):
 
 
 class Emission(NamedTuple):
-    """A key at a tick: the values of each window, by its length; of all events, by ALL, and
-    how long before the tick they were, by AGES.
+    """A key at a tick: the values of each window, by its length; of all events, by ALL, and how
+    long before the tick they were, or where windows are of events, how many ago, by AGES.
     """
 
     tick: int
@@ -276,7 +276,7 @@ class Model:
                     for n in topology.window_lengths
                 }
                 if needs_all:
-                    values |= of_all(lived, tick)
+                    values |= of_all(topology, lived, tick)
                 found.append(Emission(tick, key, self.records[passed].offset, values))
         return sorted(found, key=lambda emission: emission[:2])
 
@@ -290,12 +290,14 @@ def is_forgotten(topology: Topology, events: Sequence[Event], watermark: int) ->
     return max(ticks) <= watermark
 
 
-def of_all(events: Sequence[Event], end: int) -> dict[int, list[Fraction | None]]:
+def of_all(
+    topology: Topology, events: Sequence[Event], end: int
+) -> dict[int, list[Fraction | None]]:
     """The values of all of a key's events, and how long before `end` they were."""
-    return {
-        ALL: [event.value for event in events],
-        AGES: [Fraction(end - event.time) for event in events],
-    }
+    ages = [Fraction(end - event.time) for event in events]
+    if topology.span_length.of_events:
+        ages = [Fraction(age) for age in range(len(events), 0, -1)]
+    return {ALL: [event.value for event in events], AGES: ages}
 
 
 def ticks_of(topology: Topology, times: Sequence[int]) -> set[int]:

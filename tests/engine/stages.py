@@ -118,7 +118,7 @@ def of_parties(
         n: [event.value for event in inside(declared, found, n, end)]
         for n in declared.window_lengths
     }
-    return windows | of_all(found, end)
+    return windows | of_all(declared, found, end)
 
 
 def clock(declared: Topology, model: Model) -> float:

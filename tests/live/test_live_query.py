@@ -106,7 +106,7 @@ def test_an_answer_is_right_at_any_moment_for_any_window(
             n: [event.value for event in inside(asked, absorbed, n, end)]
             for n in asked.window_lengths
         }
-        values |= of_all(absorbed, end)
+        values |= of_all(asked, absorbed, end)
         check_figures(asked, [it for it in answer.figures if not it.derived], values)
 
 

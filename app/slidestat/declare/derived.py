@@ -593,8 +593,10 @@ class KeptFigures(WrittenTopics, ReadFields):
     @cached_property
     def alerts_change_in_silence(self) -> bool:
         """Return whether an alert reads a figure that changes while nothing comes: an age, one of
-        the past, or what came last in its window.
+        the past, or what came last in its window. Ages in events stay what they are.
         """
+        if self.span_length.of_events:
+            return False
         read = {place for alert in self.alert_figures for place in alert.parts}
         found = (self.figure_sources[place].statistic for place in read)
         grows = any(not (it.has_windows or it.is_landmark) for it in found)

@@ -182,7 +182,7 @@ def test_the_others_do_not_notice_and_what_is_new_is_right_from_its_start(
         }
         if new:
             declared_new = replace(topology, statistics=tuple(new.values()))
-            check_figures(declared_new, found, values | of_all(lived, tick))
+            check_figures(declared_new, found, values | of_all(topology, lived, tick))
 
 
 @few

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slidestat import AgeOfLast, SlidestatError, Topology, TopologyDriver
+from slidestat import AgeOfLast, Alert, SlidestatError, Topology, TopologyDriver
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
 
@@ -34,6 +34,52 @@ def test_ages_are_told_as_documented() -> None:
         120_000: [61_000, 120_000, None],
         3_660_000: [None] * 3,
     }
+
+
+def test_ages_are_counted_in_events_where_windows_are() -> None:
+    """The place of the nth last event that is taken in, counted back from the newest of all, as the
+    paper's wave knows it; and no alert on one is evaluated while nothing comes.
+    """
+    asked = Topology(
+        name="errors",
+        source="requests",
+        span="10 events",
+        every="1m",
+        statistics=(
+            AgeOfLast(),
+            AgeOfLast(number=2, name="error_2", where="value >= 5"),
+            AgeOfLast(number=4, name="error_4", where="value >= 5"),
+        ),
+        alerts=(Alert(name="rare", when="error_2 > 4"),),
+    )
+    driver = TopologyDriver(asked)
+    start = 1_700_000_040_000
+    for second, value in enumerate((9, 1, 9, 1, 1, 9, 1)):
+        driver.send({"key": "a", "time": start + second * 1_000, "value": value})
+    driver.close_windows()
+    (emission,) = driver.emissions
+    assert [figure.estimate for figure in emission.figures] == [1, 5, None]
+    assert [(alert.alert, alert.window_end_ms) for alert in driver.alerts] == [
+        ("rare", start + 60_000)
+    ]
+
+
+def test_ages_of_a_sequence_are_counted_in_its_numbers() -> None:
+    """From the number after the windows."""
+    asked = Topology(
+        name="bits",
+        source="requests",
+        time_field="number",
+        time_format="sequence",
+        span="100 events",
+        every="10 events",
+        statistics=(AgeOfLast(), AgeOfLast(number=3)),
+    )
+    driver = TopologyDriver(asked)
+    for number in (1, 4, 8, 10):
+        driver.send({"key": "a", "number": number})
+    first = driver.emissions[0]
+    assert [figure.estimate for figure in first.figures] == [2, 9]
 
 
 def test_ages_in_each_form() -> None:

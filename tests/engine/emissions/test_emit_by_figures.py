@@ -205,7 +205,7 @@ def test_the_newest_record_of_a_key_is_true_at_every_tick(case: Case) -> None:
                 continue
             for n in declared.window_lengths if statistic.has_windows else (None,):
                 values = (
-                    of_all(lived, tick)[0]
+                    of_all(declared, lived, tick)[0]
                     if n is None
                     else [event.value for event in inside(declared, lived, n, tick)]
                 )

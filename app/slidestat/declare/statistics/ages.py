@@ -65,6 +65,9 @@ class AgeRunner(CombinableRunner, UnitedRunner):
 class AgeOfLast(Statistic):
     """The milliseconds from the nth last event to the windows' end: a wave over positions.
 
+    Where windows are of events it counts them: the place of the nth last one that is taken in,
+    counted back from the key's newest event, which is at 1; of a sequence, in its numbers.
+
     It has one figure, whatever the windows, and none (null) if the span has not so many events. One
     that is a little older than the span may still be given. Those with one epsilon share a state.
 
@@ -76,7 +79,6 @@ class AgeOfLast(Statistic):
 
     kind: ClassVar[str] = "age_of_last"
     least_figure: ClassVar[float] = 0.0
-    needs_time: ClassVar[bool] = True
     has_windows: ClassVar[bool] = False
     number: int = 1
     epsilon: float = 0.01

@@ -71,7 +71,7 @@ class Statistic(ABC):
     is_landmark: ClassVar[bool] = False
     # Has its figures in each window; otherwise once in an emission.
     has_windows: ClassVar[bool] = True
-    # Makes no sense of the key's last n events.
+    # Makes no sense where windows are of events.
     needs_time: ClassVar[bool] = False
     # Its states answer for windows that ended before now.
     has_past: ClassVar[bool] = False

@@ -196,6 +196,11 @@ class Declaration(msgspec.Struct, frozen=True):
         return *own, self.computed, self.tombstones, self.columns
 
     @property
+    def span_lengths(self) -> tuple[int | None, int | None]:
+        """The (window_ms, window_events) of the span."""
+        return (None, self.span) if self.of_events else (self.span, None)
+
+    @property
     def lengths(self) -> tuple[tuple[int | None, int | None], ...]:
         """The (window_ms, window_events) of each window."""
         if self.of_events:

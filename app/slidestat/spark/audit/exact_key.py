@@ -61,7 +61,12 @@ class ExactKey:
         times: Integers,
         places: Integers,
         columns: Mapping[ColumnName, Sequence[str | None] | pa.Array],
+        *,
+        of_events: bool = False,
     ) -> None:
+        # Ages are counted in events: in place of their times, events have numbers.
+        self._of_events = of_events
+        self._dropped = 0
         self._times = GrowingArray(np.zeros(0, np.int64))
         self._places = GrowingArray(np.zeros(0, np.int64))
         # A column without fields has for each event whether its condition holds.
@@ -120,6 +125,7 @@ class ExactKey:
             column.drop(count)
         self._times.drop(count)
         self._places.drop(count)
+        self._dropped += count
         self._tallied = self._ranked = self._weighed = None
 
     def until(self, offset: int) -> "ExactKey":
@@ -132,7 +138,9 @@ class ExactKey:
         return self if kept.all() else self._kept(kept)
 
     def _kept(self, kept: npt.NDArray[np.bool_]) -> "ExactKey":
-        key = ExactKey(self.times[kept], self._places.values[kept], {})
+        times, places = self.times[kept], self._places.values[kept]
+        key = ExactKey(times, places, {}, of_events=self._of_events)
+        key._dropped = self._dropped
         key._columns = {name: column.kept(kept) for name, column in self._columns.items()}
         key.bygone = self.bygone
         return key
@@ -204,17 +212,21 @@ class ExactKey:
         self, statistic: DeclaredStatistic, window: slice, end_ms: int, *, beyond: bool
     ) -> int | None:
         """Return how long before `end_ms` the nth last event was of those that a statistic takes
-        in, None if the window has not so many; with `beyond`, events before the window count, too.
+        in, or at which place among the last events, the last one at 1; None if the window has not
+        so many. With `beyond`, events before the window count, too.
         """
         number = statistic.parameters["number"]
         seen = slice(0, window.stop) if beyond else window
         times = self._times_of(statistic, seen)
         if beyond and number > len(times):
             times = np.append(self.bygone.times_of(statistic.label), times)
-        return end_ms - int(times[-number]) if number <= len(times) else None
+        end = self._dropped + window.stop if self._of_events else end_ms
+        return end - int(times[-number]) if number <= len(times) else None
 
     def _times_of(self, statistic: DeclaredStatistic, window: slice) -> Integers:
         times = self.times[window]
+        if self._of_events:
+            times = np.arange(len(self.times), dtype=np.int64)[window] + self._dropped
         if not statistic.takes_all:
             times = times[self._columns[statistic.column].has(window)]
         return times

@@ -102,7 +102,7 @@ class Having:
         for statistic, figure, ago in self._parts:
             lengths = figure.window_ms, figure.window_events
             if not statistic.has_windows:
-                lengths = self._declaration.span, None
+                lengths = self._declaration.span_lengths
             window = key.window(tick - ago, *lengths, self._declaration.forget_ms)
             if statistic.kind == "age_of_last":
                 exact: Exact = key.age(statistic, window, tick, beyond=False)

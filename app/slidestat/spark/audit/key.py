@@ -319,7 +319,7 @@ class KeyJudge:
             if self.declaration.is_sequence:
                 figure = _with_length(told, told.window_events, None)
             statistic = self._statistics.get(figure.statistic)
-            window_ms = _window_ms(self.declaration, statistic, figure)
+            window_ms, window_events = _lengths(self.declaration, statistic, figure)
             if (
                 statistic is None
                 or statistic.series is None
@@ -327,7 +327,7 @@ class KeyJudge:
                 or not self._has_events(tick, window_ms)
             ):
                 continue
-            window = key.window(tick, window_ms, figure.window_events, self.declaration.forget_ms)
+            window = key.window(tick, window_ms, window_events, self.declaration.forget_ms)
             window = key.since(figure.counted_from_ms, window)
             if not is_known(key, statistic, figure, window, tick, tolerance):
                 return False
@@ -408,7 +408,7 @@ class KeyJudge:
                     yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
                 continue
             statistic = self._statistics.get(figure.statistic)
-            window_ms = _window_ms(declaration, statistic, figure)
+            window_ms, window_events = _lengths(declaration, statistic, figure)
             if not self._has_events(tick, window_ms) or (window_ms is None and not is_of_all):
                 continue
             if statistic is None or not self._is_declared(statistic, figure):
@@ -423,7 +423,7 @@ class KeyJudge:
                 listed[place].append(figure)
                 if _tells_of_no_item(figure):
                     continue
-            window = window_of(window_ms, figure.window_events, figure.counted_from_ms)
+            window = window_of(window_ms, window_events, figure.counted_from_ms)
             verdict = judge(seen, statistic, figure, window, tick)
             yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
         for (label, window_ms, window_events), figures in listed.items():
@@ -448,11 +448,11 @@ class KeyJudge:
         found: list[Exact] = []
         for number in range(len(derived.parts)):
             statistic, part = self._part(derived, number)
-            window_ms = _window_ms(self.declaration, statistic, part)
+            window_ms, window_events = _lengths(self.declaration, statistic, part)
             end = tick - derived.parts[number].ago
             if figure.counted_from_ms is not None or not self._has_events(end, window_ms):
                 return None
-            window = key.window(end, window_ms, part.window_events, self.declaration.forget_ms)
+            window = key.window(end, window_ms, window_events, self.declaration.forget_ms)
             if statistic.kind == "age_of_last":
                 found.append(key.age(statistic, window, tick, beyond=False))
             else:
@@ -533,15 +533,15 @@ def _tells_of_no_item(figure: Figure) -> bool:
     return figure.item is None and figure.counted_from_ms is not None and figure.estimate is None
 
 
-def _window_ms(
+def _lengths(
     declaration: Declaration, statistic: DeclaredStatistic | None, figure: Figure
-) -> int | None:
-    """Return the length of a figure's window of time: the span, for a statistic that has no
-    windows.
+) -> tuple[int | None, int | None]:
+    """Return the length of a figure's window, of time or of events: the span, for a statistic that
+    has no windows.
     """
     if statistic is None or statistic.has_windows:
-        return figure.window_ms
-    return declaration.span
+        return figure.window_ms, figure.window_events
+    return declaration.span_lengths
 
 
 FigurePlace = tuple[
@@ -666,7 +666,8 @@ class RunningAudit:
         self._mark = mark
         nothing = np.zeros(0, np.int64)
         names = judge.declaration.columns
-        self._key = ExactKey(nothing, nothing, {name: [] for name in names})
+        of_events = judge.declaration.of_events
+        self._key = ExactKey(nothing, nothing, {name: [] for name in names}, of_events=of_events)
         # Ticks at which the key is to be emitted, and was, as far as they are not settled.
         self._wanted: set[int] = set()
         # Those of them at which a record must be there; and the last event before they were noted.
