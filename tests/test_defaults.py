@@ -31,7 +31,7 @@ APART = {
             "spark/backfill/by_key.py",
             "spark/backfill/history.py",
             "testing/driver.py",
-            "testing/referee_driver.py",
+            "testing/driver.py",
         )
     ),
 }

@@ -6,5 +6,7 @@ from slidestat.declare.statistics import *
 from slidestat.declare.topology import Topology as Topology
 from slidestat.errors import SlidestatError as SlidestatError
 from slidestat.frames import over as over
-from slidestat.testing.driver import TopologyDriver as TopologyDriver
-from slidestat.testing.referee_driver import RefereeDriver as RefereeDriver
+from slidestat.testing.driver import (
+    RefereeDriver as RefereeDriver,
+    TopologyDriver as TopologyDriver,
+)

@@ -2,7 +2,7 @@
 
 from slidestat import Count, Topology, TopologyDriver
 from slidestat.admin.letters import Letter
-from slidestat.cli.display.letters import count_lines
+from slidestat.cli.display.lines import count_lines
 
 TOPOLOGY = Topology(
     name="letters", source="requests", span="1h", every="1m", time_field="at", statistics=(Count(),)

@@ -3,7 +3,7 @@
 from confluent_kafka import Producer
 
 from slidestat.admin.replay_plan import plan_replay
-from slidestat.cli.display.replay import plan_lines
+from slidestat.cli.display.lines import plan_lines
 from slidestat.declare.topology import Topology
 from tests.conftest import MakeTopic
 

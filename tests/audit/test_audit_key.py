@@ -42,7 +42,7 @@ from slidestat.spark.audit.declaration import (
     charges_of,
     declaration_of,
 )
-from slidestat.spark.audit.events.raw_events import (
+from slidestat.spark.audit.events.reading import (
     RawRecord,
     UnreadableError,
     is_passed_over,

@@ -14,14 +14,15 @@ from slidestat.declare.statistics import Count, Distinct, Sum
 from slidestat.declare.topology import Topology
 from slidestat.spark.audit.declaration import Declaration
 from slidestat.spark.audit.events.plain_reader import PlainReader, Records
-from slidestat.spark.audit.events.raw_events import (
+from slidestat.spark.audit.events.reading import (
+    EventReader,
     RawRecord,
+    ReadRecords,
     UnreadableError,
     is_passed_over,
     read_event,
     time_of,
 )
-from slidestat.spark.audit.events.reading import EventReader, ReadRecords
 from tests.audit.test_raw_events import AUDITED, PLACES, RECORDS, STAMP_MS, declared
 from tests.engine.cases import laws
 from tests.engine.decoding.test_readers import SUITE, TOPOLOGIES, topology, written

@@ -12,7 +12,7 @@ from slidestat.declare.forms.resolved import resolved
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.spark.audit.declaration import Declaration, declaration_of
-from slidestat.spark.audit.events.raw_events import (
+from slidestat.spark.audit.events.reading import (
     RawRecord,
     UnreadableError,
     is_passed_over,

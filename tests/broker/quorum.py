@@ -6,11 +6,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from secrets import token_urlsafe
 
-from slidestat.local.broker import LocalBroker
+from slidestat.local.broker import LocalBroker, SupervisedProcess
 from slidestat.local.jars import kafka_classpath
 from slidestat.local.java import find_java
 from slidestat.local.settings import HOST, java_command, pick_free_ports
-from slidestat.local.supervised import SupervisedProcess
 
 CONTROLLERS = (1, 2, 3)
 _BROKER = 10

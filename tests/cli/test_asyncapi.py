@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from slidestat.admin.topics import written_topics
-from slidestat.cli.display.asyncapi import asyncapi_document
+from slidestat.cli.display.documents import asyncapi_document
 from slidestat.declare.alerts import Alert
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Distinct, Quantiles

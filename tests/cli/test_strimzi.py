@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.admin.topics import written_topics
-from slidestat.cli.display.strimzi import strimzi_resources
+from slidestat.cli.display.documents import strimzi_resources
 from slidestat.declare.naming import NAME
 from slidestat.declare.statistics import Count, Distinct
 from slidestat.declare.topology import Topology

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from slidestat.declare.forms.files import load_topology
-from slidestat.demo.exact import Checked, ExactFlights, check
-from slidestat.demo.run import show_lake
+from slidestat.demo.run import Checked, ExactFlights, check, show_lake
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.session import require_spark

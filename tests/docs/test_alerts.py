@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from slidestat.cli.display.alerts import change_line
+from slidestat.cli.display.watch import change_line
 from slidestat.declare.forms.files import load_topology
 from slidestat.schemas.alert import AlertChange
 from slidestat.testing.driver import TopologyDriver

@@ -7,7 +7,7 @@ import pytest
 
 from slidestat import Slo, Topology, TopologyDriver
 from slidestat.admin.alertmanager import RelayedAlerts
-from slidestat.cli.display.alerts import change_line
+from slidestat.cli.display.watch import change_line
 from slidestat.declare.forms.files import load_topology
 from tests.docs.markdown import ROOT, blocks, commands
 from tests.examples.test_examples import driven

@@ -25,8 +25,7 @@ from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 from slidestat.engine.decoding.formats.protobuf import ProtobufSchema
 from slidestat.engine.decoding.formats.source_schemas import framed
 from slidestat.errors import SlidestatError
-from slidestat.infer.proposal import propose, propose_windows
-from slidestat.infer.proposal_toml import toml_text
+from slidestat.infer.proposal import propose, propose_windows, toml_text
 from slidestat.infer.sampling import Sample, SampledRecord, readable, sample_topic
 from slidestat.infer.survey import survey
 from tests.commands import RunCli

@@ -20,7 +20,7 @@ AwaitGone = Callable[[int | None], None]
 _RUN = """
 import sys
 from pathlib import Path
-from slidestat.local.foreground import run_in_foreground
+from slidestat.local.broker import run_in_foreground
 run_in_foreground(None, Path(sys.argv[1]))
 """
 

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from slidestat.local.supervised import SupervisedProcess
+from slidestat.local.broker import SupervisedProcess
 
 AwaitGone = Callable[[int | None], None]
 
@@ -38,7 +38,7 @@ if sys.argv[1] != "exit without stopping":
 _FORKING_PARENT = """
 import json, os, sys
 from pathlib import Path
-from slidestat.local.supervised import SupervisedProcess
+from slidestat.local.broker import SupervisedProcess
 
 folder = Path(sys.argv[1])
 process = SupervisedProcess(folder)

@@ -22,7 +22,7 @@ from slidestat.declare.statistics import TopItems
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission
 from slidestat.spark.audit.declaration import declaration_of
-from slidestat.spark.audit.events.raw_events import RawRecord, read_event
+from slidestat.spark.audit.events.reading import RawRecord, read_event
 from slidestat.spark.audit.exact_key import ExactKey
 from slidestat.spark.audit.key import Finding, audit_key
 

@@ -34,7 +34,7 @@ def count(
     Example: slidestat dlq count flights
     """
     from slidestat.admin.letters import open_letters
-    from slidestat.cli.display.letters import count_lines
+    from slidestat.cli.display.lines import count_lines
 
     topic = _topic(topology, late, bootstrap)
     for line in count_lines(topic, open_letters(bootstrap, topic), as_json=as_json):
@@ -57,7 +57,7 @@ def show(
     Example: slidestat dlq show flights --json > letters.jsonl
     """
     from slidestat.admin.letters import open_letters
-    from slidestat.cli.display.letters import letter_lines
+    from slidestat.cli.display.lines import letter_lines
     from slidestat.schemas import dead_letter
 
     if reason is not None and reason not in set(dead_letter.Reason):
@@ -84,7 +84,7 @@ def send(
     Example: slidestat dlq send flights letters.jsonl
     """
     from slidestat.admin.letters import read_letters, send_again
-    from slidestat.cli.display.letters import sent_lines
+    from slidestat.cli.display.lines import sent_lines
     from slidestat.declare.forms.files import load_topology
 
     declared = load_topology(topology)

@@ -62,11 +62,10 @@ def init(
     """
     import msgspec
 
-    from slidestat.cli.display.sample import sample_lines
+    from slidestat.cli.display.lines import sample_lines
     from slidestat.cli.display.topology import show_topology
     from slidestat.declare.forms.files import load_topology
-    from slidestat.infer.proposal import propose
-    from slidestat.infer.proposal_toml import toml_text
+    from slidestat.infer.proposal import propose, toml_text
     from slidestat.infer.sampling import readable, sample_topic, without_envelope
     from slidestat.infer.survey import survey
 

@@ -72,7 +72,7 @@ def broker(
 
     Example: slidestat broker --port 9092
     """
-    from slidestat.local.foreground import run_in_foreground
+    from slidestat.local.broker import run_in_foreground
 
     run_in_foreground(port, data_dir)
 
@@ -120,8 +120,7 @@ def topology_show(
             "--json, --strimzi and --asyncapi print different documents.", "Give one of them."
         )
     if strimzi is not None or asyncapi:
-        from slidestat.cli.display.asyncapi import asyncapi_document
-        from slidestat.cli.display.strimzi import strimzi_resources
+        from slidestat.cli.display.documents import asyncapi_document, strimzi_resources
         from slidestat.declare.forms.files import load_declaration
 
         declaration = load_declaration(topology)
@@ -157,7 +156,7 @@ def schema(
 
     Example: slidestat schema emission.v2
     """
-    from slidestat.cli.display.schema_text import schema_lines
+    from slidestat.cli.display.lines import schema_lines
 
     for line in schema_lines(record, form):
         print(line)

@@ -60,7 +60,7 @@ def replay(
     from slidestat.admin.replay_plan import plan_replay
     from slidestat.admin.state_reset import require_no_workers, reset_state
     from slidestat.admin.worker_topics import prepare_topics, remarks_on_times
-    from slidestat.cli.display.replay import plan_json, plan_lines, result_lines
+    from slidestat.cli.display.lines import plan_json, plan_lines, result_lines
     from slidestat.cli.start_worker import prepared_worker, start_worker
     from slidestat.declare.forms.files import load_topology
     from slidestat.log import logging_to_stderr

@@ -33,7 +33,7 @@ def topics_create(
     Example: slidestat topics create --topology flights --partitions 4
     """
     from slidestat.admin.topics import create_topic, create_topology_topics, retention_config
-    from slidestat.cli.display.topics import show_outcomes
+    from slidestat.cli.display.lines import show_outcomes
 
     if (name is None) == (topology is None):
         raise SlidestatError(
@@ -60,6 +60,6 @@ def topics_list(
     Example: slidestat topics list --json
     """
     from slidestat.admin.topics import list_topics
-    from slidestat.cli.display.topics import show_topics
+    from slidestat.cli.display.lines import show_topics
 
     show_topics(list_topics(bootstrap, internal=internal), as_json=as_json)

@@ -74,7 +74,7 @@ def watch(
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)
     if alerts:
-        from slidestat.cli.display.alerts import watch_alerts
+        from slidestat.cli.display.watch import watch_alerts
         from slidestat.kafka.read.topic_reader import AlertReader
 
         if statistic is not None:

@@ -1,26 +1,164 @@
-"""A real Apache Kafka broker on this machine, without Docker: one KRaft node on loopback ports."""
+"""A real Apache Kafka broker on this machine, without Docker: one KRaft node on loopback ports.
+
+It runs below a supervisor, a process that ends it with this one: `SupervisedProcess` is the parent's side.
+"""
 
 import fcntl
+import json
 import logging
 import os
+import select
+import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
+from threading import Event
 from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from rich.console import Console
 
 from slidestat.errors import SlidestatError
+from slidestat.local import supervisor
 from slidestat.local.jars import kafka_classpath, log_folder
 from slidestat.local.java import find_java
 from slidestat.local.settings import HOST, is_free, java_command, pick_free_ports, server_properties
-from slidestat.local.supervised import SupervisedProcess
+from slidestat.options import BROKER_PORT
+
+_SUPERVISOR = Path(supervisor.__file__)
+_LONGEST_END_S = 45.0  # the supervisor grants 30 s before it kills
+
+
+class SupervisedProcess:
+    """A process, one at a time, run by a supervisor that ends it when we end, however we end.
+
+    `folder`, if given, is made by the supervisor and removed by it at the end. `held_open` is a
+    file descriptor that supervisor and process keep open as long as they live. Raises
+    SlidestatError when the supervisor cannot start or cannot make the folder.
+    """
+
+    def __init__(self, folder: Path | None = None, held_open: int | None = None) -> None:
+        self._folder = folder
+        held = [str(held_open)] if held_open is not None else []
+        self._supervisor = subprocess.Popen(  # noqa: S603 - our own script, no shell
+            # isolated, and without site-packages: nothing a user installs may slow its start
+            [sys.executable, "-I", "-S", _SUPERVISOR, str(os.getpid()), folder or "", *held],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # a terminal's signals go to us, and we decide
+            bufsize=0,
+            pass_fds=[held_open] if held_open is not None else [],
+            env=_environment(),
+        )
+        self._unread = b""
+        self._status: int | None = None
+        self.pid: int | None = None
+        """The process, None while there is none."""
+        self._ready = False
+        while not self._ready and self._status is None:
+            self._hear(None)
+        if not self._ready:
+            self.close()
+            raise SlidestatError(
+                f"The supervisor of the broker could not start or not make {folder}.",
+                "Look at the message above, and check that the folder above can be written.",
+            )
+
+    @property
+    def supervisor_pid(self) -> int:
+        return self._supervisor.pid
+
+    def run(self, argv: Sequence[str | Path], log: Path) -> None:
+        """Start a process, its output appended to `log`; `wait` returns at its end."""
+        self._status = None
+        self._tell({"run": [str(argument) for argument in argv], "log": str(log)})
+        while self.pid is None and self._status is None:
+            self._hear(None)
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Wait for the end of the process: its status, negative for a signal; None if it runs on.
+
+        A supervisor that died counts as SIGKILL, for that is what the process then got.
+        """
+        until = time.monotonic() + timeout_s
+        while self._status is None:
+            left = until - time.monotonic()
+            self._hear(max(0.0, left))
+            if left <= 0:
+                break
+        return self._status
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send the process a signal; nothing if it has ended, never to another with its id."""
+        self._tell({"signal": int(number)})
+
+    def close(self) -> None:
+        """End the process and the supervisor, remove the folder; may be called again."""
+        self._tell({"stop": True})
+        for pipe in (self._supervisor.stdin, self._supervisor.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            self._supervisor.wait(_LONGEST_END_S)
+        except subprocess.TimeoutExpired:
+            self._supervisor.kill()
+            self._supervisor.wait()
+        if self._folder is not None:  # a supervisor that was killed could not
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self.pid = None
+
+    def _tell(self, command: dict[str, object]) -> None:
+        pipe = self._supervisor.stdin
+        if pipe is None or pipe.closed:
+            return
+        try:
+            os.write(pipe.fileno(), json.dumps(command).encode() + b"\n")
+        except BrokenPipeError:  # `wait` returns how the process ended
+            return
+
+    def _hear(self, timeout_s: float | None) -> None:
+        """Read the next piece of the supervisor's report, if there is one in time."""
+        pipe = self._supervisor.stdout
+        if pipe is None or pipe.closed:
+            self._ended(-signal.SIGKILL)
+            return
+        ready, _, _ = select.select([pipe], [], [], timeout_s)
+        if not ready:
+            return
+        chunk = os.read(pipe.fileno(), 4096)
+        if not chunk:
+            self._ended(-signal.SIGKILL)
+        *lines, self._unread = (self._unread + chunk).split(b"\n")
+        for event in map(json.loads, lines):
+            if "started" in event:
+                self.pid = event["started"]
+            elif "ready" in event:
+                self._ready = True
+            elif "exited" in event:
+                self._ended(event["exited"])
+
+    def _ended(self, status: int) -> None:
+        self.pid = None
+        self._status = status
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment, with a UTF-8 locale if there is none, or the JVM reads no path
+    outside ASCII.
+    """
+    if any(name in os.environ for name in ("LC_ALL", "LC_CTYPE", "LANG")):
+        return dict(os.environ)
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
+
 
 # One broker at a time on a data folder.
 #
@@ -342,3 +480,72 @@ def _port_taken(port: int) -> SlidestatError:
         f"Port {port} of {HOST} is used by another process.",
         "Stop that process, or name another port.",
     )
+
+
+_LOOK_S = 0.5
+
+
+def run_in_foreground(port: int | None, data_dir: Path | None) -> None:
+    """Run a broker until SIGINT or SIGTERM, then end it cleanly; from the main thread only.
+
+    Without `port` it listens on 9092 if that is free, else on another port, which is printed.
+    Without `data_dir` its topics are gone when it ends. Raises SlidestatError when the broker
+    cannot start, or ends by itself.
+    """
+    console = Console(highlight=False)
+    with _asked_to_stop() as asked:
+        kafka_classpath()  # with a bar, outside of the spinner: the first time this takes a while
+        broker = LocalBroker(data_dir, _port_to_use(port, console))
+        try:
+            with console.status("Starting Apache Kafka"):
+                broker.start()
+            _introduce(broker, data_dir, console)
+            while not asked.wait(_LOOK_S):
+                if not broker.is_running():
+                    raise SlidestatError(
+                        "The broker ended by itself.", f"Read its log: {broker.log_path}"
+                    )
+            console.print("Stopping the broker")
+        finally:
+            broker.stop()
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[Event]:
+    """Yield an event that the first SIGINT or SIGTERM sets; a second one interrupts as usual."""
+    asked = Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def on_signal(*_: object) -> None:
+        asked.set()
+        restore()
+
+    for number in before:
+        signal.signal(number, on_signal)
+    try:
+        yield asked
+    finally:
+        restore()
+
+
+def _port_to_use(port: int | None, console: Console) -> int | None:
+    if port is not None or is_free(BROKER_PORT):
+        return port or BROKER_PORT
+    console.print(f"Port {BROKER_PORT} of {HOST} is in use, so another one is taken")
+    return None
+
+
+def _introduce(broker: LocalBroker, data_dir: Path | None, console: Console) -> None:
+    kept = f"{data_dir.absolute()}" if data_dir else "temporary, gone when the broker ends"
+    console.print("[bold]Apache Kafka is ready[/bold]")
+    # soft: a path broken over two lines cannot be copied
+    console.print(f"  broker  {broker.bootstrap_servers}", soft_wrap=True)
+    console.print(f"  data    {kept}", soft_wrap=True, markup=False)
+    console.print(f"  log     {broker.log_path}", soft_wrap=True, markup=False)
+    console.print("In another terminal:")
+    console.print(f"  export KAFKA_BOOTSTRAP_SERVERS={broker.bootstrap_servers}", soft_wrap=True)
+    console.print("Ctrl-C ends the broker")

@@ -19,10 +19,9 @@ from slidestat.live.looks import Looks
 from slidestat.schemas.query import Health
 from slidestat.web.address import WebAddress
 from slidestat.web.answers.history import History
-from slidestat.web.answers.keys import KeyAnswers
+from slidestat.web.answers.keys import KeyAnswers, TopologyAnswers
 from slidestat.web.answers.parameters import no_query
 from slidestat.web.answers.ranking import RankingAnswers
-from slidestat.web.answers.topologies import TopologyAnswers
 from slidestat.web.answers.workers import Elsewhere, Here, checked, require_ready
 from slidestat.web.errors import json_response, unavailable
 from slidestat.web.metrics import worker_registry

@@ -13,8 +13,7 @@ from slidestat.declare.statistics import Count, Distinct, Sum
 from slidestat.declare.topology import Topology, require_json
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.errors import SlidestatError
-from slidestat.infer.proposal import propose
-from slidestat.infer.proposal_toml import toml_text
+from slidestat.infer.proposal import propose, toml_text
 from slidestat.infer.sampling import Sample, SampledRecord, without_envelope
 from slidestat.infer.survey import survey
 from slidestat.schemas.dead_letter import Reason

@@ -29,7 +29,7 @@ from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import Reason
 from slidestat.spark.audit.declaration import declaration_of
 from slidestat.spark.audit.events.conditions import holds, number
-from slidestat.spark.audit.events.raw_events import RawRecord, is_passed_over
+from slidestat.spark.audit.events.reading import RawRecord, is_passed_over
 from tests.engine.cases import laws
 
 START = 1_600_000_000_000

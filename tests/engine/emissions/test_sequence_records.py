@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from prometheus_client import generate_latest
 
 from slidestat import Alert, RefereeDriver, TopItems
-from slidestat.cli.display.schema_text import schema_lines
+from slidestat.cli.display.lines import schema_lines
 from slidestat.cli.display.topology import topology_object
 from slidestat.cli.display.watch import Latest
 from slidestat.declare.referee import Referee

@@ -34,10 +34,10 @@ from slidestat.spark.rollup.rollup import (
     merged,
     roll_up,
     shares_of,
+    show,
     summaries,
     synopses_of,
 )
-from slidestat.spark.rollup.rollup_display import show
 from slidestat.spark.sql.functions import register_functions
 from slidestat.synopses import (
     CountParameters,

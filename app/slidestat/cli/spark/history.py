@@ -168,7 +168,7 @@ def rollup(
     job = Rollup(declared.span_length.length, declared.every_ms, duration_ms(by, "--by"), group)
     with session_of_lake("rollup", lake, declared.name, master) as (spark, place):
         from slidestat.spark.lake.lake import Dataset
-        from slidestat.spark.rollup.rollup_display import show, write
+        from slidestat.spark.rollup.rollup import show, write
 
         records = place.read(spark, Dataset.SYNOPSES)
         if changed := require_interval_of(place, spark, job.by_ms):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from slidestat.spark.audit.declaration import Declaration, Path
 from slidestat.synopses.core.arrays import Bools, Integers
 
-# Times of plain records, a column at once: as `raw_events.py` reads each of them.
+# Times of plain records, a column at once: as `reading.py` reads each of them.
 
 # One-pass for RE2: no two ways begin alike.
 WHOLE = r"(?:0|-?[1-9][0-9]*)"
@@ -85,7 +85,7 @@ def _mask(sure: pa.Array) -> npt.NDArray[np.bool_]:
 # A shape has the names of a sample record in their order, and of each value its sort. What matches
 # it is read without being parsed: names without escapes, none of them twice, texts without escapes,
 # numbers without exponents where they are read. Whatever matches no shape is read row by row
-# (`raw_events.py`), and both read the same.
+# (`reading.py`), and both read the same.
 
 _TEXT = r'[^"\\\x00-\x1f]*'
 _SCALAR = f'(?:"{_TEXT}"|{NUMBER}(?:[eE][+-]?[0-9]+)?|true|false|null)'

@@ -1,0 +1,282 @@
+"""Format what `slidestat dlq`, `replay`, `init`, `schema` and `topics` print."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from slidestat.errors import SlidestatError, unknown
+from slidestat.schemas.avro import emission_schema
+from slidestat.schemas.emission import Emission
+from slidestat.schemas.event import EARLIEST_TIME_MS, remark_on_seconds
+from slidestat.schemas.publish import PUBLISHED, json_schema
+from slidestat.text import iso_time
+
+if TYPE_CHECKING:
+    from slidestat.admin.letters import Letter, Sent
+    from slidestat.admin.replay_plan import ReplayPlan
+    from slidestat.admin.topics import TopicOutcome, TopicRow
+    from slidestat.declare.topology import Topology
+    from slidestat.infer.proposal import Proposal
+    from slidestat.infer.proposed_fields import Guess
+    from slidestat.infer.sampling import Sample
+
+_SHOWN_CHARACTERS = 200
+_UNDER_REASON = " " * 14
+# The message of msgspec for a number of milliseconds that was long ago.
+_IS_TOO_EARLY = f">= {EARLIEST_TIME_MS}"
+
+
+def count_lines(topic: str, letters: Iterable["Letter"], *, as_json: bool) -> Iterator[str]:
+    """Yield how many letters have each reason, the most frequent first, with the newest detail."""
+    counts: Counter[str] = Counter()
+    newest: dict[str, Letter] = {}
+    for letter in letters:
+        counts[letter.reason] += 1
+        newest[letter.reason] = letter
+    if as_json:
+        yield from (
+            msgspec.json.encode({"reason": reason, "letters": count}).decode()
+            for reason, count in counts.most_common()
+        )
+        return
+    yield f"{topic}: {counts.total():,} open letters"
+    for reason, count in counts.most_common():
+        one = newest[reason]
+        yield f"  {count:>10,}  {reason:<16}  such as: {one.detail}"
+        yield f"{_UNDER_REASON}of the record: {_shown(one.value, one.value_base64)}"
+        if _IS_TOO_EARLY in one.detail:
+            yield f'{_UNDER_REASON}Are these seconds? Then declare time_format = "s".'
+
+
+def letter_lines(letters: Iterable["Letter"], limit: int, *, as_json: bool) -> Iterator[str]:
+    """Yield the letters one by one: for a person, or whole, as lines of JSON."""
+    if as_json:
+        yield from (msgspec.json.encode(letter).decode() for letter in letters)
+        return
+    shown = 0
+    for letter in letters:
+        if shown == limit:
+            yield "... and more; --limit shows them, --json gives all, to be corrected."
+            return
+        shown += 1
+        moment = datetime.fromtimestamp(max(letter.timestamp_ms, 0) / 1000, UTC)
+        yield (
+            f"{letter.topic}/{letter.partition}/{letter.offset}  {letter.reason}: {letter.detail}"
+            f"  ({moment:%Y-%m-%dT%H:%M:%SZ})"
+        )
+        key = _shown(letter.key, letter.key_base64)
+        value = _shown(letter.value, letter.value_base64)
+        yield f"    key    {key}{_cut(letter.original_key_bytes)}"
+        yield f"    value  {value}{_cut(letter.original_value_bytes)}"
+        for header in letter.headers:
+            yield f"    header {header.name} = {_shown(header.value, header.value_base64)}"
+        if letter.original_header_count is not None:
+            yield f"    (the first of {letter.original_header_count:,} headers)"
+    if not shown:
+        yield "No open letters."
+
+
+def sent_lines(sent: "Sent", source: str) -> Iterator[str]:
+    """Yield the lines about which corrected letters were sent."""
+    yield f"{sent.sent:,} records sent to {source}, {sent.closed_before:,} had been sent before."
+    if sent.sent:
+        yield (
+            "Those older than the watermark of their partition are late: for those, lengthen the"
+            " lateness and replay."
+        )
+
+
+def _cut(original_bytes: int | None) -> str:
+    return "" if original_bytes is None else f" (the beginning of {original_bytes:,} bytes)"
+
+
+def _shown(text: str | None, encoded: str | None) -> str:
+    if encoded is not None:
+        return f"(no text, base64) {encoded[:_SHOWN_CHARACTERS]}"
+    if text is None:
+        return "(none)"
+    # Escaped where something could act on the terminal.
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:_SHOWN_CHARACTERS])
+    more = len(text) - _SHOWN_CHARACTERS
+    return f"{shown} ... {more:,} characters more" if more > 0 else shown
+
+
+def plan_lines(plan: "ReplayPlan") -> Iterator[str]:
+    """Yield the plan in a few lines."""
+    topology = plan.topology
+    yield (
+        f"reads       up to {plan.records:,} records of {topology.events_topic},"
+        f" {len(plan.partitions)} partitions"
+    )
+    for p in plan.partitions:
+        since = _since(p.silent_until)
+        yield f"            partition {p.partition}: offsets {p.start:,} to {p.end:,}{since}"
+    yield f"writes      {', '.join(_written(topology))}"
+    if plan.in_place:
+        yield (
+            f"sets back   the offsets of the group {topology.application_id} and its states in"
+            f" {topology.changelog_topic}"
+        )
+        yield (
+            "            what it has written stays; what is written again has the same keys, so"
+            " that compaction or an upsert leaves the new"
+        )
+    else:
+        yield (
+            f"keeps       offsets and states of its own, of the group {topology.application_id};"
+            " the live group goes on"
+        )
+    for p in plan.partitions:
+        if p.newest_ms is not None:
+            yield (
+                f"beware      no record of partition {p.partition} has a timestamp from then on:"
+                f" its last one has {p.newest_ms} ms"
+                f"{remark_on_seconds(p.newest_ms) or f', {iso_time(p.newest_ms)}'}"
+            )
+    lost = [p for p in plan.partitions if p.oldest > 0 and p.start == p.oldest]
+    if lost:
+        positions = ", ".join(f"{p.oldest:,} of partition {p.partition}" for p in lost)
+        yield (
+            f"beware      the broker has deleted the records before {positions}: windows that reach"
+            " back there count only what is left"
+        )
+
+
+def plan_json(plan: "ReplayPlan") -> str:
+    """Return the plan as one JSON object, with the fields of PartitionPlan for each partition."""
+    topology = plan.topology
+    return msgspec.json.encode(
+        {
+            "source": topology.events_topic,
+            "group": topology.application_id,
+            "in_place": plan.in_place,
+            "records": plan.records,
+            "writes": _written(topology),
+            "partitions": plan.partitions,
+        }
+    ).decode()
+
+
+def result_lines(plan: "ReplayPlan", declared: str) -> Iterator[str]:
+    """Yield the result, and the next steps."""
+    topology = plan.topology
+    yield f"Replayed: {topology.output_topic} is complete up to there."
+    if plan.in_place:
+        yield f"To go on from there: slidestat run {declared}"
+    elif plan.is_moved:
+        yield (
+            "To keep it up to date beside the live group, which goes on moving the records, run"
+            f" the topology with group = {topology.group_name!r}, output = {topology.output!r} and"
+            f" source = {topology.source!r}, without repartition."
+        )
+    else:
+        yield (
+            f"To keep it up to date beside the live group, run the topology with"
+            f" group = {topology.group_name!r} and output = {topology.output!r};"
+            " to put it in the other's place, stop both and run it without that output."
+        )
+
+
+def _written(topology: "Topology") -> list[str]:
+    alerts = [] if topology.alert_topic is None else [topology.alert_topic]
+    return [topology.output_topic, topology.late_topic, topology.dead_letter_topic, *alerts]
+
+
+def _since(silent_until: int | None) -> str:
+    if silent_until is None:
+        return ""
+    moment = datetime.fromtimestamp(silent_until / 1000, UTC).isoformat(timespec="milliseconds")
+    return f", emits windows that end after {moment.replace('+00:00', 'Z')}"
+
+
+def sample_lines(sample: "Sample", proposal: "Proposal") -> Iterator[str]:
+    """Yield lines about the topic, the guesses and their reasons, and the warnings."""
+    rate = sample.records_per_second
+    pace = f", which came at about {rate:,.0f} a second" if rate is not None else ""
+    yield (
+        f"topic       {sample.topic}: {sample.topic_records:,} records in {sample.partitions}"
+        f" partitions{pace}"
+    )
+    yield f"looked at   {len(sample.records):,}, from the first to the newest"
+    for what, guess in (
+        ("key", proposal.key),
+        ("time", proposal.time),
+        ("value", proposal.value),
+        ("distinct", proposal.distinct),
+        ("top", proposal.top),
+        ("lateness", proposal.lateness),
+    ):
+        if guess is not None:
+            yield f"{what:<11} {_guessed(guess)}: {guess.reason}"
+    yield f"windows     {', '.join(proposal.windows.lengths)}: {proposal.windows.reason}"
+    several = proposal.keys_seen > proposal.sampled / 4
+    yield f"keys        {'more than ' if several else ''}{proposal.keys_seen:,} in the sample"
+    for warning in proposal.warnings:
+        yield f"beware      {warning}"
+
+
+def _guessed(guess: "Guess") -> str:
+    return guess.value if isinstance(guess.value, str) else ".".join(guess.value)
+
+
+_NAMED = {
+    name if version == 1 else f"{name}.v{version}": (version, struct)
+    for name, versions in PUBLISHED.items()
+    for version, struct in versions.items()
+}
+
+
+def schema_lines(record: str | None, form: str) -> list[str]:
+    """Return the schema of a record, "json" or "avro", or without one a line for each record that
+    has one. A record's second version is NAME.v2.
+
+    Raises SlidestatError for another record.
+    """
+    if record is None:
+        return [
+            f"{name}: {(struct.__doc__ or '').partition(chr(10))[0]}"
+            for name, (_, struct) in _NAMED.items()
+        ]
+    if record not in _NAMED:
+        raise unknown(f"There is no schema of {record!r}.", record, _NAMED)
+    version, struct = _NAMED[record]
+    if form == "avro":
+        if not issubclass(struct, Emission):
+            raise SlidestatError(
+                f"A record of the kind {record} is JSON, not Avro.", "Only emissions may be Avro."
+            )
+        return [emission_schema(struct)]
+    return [json.dumps(json_schema(struct, version), indent=2)]
+
+
+def show_topics(rows: Sequence["TopicRow"], *, as_json: bool) -> None:
+    """Print a table of topics, or one JSON object a line with the fields of TopicRow."""
+    if as_json:
+        for row in rows:
+            print(msgspec.json.encode(row).decode())
+        return
+    if not rows:
+        print("There are no topics.")
+        return
+    table = Table("topic")
+    for heading in ("partitions", "records, at most", "retention", "cleanup"):
+        table.add_column(heading, justify="left" if heading == "cleanup" else "right")
+    for row in rows:
+        table.add_row(
+            row.name, f"{row.partitions}", f"{row.records:,}", row.retention, row.cleanup_policy
+        )
+    Console(highlight=False, markup=False).print(table)
+
+
+def show_outcomes(outcomes: Sequence["TopicOutcome"], *, as_json: bool) -> None:
+    """Print a sentence for each topic asked for, or one JSON object a line with TopicOutcome's
+    fields.
+    """
+    for outcome in outcomes:
+        print(msgspec.json.encode(outcome).decode() if as_json else outcome)
