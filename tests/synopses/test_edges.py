@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from slidestat.synopses import SynopsisError
-from slidestat.synopses.value_histogram.edges import checked, from_bytes, to_bytes
+from slidestat.synopses.value_histogram.value_histogram import (
+    checked_edges,
+    edges_from_bytes,
+    edges_to_bytes,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,8 +25,8 @@ from slidestat.synopses.value_histogram.edges import checked, from_bytes, to_byt
 )
 def test_edges_are_read_back_exactly(edges: tuple[float, ...], size: int) -> None:
     """Decimals as multiples, other numbers as doubles: the same numbers, in so many bytes."""
-    data = to_bytes(checked(edges))
-    assert from_bytes(np.frombuffer(data, np.uint8), 0) == edges
+    data = edges_to_bytes(checked_edges(edges))
+    assert edges_from_bytes(np.frombuffer(data, np.uint8), 0) == edges
     assert len(data) == size
 
 
@@ -31,12 +35,12 @@ def test_any_edges_are_read_back() -> None:
     rng = np.random.default_rng(1)
     for _ in range(500):
         numbers = rng.normal(0, 10 ** rng.uniform(-12, 18), int(rng.integers(1, 30)))
-        edges = checked(sorted(set(np.round(numbers, int(rng.integers(0, 12))).tolist())))
-        assert from_bytes(np.frombuffer(to_bytes(edges), np.uint8), 0) == edges
+        edges = checked_edges(sorted(set(np.round(numbers, int(rng.integers(0, 12))).tolist())))
+        assert edges_from_bytes(np.frombuffer(edges_to_bytes(edges), np.uint8), 0) == edges
 
 
 def test_edges_at_minus_zero_are_at_zero() -> None:
     """-0.0 and 0.0 are one number, so they are one edge."""
-    assert str(checked([-0.0, 1])) == "(0.0, 1.0)"
+    assert str(checked_edges([-0.0, 1])) == "(0.0, 1.0)"
     with pytest.raises(SynopsisError, match="above"):
-        checked([-0.0, 0.0])
+        checked_edges([-0.0, 0.0])

@@ -30,7 +30,7 @@ from slidestat.synopses import (
     run_quantile_batch,
 )
 from slidestat.synopses.blocks import frequent_layout, quantile_layout
-from slidestat.synopses.blocks.convert import for_one_window
+from slidestat.synopses.blocks.summary import for_one_window
 from tests.synopses.chances import trials
 from tests.synopses.frequent import test_frequent_items_error as items
 from tests.synopses.frequent.test_frequent_items_random import failed

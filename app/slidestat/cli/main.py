@@ -11,17 +11,15 @@ from typing import Annotated
 
 import typer
 
-from slidestat.cli.alertmanager import alertmanager
 from slidestat.cli.dlq import dlq_app
-from slidestat.cli.doctor import doctor
 from slidestat.cli.init import init
+from slidestat.cli.operations import alertmanager, doctor, topics_app
 from slidestat.cli.options import OneObject, TopologyArgument
 from slidestat.cli.produce import produce
 from slidestat.cli.query import query, top
 from slidestat.cli.replay import replay
 from slidestat.cli.run import run
 from slidestat.cli.spark.app import app as spark_app
-from slidestat.cli.topics import topics_app
 from slidestat.cli.watch import watch
 from slidestat.errors import SlidestatError
 from slidestat.options import BOOTSTRAP_VARIABLE, BROKER_PORT, SchemaForm

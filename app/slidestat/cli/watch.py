@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from slidestat.cli.operations import require_alert_topic
 from slidestat.cli.options import NAME_OR_FILE, TOPOLOGY, Bootstrap, Registry
 from slidestat.errors import SlidestatError
 from slidestat.options import DEFAULT_BOOTSTRAP
@@ -63,12 +64,7 @@ def watch(
         declared = load_declaration(topology)
         if declared.counted is not None and not alerts:
             require_emissions(declared.counted, "`slidestat watch`")
-        topic = declared.alert_topic if alerts else declared.output_topic
-        if topic is None:
-            raise SlidestatError(
-                f"{declared.name} has no alerts.",
-                "Declare them: [[alerts]] in TOML, alerts=[Alert(...)] in Python.",
-            )
+        topic = require_alert_topic(declared) if alerts else declared.output_topic
         verb = "topics create --topology" if declared.counted is not None else "run"
         create_command = f"slidestat {verb} {topology}"
     assert topic is not None  # noqa: S101  # The check above.

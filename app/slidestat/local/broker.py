@@ -1,6 +1,7 @@
 """A real Apache Kafka broker on this machine, without Docker: one KRaft node on loopback ports.
 
-It runs below a supervisor, a process that ends it with this one: `SupervisedProcess` is the parent's side.
+It runs below a supervisor, a process that ends it with this one: `SupervisedProcess` is the
+parent's side.
 """
 
 import fcntl

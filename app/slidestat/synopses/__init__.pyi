@@ -23,15 +23,13 @@ from slidestat.synopses.distinct.flajolet_martin import (
 )
 from slidestat.synopses.distinct.items import item_ids as item_ids, second_is as second_is
 from slidestat.synopses.distinct.parameters import DistinctParameters as DistinctParameters
-from slidestat.synopses.distinct.union_counting import (
-    insert_bits as insert_bits,
-    union_count as union_count,
-)
 from slidestat.synopses.distinct.wave import (
     DistinctEstimate as DistinctEstimate,
     DistinctWave as DistinctWave,
     Retained as Retained,
+    insert_bits as insert_bits,
     merge_distinct as merge_distinct,
+    union_count as union_count,
 )
 from slidestat.synopses.exponential_histogram.batch import run_batch as run_batch
 from slidestat.synopses.exponential_histogram.histogram import (
@@ -140,9 +138,9 @@ from slidestat.synopses.norm.lp_norm import (
 )
 from slidestat.synopses.quantiles.quantiles import (
     Quantiles as Quantiles,
+    RandomQuantiles as RandomQuantiles,
     run_quantile_batch as run_quantile_batch,
 )
-from slidestat.synopses.quantiles.random_quantiles import RandomQuantiles as RandomQuantiles
 from slidestat.synopses.sampling.sample import (
     SampleParameters as SampleParameters,
     SlidingSample as SlidingSample,

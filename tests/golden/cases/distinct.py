@@ -6,8 +6,7 @@ import numpy as np
 
 from slidestat.synopses.distinct.flajolet_martin import BitmapsParameters, DistinctBitmaps
 from slidestat.synopses.distinct.parameters import DistinctParameters
-from slidestat.synopses.distinct.union_counting import insert_bits
-from slidestat.synopses.distinct.wave import DistinctWave
+from slidestat.synopses.distinct.wave import DistinctWave, insert_bits
 from tests.golden.golden import HOUR, NOON, of_synopses, steps
 
 STEPS, TIMES = steps(1_200)

@@ -14,8 +14,7 @@ from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.distinct.batch import run_distinct_batch
 from slidestat.synopses.distinct.flajolet_martin import BitmapsParameters
 from slidestat.synopses.distinct.parameters import DistinctParameters
-from slidestat.synopses.distinct.union_counting import insert_bits, union_count
-from slidestat.synopses.distinct.wave import DistinctWave, merge_distinct
+from slidestat.synopses.distinct.wave import DistinctWave, insert_bits, merge_distinct, union_count
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 from tests.synopses.distinct.exact_distinct import (
     ITEMS,

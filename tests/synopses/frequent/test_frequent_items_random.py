@@ -20,14 +20,15 @@ from slidestat.synopses import (
 from slidestat.synopses.blocks.blocks import LIVE_LIMIT
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import WindowTooLargeError
-from slidestat.synopses.frequent.sticky_codec import encode, encoded_limit
-from slidestat.synopses.frequent.sticky_kernel import (
+from slidestat.synopses.frequent.sticky import (
     NOW,
     ROWS,
     SIZE,
     STATE_SIZE,
     TOTAL,
     _chosen,
+    encode,
+    encoded_limit,
     level_needed,
     level_of,
     window_of,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slidestat.synopses.value_quantiles.bits import (
+from slidestat.synopses.value_quantiles.codec import (
     LONGEST,
     get_near,
     get_one_of,

@@ -8,13 +8,23 @@ import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 from sqlglot import exp, parse_one
 
-from slidestat.schemas.emission import Figure
-from slidestat.spark.audit.declaration import DeclaredDerived, DeclaredPart
-from slidestat.spark.audit.exact_key import Exact
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.spark.audit.columns import EXACT
+from slidestat.spark.audit.declaration import (
+    Declaration,
+    DeclaredDerived,
+    DeclaredPart,
+    DeclaredStatistic,
+    Path,
+    least_confidence,
+)
+from slidestat.spark.audit.events.conditions import NotComputableError, holds
+from slidestat.spark.audit.exact_key import Exact, ExactKey
 from slidestat.spark.audit.verdict import Verdict, nearest
 
 _COMPUTE: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
@@ -128,4 +138,163 @@ def figure_of(source: DeclaredPart, *, of_events: bool) -> Figure:
         at_least=series.at_least,
         below=series.below,
         item=series.item,
+    )
+
+
+# Of more figures, not all combinations of bounds are looked at.
+_MOST_COMBINED = 6
+
+
+class Truth(NamedTuple):
+    """The outcome of a condition over exact figures: whether it holds, None if that is not known,
+    and whether all of them are figures that are written without an error.
+    """
+
+    holds: bool | None
+    is_certain: bool
+
+
+class _Part(NamedTuple):
+    """A figure of a statistic, without numbers; its window ended `ago` before the tick."""
+
+    statistic: DeclaredStatistic
+    figure: Figure
+    ago: int
+
+
+class _Read(NamedTuple):
+    """A figure that the condition reads, by its path in it, and what it is of: itself, or the parts
+    of a derived one.
+    """
+
+    path: Path
+    figure: Figure
+    parts: list[_Part]
+    derived: DeclaredDerived | None
+
+    def value(self, parts: Sequence[Exact]) -> float | None:
+        """Return the value of the figure from those of its parts."""
+        one = parts[0] if self.derived is None else computed(self.derived.expression, parts)
+        return None if one is None else nearest(one)
+
+
+class Having:
+    """The condition of a declaration, of which it has one."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self._declaration = declaration
+        statistics = {statistic.label: statistic for statistic in declaration.statistics}
+        derived = {it.name: it for it in declaration.derived}
+        self._read: list[_Read] = []
+        for read in declaration.having_figures:
+            parts = [
+                _Part(
+                    statistics[part.label],
+                    figure_of(part, of_events=declaration.of_events),
+                    part.ago,
+                )
+                for part in read.parts
+            ]
+            one = derived.get(read.derived)
+            figure = parts[0].figure if one is None else Figure(one.name, None, None, None)
+            self._read.append(_Read(read.path, figure, parts, one))
+        self._parts = [part for one in self._read for part in one.parts]
+        self._is_by_chance = any(least_confidence(one.statistic) < 1 for one in self._parts)
+        self.reads_all = any(not one.statistic.is_windowed for one in self._parts)
+
+    @property
+    def may_hold_of_nothing(self) -> bool:
+        """Return whether the condition may hold where a key has no event any more."""
+        if self._declaration.of_events or any(
+            not one.statistic.is_windowed or one.statistic.kind == "age_of_last"
+            for one in self._parts
+        ):
+            return True
+        nothing = [
+            {one.value(parts) for parts in product((0, None), repeat=len(one.parts))}
+            for one in self._read
+        ]
+        return any(map(self._holds, product(*nothing)))
+
+    def at(self, key: ExactKey, tick: int) -> Truth:
+        """Return what the condition is of the exact figures of a tick."""
+        if self._is_by_chance:
+            return Truth(None, is_certain=False)
+        values: list[Exact] = []
+        is_certain = True
+        for statistic, figure, ago in self._parts:
+            lengths = figure.window_ms, figure.window_events
+            if not statistic.has_windows:
+                lengths = self._declaration.span_lengths
+            window = key.window(tick - ago, *lengths, self._declaration.forget_ms)
+            if statistic.kind == "age_of_last":
+                exact: Exact = key.age(statistic, window, tick, beyond=False)
+                if exact != key.age(statistic, window, tick, beyond=True):
+                    return Truth(None, is_certain=False)
+                is_certain = False
+            else:
+                exact = key.exact(statistic, figure, window)
+            # Ends of a past window may cut what came before and after it, also of no events.
+            is_certain = is_certain and not ago and _is_exact(key, statistic, window, exact)
+            values.append(exact)
+        found: list[float | None] = []
+        for one in self._read:
+            found.append(one.value(values[: len(one.parts)]))
+            values = values[len(one.parts) :]
+        return Truth(self._holds(found), is_certain)
+
+    def may_hold(self, emission: Emission) -> bool | None:
+        """Return whether the condition may hold in a record, by the bounds that it has; None if
+        that does not follow from their ends alone.
+        """
+        told = {_identity(figure): figure for figure in emission.figures}
+        ends: list[tuple[float | None, ...]] = []
+        for one in self._read:
+            figure = told.get(_identity(one.figure))
+            if figure is None or any(part.ago for part in one.parts):
+                return None
+            if one.derived is not None and None in (figure.lower, figure.upper):
+                return None
+            known = (figure.lower, figure.upper, figure.estimate)
+            values = {value for value in known if value is not None}
+            ends.append(tuple(sorted(values)) or (None,))
+        combined = product(*ends) if len(ends) <= _MOST_COMBINED else zip(*ends, strict=False)
+        if any(map(self._holds, combined)):
+            return True
+        return None if any(len(values) > 1 for values in ends) else False
+
+    def _holds(self, values: Sequence[float | None]) -> bool:
+        """Return whether the condition holds of these values of the figures that it reads."""
+        fields: dict[str, Any] = {}
+        for read, value in zip(self._read, values, strict=True):
+            inside = fields
+            for name in read.path[:-1]:
+                inside = inside.setdefault(name, {})
+            inside[read.path[-1]] = value
+        try:
+            return holds(self._declaration.having, fields)
+        except NotComputableError:
+            return False
+
+
+def _is_exact(key: ExactKey, statistic: DeclaredStatistic, window: slice, exact: Exact) -> bool:
+    """Return whether a figure is written without an error: of no events, or an exact extreme."""
+    if statistic.is_landmark:
+        return False
+    if key.taken(statistic, window) == 0:
+        return True
+    is_extreme = statistic.kind in ("minimum", "maximum")
+    return (
+        is_extreme
+        and not statistic.parameters.get("epsilon")
+        and exact is not None
+        and abs(nearest(exact)) < EXACT
+    )
+
+
+def _identity(figure: Figure) -> tuple[object, ...]:
+    # Of a sequence, lengths are numbers of it, as the declaration has them.
+    return (
+        *(figure.statistic, figure.window_ms or figure.window_events),
+        *(figure.quantile, figure.at_least, figure.below, figure.item),
     )

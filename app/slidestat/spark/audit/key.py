@@ -23,9 +23,8 @@ from slidestat.spark.audit.declaration import (
     DeclaredStatistic,
     promises_less,
 )
-from slidestat.spark.audit.derived import figure_of, is_still_known, judge_derived
+from slidestat.spark.audit.derived import Having, figure_of, is_still_known, judge_derived
 from slidestat.spark.audit.exact_key import Exact, ExactKey
-from slidestat.spark.audit.having import Having
 from slidestat.spark.audit.verdict import Verdict, is_known, judge, violation_of_sample
 from slidestat.synopses.core.arrays import Integers
 

@@ -24,7 +24,7 @@ has) make m less, and not the error.
 
 M grows while the first N events come: whenever it doubles, all blocks are summarised more coarsely,
 and those of the lowest layer go. That is what summarising in one step gives, too, so a state of
-windows of any length can be made one of one window (`convert.py`).
+windows of any length can be made one of one window (`summary.py`).
 
 Space: a layer has at most N / 2^(l+1) + 1 blocks of at most 2^(fineness - g) values, and N < 2 M:
 at most 2^fineness and a block, in `levels` layers; besides them a fresh block a layer, and the

@@ -5,6 +5,7 @@ from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
+from slidestat.synopses.blocks.blocks import left_tail
 from slidestat.synopses.blocks.codec import (
     BLOCK,
     LAYER,
@@ -13,29 +14,43 @@ from slidestat.synopses.blocks.codec import (
     WHOLE,
     column_size,
     list_blocks,
+    put_parameters,
     read_numbers,
     read_parameters,
 )
+from slidestat.synopses.blocks.feeding import settle, summarise
 from slidestat.synopses.blocks.memory import (
     DEAD,
+    KIND,
     LAST,
+    LEVELS,
     NOW,
     STATE_SIZE,
+    STORED,
     TAIL,
     TIME,
     TOTAL,
     Blocks,
     kept_facts,
+    kept_rows,
+    make_blocks,
     waiting_facts,
+    waiting_rows,
 )
-from slidestat.synopses.blocks.parameters import BlockParameters
-from slidestat.synopses.blocks.run import load, run_blocks, summary_error
+from slidestat.synopses.blocks.one_window import phase_of
+from slidestat.synopses.blocks.parameters import (
+    BlockParameters,
+    FixedFrequentParameters,
+    FixedQuantileParameters,
+)
+from slidestat.synopses.blocks.run import load, open_state, run_blocks, save, summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import Stored, moving
 from slidestat.synopses.core.wire import VERSION
+from slidestat.synopses.kernels.compile import kernel
 
 P = TypeVar("P", bound=BlockParameters)
 
@@ -119,3 +134,74 @@ class BlockSummary(Stored[P]):
         if error_code != error_codes.OK:
             raise summary_error(error_code, 0, 0, -1)
         return parameters, state, times, blocks
+
+
+# A summary of windows of any length, made one of a single window of a fixed number of events.
+#
+# Both have the same fresh blocks, and one for a single window keeps some of the other's blocks, no
+# less coarse: of first values of 2^e in order, the first of every 2^f are the first of every
+# 2^(e+f), and items left out over two steps are those left out in one. So the bytes are those that
+# the events would have given themselves, where each has a number and none is missing.
+
+
+@kernel
+def _convert(
+    head: Integers, fixed_head: Integers, shares: Floats, data: Bytes
+) -> tuple[int, int, int, Bytes]:
+    """Return (error, its two numbers, the new bytes)."""
+    nothing = np.empty(0, np.uint8)
+    state = np.empty(STATE_SIZE, np.int64)
+    made_with = put_parameters(head, shares)
+    error_code, a, b, at = open_state(head, shares, made_with, data, 0, len(data), state)
+    if error_code != error_codes.OK:
+        return error_code, a, b, nothing
+    times = np.empty(state[TOTAL] - state[TAIL], np.int64)
+    payload = np.empty(len(times), np.int64)
+    error_code, blocks = load(head, data, at, len(data), state, 0, times, payload)
+    if error_code != error_codes.OK:
+        return error_code, 0, 0, nothing
+    for i in range(1, len(times)):
+        if times[i] <= times[i - 1]:
+            return error_codes.NUMBER_NOT_LARGER, times[i], times[i - 1], nothing
+    settle(fixed_head, state, times, blocks)
+    left = left_tail(state[TOTAL], head[LEVELS])
+    fixed = make_blocks(fixed_head, state[TOTAL], state[DEAD])
+    fixed[0][:] = blocks[0]
+    listed = list_blocks(fixed_head, state[TOTAL], state[DEAD])
+    for i in range(len(listed)):
+        if listed[i, WHOLE] == 0:
+            continue
+        layer = listed[i, LAYER]
+        block = listed[i, BLOCK]
+        if listed[i, PHASE] == WAITS:
+            waiting_rows(fixed_head, fixed, layer)[:] = waiting_rows(head, blocks, layer)
+            continue
+        facts = kept_facts(fixed_head, fixed, layer, block)
+        if facts[TIME] > state[NOW] - state[TOTAL] + (block << layer):
+            # More events behind it than numbers.
+            return error_codes.NUMBER_NOT_LARGER, facts[TIME], facts[TIME], nothing
+        old = kept_rows(head, blocks, layer, block, phase_of(head, left, layer, block))
+        new = kept_rows(fixed_head, fixed, layer, block, listed[i, PHASE])
+        summarise(fixed_head, layer, block, listed[i, PHASE], old, new, facts)
+    made_with = put_parameters(fixed_head, shares)
+    out, end = save(fixed_head, made_with, state, times, payload, fixed, nothing, 0)
+    return error_codes.OK, 0, 0, out[:end]
+
+
+def for_one_window(
+    parameters: FixedQuantileParameters | FixedFrequentParameters, data: bytes
+) -> bytes:
+    """Return the bytes of a summary of windows of any length as those of one for a single window.
+
+    `parameters` are those of the latter; both have the same epsilon and span. The events' times are
+    numbers, each larger than the one before. Raises SynopsisError for anything else. Cost:
+    O(bytes).
+    """
+    head = parameters.head
+    before = head.copy()
+    before[STORED] = before[KIND]
+    array = np.frombuffer(bytearray(data), np.uint8)
+    error_code, a, b, out = _convert(before, head, parameters.shares, array)
+    if error_code != error_codes.OK:
+        raise summary_error(error_code, int(a), int(b), -1)
+    return out.tobytes()

@@ -197,3 +197,13 @@ def encode(data: Bytes, start: int, head: Integers, state: Integers, runs: Integ
         edges = runs[1, i]
     wire.put_fixed(data, start + 4, wire.checksum(data, start, at), 4)
     return at
+
+
+def strays_of(data: bytes) -> int:
+    """Return 1 if a stored histogram, which has been read before, is inexact, else 0."""
+    array = np.frombuffer(bytearray(data), np.uint8)
+    head = np.empty(HEAD_SIZE, np.int64)
+    state = np.empty(STATE_SIZE, np.int64)
+    _, _, at = read_head(array, 0, len(array), head)
+    decode(array, at, len(array), head, state, np.empty((2, FIRST_ROOM), np.int64))
+    return int(state[INEXACT])

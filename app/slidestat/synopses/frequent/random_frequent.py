@@ -11,7 +11,7 @@ function of the seed and the events' numbers: replays repeat them, and answers o
 windows fail together. Items must not be chosen by one who knows the seed.
 Proof: lambda = log(2 (2 / epsilon + 8) / delta), reach A = 2 lambda / epsilon + 8. Let r be the
 least level with m' <= A 2^r, m' >= m being the most events that the window may have: its samples of
-level r or more are all known (sticky_kernel.py). lower is an item's occurrences from its first
+level r or more are all known (sticky.py). lower is an item's occurrences from its first
 known sample in the window on. For the first c of them in the window to have no sample, one event of
 each group of 2^r must miss them: with c_i of them in group i, a chance of at most the product of
 1 - c_i 2^-r, less than exp(-c 2^-r). So with x = ceil(lambda 2^r) - 1, more than x are missed with
@@ -71,8 +71,7 @@ from slidestat.synopses.frequent.frequent_items import (
     ItemSummary,
     part_of,
 )
-from slidestat.synopses.frequent.sticky_codec import decode, encode, encoded_limit, read_head
-from slidestat.synopses.frequent.sticky_kernel import (
+from slidestat.synopses.frequent.sticky import (
     COUNT,
     FIXED_RANDOM_FREQUENT,
     ITEM,
@@ -87,9 +86,13 @@ from slidestat.synopses.frequent.sticky_kernel import (
     STATE_SIZE,
     STORED,
     TOTAL,
+    decode,
+    encode,
+    encoded_limit,
     level_kept,
     level_needed,
     level_of,
+    read_head,
     sweep,
     take,
     window_of,
@@ -346,7 +349,7 @@ class RandomFrequentItems(ItemSummary[RandomFrequentParameters]):
         return int(_read(self._data)[1][SIZE])
 
     def check(self) -> None:
-        """Raise SynopsisError unless the samples are what sticky_kernel.py says: what decoding
+        """Raise SynopsisError unless the samples are what sticky.py says: what decoding
         checks, and that each is of a level that is still sampled."""
         parameters, state, samples = _read(self._data)
         for position in samples[POSITION, : state[SIZE]].tolist():

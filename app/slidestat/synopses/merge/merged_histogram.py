@@ -57,16 +57,7 @@ from slidestat.synopses.core.parameters import (
 )
 from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT
-from slidestat.synopses.exponential_histogram.codec import (
-    COUNT,
-    FIRST_ROOM,
-    HEAD_SIZE,
-    INEXACT,
-    STATE_SIZE,
-    SUM,
-    decode,
-    read_head,
-)
+from slidestat.synopses.exponential_histogram.codec import COUNT, SUM, strays_of
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.merge.bundle import HISTOGRAM, MERGED, opened_form
@@ -312,13 +303,3 @@ class MergedHistogram:
 def _inherited(parameters: Parameters, depth: int) -> Fraction:
     """Return (1 + e)^depth - 1."""
     return (1 + Fraction(1, 2 * parameters.buckets_per_level)) ** depth - 1
-
-
-def strays_of(data: bytes) -> int:
-    """Return 1 if a stored histogram, which has been read before, is inexact, else 0."""
-    array = np.frombuffer(bytearray(data), np.uint8)
-    head = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    _, _, at = read_head(array, 0, len(array), head)
-    decode(array, at, len(array), head, state, np.empty((2, FIRST_ROOM), np.int64))
-    return int(state[INEXACT])

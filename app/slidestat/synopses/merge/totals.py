@@ -44,7 +44,6 @@ from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.families import kind_of
-from slidestat.synopses.merge.merged_histogram import strays_of
 from slidestat.synopses.merge.summary import (
     Body,
     SummaryAnswer,
@@ -228,7 +227,7 @@ class WindowTotals(WindowSummary):
             histogram = ExponentialHistogram.from_bytes(state)
             if isinstance(histogram.parameters, SumParameters):
                 decimals = histogram.parameters.decimals
-                is_exact = not strays_of(state)
+                is_exact = not codec.strays_of(state)
             found = histogram.query(n, now)
         scale = 10 ** (decimals or 0)
         lower, upper = Fraction(found.lower) * scale, Fraction(found.upper) * scale

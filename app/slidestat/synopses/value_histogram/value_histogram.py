@@ -21,21 +21,104 @@ relative error stays.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from struct import pack, unpack_from
 from typing import ClassVar
 
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, CountParameters
+from slidestat.synopses.core.parameters import (
+    MAX_BUCKETS_PER_LEVEL,
+    MAX_DECIMALS,
+    MAX_SPAN,
+    CountParameters,
+)
 from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
-from slidestat.synopses.value_histogram import edges as bin_edges
 from slidestat.synopses.value_histogram.cells import check_cells
 from slidestat.synopses.value_histogram.cells_batch import Settings, inspect, run_cells
+
+# The edges of bins as bytes: how many there are; then a byte, the least number of decimals, 0 to
+# 9, with which all of them are whole multiples of 10^-decimals (below 2^51): the first multiple,
+# zigzag coded, and the differences. Or that byte is 255, and each edge is a double of 8 bytes,
+# little-endian.
+
+
+MAX_EDGES = 1_000
+_MAX_MULTIPLE = 1 << 51
+_DOUBLES = 255
+
+
+def checked_edges(edges: Sequence[float]) -> tuple[float, ...]:
+    """Return `edges` as rising finite doubles, 1 to 1,000 of them; SynopsisError otherwise."""
+    try:
+        numbers = tuple(float(edge) + 0.0 for edge in edges)  # -0.0 is 0.0
+    except (TypeError, ValueError, OverflowError):
+        raise SynopsisError(f"edges must be numbers, not {edges!r}") from None
+    if not (1 <= len(numbers) <= MAX_EDGES):
+        raise SynopsisError(f"there must be 1 to {MAX_EDGES} edges, not {len(numbers)}")
+    if not all(isfinite(edge) for edge in numbers) or any(b <= a for a, b in pairwise(numbers)):
+        raise SynopsisError("edges must be finite, and each must be above the one before")
+    return numbers
+
+
+def _multiples(edges: tuple[float, ...]) -> tuple[int, list[int]] | None:
+    for decimals in range(MAX_DECIMALS + 1):
+        scale = 10**decimals
+        if max(abs(edges[0]), abs(edges[-1])) * scale >= _MAX_MULTIPLE:
+            return None
+        multiples = [round(edge * scale) for edge in edges]
+        if all(q / scale == edge for q, edge in zip(multiples, edges, strict=True)):
+            return decimals, multiples
+    return None
+
+
+def edges_to_bytes(edges: tuple[float, ...]) -> bytes:
+    """Return `edges`, which `checked_edges` has returned, as bytes. Cost: O(edges)."""
+    found = _multiples(edges)
+    count = varint(len(edges))
+    if found is None:
+        return count + bytes([_DOUBLES]) + pack(f"<{len(edges)}d", *edges)
+    decimals, multiples = found
+    steps = [wire.zigzag(multiples[0]), *(b - a for a, b in pairwise(multiples))]
+    return count + bytes([decimals]) + b"".join(varint(int(step)) for step in steps)
+
+
+def edges_from_bytes(data: Bytes, at: int) -> tuple[float, ...] | None:
+    """Return the edges at data[at:], or None if there are none in the form they have to have."""
+    count, at = wire.get_varint(data, at, len(data))
+    if not (1 <= count <= MAX_EDGES) or at >= len(data):
+        return None
+    form = int(data[at])
+    start = at + 1
+    if form == _DOUBLES:
+        if len(data) - start < 8 * count:
+            return None
+        edges = unpack_from(f"<{count}d", data.tobytes(), start)
+    else:
+        position = start
+        multiple = 0
+        numbers = []
+        for i in range(count):
+            step, position = wire.get_varint(data, position, len(data))
+            if step < 0:
+                return None
+            multiple += wire.unzigzag(step) if i == 0 else step
+            numbers.append(multiple)
+        if form > MAX_DECIMALS or abs(numbers[0]) >= _MAX_MULTIPLE or multiple >= _MAX_MULTIPLE:
+            return None
+        edges = tuple(q / 10**form for q in numbers)
+    try:
+        return checked_edges(edges)
+    except SynopsisError:
+        return None
+
 
 VALUE_HISTOGRAM = 16
 
@@ -55,7 +138,7 @@ class ValueHistogramParameters:
 
     def __post_init__(self) -> None:
         CountParameters(self.epsilon, self.span)
-        object.__setattr__(self, "edges", bin_edges.checked(self.edges))
+        object.__setattr__(self, "edges", checked_edges(self.edges))
 
     @property
     def bins(self) -> int:
@@ -73,7 +156,7 @@ class ValueHistogramParameters:
         per_level = CountParameters(self.epsilon, self.span).buckets_per_level
         head = [VALUE_HISTOGRAM, self.span, per_level, self.bins, self.bins]
         stored = varint(self.span) + varint(per_level)
-        stored += bin_edges.to_bytes(self.edges)
+        stored += edges_to_bytes(self.edges)
         return Settings(np.array(head, np.int64), np.frombuffer(bytearray(stored), np.uint8))
 
 
@@ -151,7 +234,7 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
         data = bytes(data)
         array = opened(data, VALUE_HISTOGRAM)
         (span, per_level), at = numbers(array, wire.BODY, 2)
-        edges = bin_edges.from_bytes(array, at)
+        edges = edges_from_bytes(array, at)
         sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
         if not sound or edges is None:
             raise damaged()
