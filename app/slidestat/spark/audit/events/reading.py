@@ -7,7 +7,6 @@ record.
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
@@ -41,7 +40,6 @@ _EXACT = 2**53
 _LATEST_MS = 2**62
 # Python makes no int of more.
 _DIGITS_OF_INT = 4_300
-_FRACTION = re.compile(r"(.*?)[.,]([0-9]+)(.*)")
 
 
 class UnreadableError(Exception):
