@@ -14,11 +14,6 @@ import numpy as np
 
 from slidestat.declare.alerts import Alert
 from slidestat.declare.figure_names import asked_quantile
-from slidestat.declare.questions.asked_topology import asked_topology
-from slidestat.declare.questions.item_counts import asked_items
-from slidestat.declare.questions.past import past_figure, past_statistics, past_windows
-from slidestat.declare.questions.ranks import Ranks, asked_ranks
-from slidestat.declare.questions.where import asked_where
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.quantiles import QuantileStatistic
 from slidestat.declare.statistics.runner import Answered, Runner, Work, past_of
@@ -34,6 +29,16 @@ from slidestat.engine.keys.stored_keys import PartitionStore, StoredKeys
 from slidestat.engine.ticks.kernel_calls import unusable_state
 from slidestat.engine.view import KeyView, PartitionView
 from slidestat.errors import SlidestatError, near_name
+from slidestat.live.questions import (
+    Ranks,
+    asked_items,
+    asked_ranks,
+    asked_topology,
+    asked_where,
+    past_figure,
+    past_statistics,
+    past_windows,
+)
 from slidestat.schemas.alert import Certainty
 from slidestat.schemas.emission import LostRecords
 from slidestat.schemas.query import Bounds, KeyAlert, KeyAnswer, ValueRank

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from slidestat import RefereeDriver, TopologyDriver
-from slidestat.declare.questions.where import DistinctWhere, asked_where
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Distinct
 from slidestat.declare.statistics.distinct import DistinctRunner
@@ -19,6 +18,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery
+from slidestat.live.questions import DistinctWhere, asked_where
 from slidestat.referee.live_referee import RefereeQuery
 from slidestat.synopses import Bundle
 from slidestat.synopses.core.errors import SynopsisError

@@ -11,9 +11,9 @@ import pytest
 from slidestat import Count, SlidestatError, Sum, TopItems, Topology, TopologyDriver
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
-from slidestat.declare.questions.item_counts import ItemCounts
 from slidestat.declare.statistics.runner import ItemColumn, Listed, Work, past_of, united
 from slidestat.declare.statistics.top import TopRunner
+from slidestat.live.questions import ItemCounts
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.errors import WindowTooLargeError
 from tests.audit.test_audit_key import Partition

@@ -1,1 +1,0 @@
-"""Statistics that are asked of what is kept, and never declared."""
