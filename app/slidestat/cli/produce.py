@@ -92,7 +92,7 @@ def produce(
     Example: slidestat produce flights.parquet --topic flights --key origin --time date
     --value delay --with destination
     """
-    from slidestat.cli.display.produce import produce_bar, show_report
+    from slidestat.cli.display.lines import produce_bar, show_report
     from slidestat.kafka.producer import advice_on_times
     from slidestat.produce.events import Columns
     from slidestat.produce.produce import produce_file

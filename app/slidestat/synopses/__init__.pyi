@@ -77,10 +77,6 @@ from slidestat.synopses.merge.distinct import (
     union_distinct_where as union_distinct_where,
     union_lean_distinct as union_lean_distinct,
 )
-from slidestat.synopses.merge.extremes import (
-    WindowExtreme as WindowExtreme,
-    union_extremes as union_extremes,
-)
 from slidestat.synopses.merge.items import (
     UnionItems as UnionItems,
     UnionNamedItems as UnionNamedItems,
@@ -111,8 +107,10 @@ from slidestat.synopses.merge.summary import (
     WindowSummary as WindowSummary,
 )
 from slidestat.synopses.merge.totals import (
+    WindowExtreme as WindowExtreme,
     WindowTotals as WindowTotals,
     union_averages as union_averages,
+    union_extremes as union_extremes,
     union_totals as union_totals,
     union_value_histograms as union_value_histograms,
 )

@@ -8,7 +8,7 @@ are NaN for an empty window. Space: exact, an event is kept while no later one
 is as extreme: all of them if values fall steadily (maximum), H_n for n values in random order, one
 for each distinct time at most; approximate, 2^m ranks for each doubling between the extremes of the
 window's values, with 2^m < 1 / epsilon. Update O(1) amortised, query O(log kept) after reading the
-state. Order: times must not fall. Merge: merge/extremes.py; of separate streams, the extreme of
+state. Order: times must not fall. Merge: merge/totals.py; of separate streams, the extreme of
 the answers, of the lowers and of the uppers are those of the union, and the relative error stays.
 
 Proof of the space: kept ranks differ, and a rank is one of 2^m for each power of two of the

@@ -21,12 +21,11 @@ from typing import Any, get_args
 from slidestat.synopses.core.envelope import damaged, kind_of
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.merge.distinct import WindowDistinct, WindowLeanDistinct
-from slidestat.synopses.merge.extremes import WindowExtreme
 from slidestat.synopses.merge.items import WindowItems
 from slidestat.synopses.merge.quantiles import WindowQuantiles
 from slidestat.synopses.merge.spreads import WindowSpread
 from slidestat.synopses.merge.summary import WindowSummary, opened_summary
-from slidestat.synopses.merge.totals import WindowTotals
+from slidestat.synopses.merge.totals import WindowExtreme, WindowTotals
 from slidestat.synopses.merge.value_quantiles import WindowValueQuantiles
 
 AnySummary = (
