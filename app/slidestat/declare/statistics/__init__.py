@@ -14,8 +14,8 @@ from slidestat.declare.statistics.spreads import Mean as Mean
 from slidestat.declare.statistics.spreads import Variance as Variance
 from slidestat.declare.statistics.spreads import Deviation as Deviation
 from slidestat.declare.statistics.spreads import RootMeanSquare as RootMeanSquare
-from slidestat.declare.statistics.extremes import Minimum as Minimum
-from slidestat.declare.statistics.extremes import Maximum as Maximum
+from slidestat.declare.statistics.spreads import Minimum as Minimum
+from slidestat.declare.statistics.spreads import Maximum as Maximum
 from slidestat.declare.statistics.quantiles import Quantiles as Quantiles
 from slidestat.declare.statistics.quantiles import RankQuantiles as RankQuantiles
 from slidestat.declare.statistics.histograms import Histogram as Histogram
@@ -26,8 +26,8 @@ from slidestat.declare.statistics.top import TopItems as TopItems
 from slidestat.declare.statistics.histograms import Items as Items
 from slidestat.declare.statistics.distinct import Distinct as Distinct
 from slidestat.declare.statistics.distinct import LeanDistinct as LeanDistinct
-from slidestat.declare.statistics.norms import Norm as Norm
+from slidestat.declare.statistics.distinct import Norm as Norm
 from slidestat.declare.statistics.ages import AgeOfLast as AgeOfLast
 from slidestat.declare.statistics.samples import Sample as Sample
-from slidestat.declare.statistics.landmarks import LandmarkCount as LandmarkCount
-from slidestat.declare.statistics.landmarks import LandmarkSum as LandmarkSum
+from slidestat.declare.statistics.sums import LandmarkCount as LandmarkCount
+from slidestat.declare.statistics.sums import LandmarkSum as LandmarkSum

@@ -10,7 +10,7 @@ import numpy as np
 
 from slidestat import synopses
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics.base import Promise, Statistic, check_epsilon
+from slidestat.declare.statistics.base import Promise, Statistic
 from slidestat.declare.statistics.runner import (
     Answered,
     CombinableRunner,
@@ -80,12 +80,12 @@ class AgeOfLast(Statistic):
     kind: ClassVar[str] = "age_of_last"
     least_figure: ClassVar[float] = 0.0
     has_windows: ClassVar[bool] = False
+    epsilons: ClassVar[tuple[float, float]] = 0.0001, 1
     number: int = 1
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.0001, 1)
         if type(self.number) is not int or not 1 <= self.number <= _LARGEST_NUMBER:
             raise SlidestatError(
                 f"the number of {self.kind} is {self.number!r}.",

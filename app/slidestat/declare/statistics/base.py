@@ -81,6 +81,10 @@ class Statistic(ABC):
     least_figure: ClassVar[float] = -math.inf
     # So many events of a key its windows can hold; None: as many as there may be.
     most_events: ClassVar[int | None] = None
+    # The least and the largest `epsilon` that it takes; None where it has none, or an exception.
+    epsilons: ClassVar[tuple[float, float] | None] = None
+    # Its `decimals` are those of the units of a sum.
+    keeps_decimals: ClassVar[bool] = False
     name: str = ""
     where: str = ""
 
@@ -96,6 +100,15 @@ class Statistic(ABC):
                 f"the where of {self.kind} is {self.where!r}, and it has no name.",
                 'Give it one, such as name="errors": the name tells its figures from others.',
             )
+        self._check_field()
+        if self.epsilons is not None:
+            check_epsilon(self.kind, vars(self)["epsilon"], *self.epsilons)
+        if self.keeps_decimals:
+            check_decimals(self.kind, vars(self)["decimals"])
+
+    def _check_field(self) -> None:
+        """Raise SlidestatError for a field that no event can have."""
+        return
 
     @property
     def condition(self) -> Expression | None:
@@ -161,8 +174,7 @@ class ValueStatistic(Statistic):
 
     field: Field = ""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_field(self) -> None:
         if self.field != "":
             field_path(self.field, f"the field of {self.kind}")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from slidestat import synopses
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics.base import Promise, Statistic, check_epsilon, plain
+from slidestat.declare.statistics.base import Promise, Statistic, plain
 from slidestat.declare.statistics.runner import (
     AdditiveRunner,
     Answered,
@@ -20,8 +20,6 @@ from slidestat.declare.statistics.runner import (
     figures_of,
 )
 from slidestat.synopses.core.arrays import Floats, Integers
-
-_LEAST_EPSILON = 0.0001
 
 
 @dataclass(frozen=True)
@@ -57,11 +55,8 @@ class Count(Statistic):
     kind: ClassVar[str] = "count"
     least_figure: ClassVar[float] = 0.0
     has_past: ClassVar[bool] = True
+    epsilons: ClassVar[tuple[float, float]] = 0.0001, 1
     epsilon: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, _LEAST_EPSILON, 1)
 
     def runner(self, span: int, _field: FieldPath) -> Runner:
         return CountRunner(synopses.CountParameters(epsilon=self.epsilon, span=span))

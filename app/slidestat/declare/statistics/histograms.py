@@ -13,7 +13,7 @@ import numpy as np
 from slidestat import synopses
 from slidestat.declare.columns import MAX_ITEM_LENGTH, Column
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics.base import Promise, Series, ValueStatistic, check_epsilon
+from slidestat.declare.statistics.base import Promise, Series, ValueStatistic
 from slidestat.declare.statistics.runner import (
     AdditiveRunner,
     Answered,
@@ -61,6 +61,27 @@ class HistogramRunner(UnitedRunner, AdditiveRunner):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Edged(ValueStatistic):
+    """A statistic of the values below the first of its `edges`, between each two, and from the last
+    one on.
+    """
+
+    edges: Sequence[float] = EDGES
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "edges", _rising(self.kind, "edges", self.edges))
+
+    @property
+    def _edges(self) -> tuple[float, ...]:
+        return tuple(self.edges)
+
+    def series(self) -> Sequence[Series]:
+        ends = pairwise((None, *self.edges, None))
+        return [Series(at_least=least, below=below) for least, below in ends]
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Counts(ValueStatistic):
     """Counts of values between edges: an exponential histogram each, in one state.
 
@@ -70,11 +91,8 @@ class _Counts(ValueStatistic):
     """
 
     has_past: ClassVar[bool] = True
+    epsilons: ClassVar[tuple[float, float]] = 0.0001, 1
     epsilon: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.0001, 1)
 
     def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
         """Return the column of the field; its numbers are rounded down if an edge is 2^53 or more,
@@ -98,7 +116,7 @@ class _Counts(ValueStatistic):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Histogram(_Counts):
+class Histogram(Edged, _Counts):
     """The number of values below the first edge, between each two, and from the last one on.
 
     edges: 1 to 100 numbers that rise; a value that is an edge lies above it.
@@ -106,18 +124,6 @@ class Histogram(_Counts):
 
     kind: ClassVar[str] = "histogram"
     least_figure: ClassVar[float] = 0.0
-    edges: Sequence[float] = EDGES
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "edges", rising(self.kind, "edges", self.edges))
-
-    @property
-    def _edges(self) -> tuple[float, ...]:
-        return tuple(self.edges)
-
-    def series(self) -> Sequence[Series]:
-        return ranges(self.edges)
 
     def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         return answers["histogram"]
@@ -136,7 +142,7 @@ class Above(_Counts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "thresholds", rising(self.kind, "thresholds", self.thresholds))
+        object.__setattr__(self, "thresholds", _rising(self.kind, "thresholds", self.thresholds))
 
     @property
     def _edges(self) -> tuple[float, ...]:
@@ -151,14 +157,7 @@ class Above(_Counts):
         return from_the_top[..., 1:]
 
 
-def ranges(edges: Sequence[float]) -> list[Series]:
-    """Return the series of the values below the first edge, between each two, and from the last one
-    on.
-    """
-    return [Series(at_least=least, below=below) for least, below in pairwise((None, *edges, None))]
-
-
-def rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float, ...]:
+def _rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float, ...]:
     """Return the numbers as doubles; raises SlidestatError for none, too many, and unordered
     ones.
     """
@@ -237,12 +236,12 @@ class Items(ValueStatistic):
     kind: ClassVar[str] = "items"
     has_past: ClassVar[bool] = True
     least_figure: ClassVar[float] = 0.0
+    epsilons: ClassVar[tuple[float, float]] = 0.0001, 1
     items: Sequence[str] = ()
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.0001, 1)
         items = self.items
         listed = isinstance(items, Sequence) and not isinstance(items, str)
         texts = listed and all(isinstance(i, str) and len(i) <= MAX_ITEM_LENGTH for i in items)

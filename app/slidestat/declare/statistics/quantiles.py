@@ -237,11 +237,8 @@ class RankQuantiles(QuantileStatistic):
     """
 
     kind: ClassVar[str] = "rank_quantile"
+    epsilons: ClassVar[tuple[float, float]] = 0.001, 0.5
     epsilon: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         return QuantileRunner(self._parameters(span), field, tuple(sorted(self.quantiles)))

@@ -1,5 +1,6 @@
 """Centre and spread of values of any sign: mean, variance, standard deviation, root mean square,
-and means of the values between edges."""
+means of the values between edges, and the least and the largest value.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +17,25 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
     DECIMALS,
     Promise,
-    Series,
     ValueStatistic,
-    check_decimals,
     check_epsilon,
     plain,
 )
-from slidestat.declare.statistics.histograms import EDGES, ranges, rising
+from slidestat.declare.statistics.histograms import Edged
 from slidestat.declare.statistics.parted import PartedRunner, PartRunner
 from slidestat.declare.statistics.runner import (
     Answered,
     Bounded,
     PastRunner,
     Runner,
+    UnitedRunner,
     Work,
     figures_of,
     of_field,
     require_question,
 )
 from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.rounding import with_rounded
 
 _NAMES = "mean", "variance", "deviation"
 
@@ -94,14 +95,10 @@ class _Spread(ValueStatistic):
     """
 
     has_past: ClassVar[bool] = True
-    most_epsilon: ClassVar[float] = 0.5
+    epsilons: ClassVar[tuple[float, float]] = 0.001, 0.5
+    keeps_decimals: ClassVar[bool] = True
     epsilon: float = 0.1
     decimals: int = DECIMALS
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.001, self.most_epsilon)
-        check_decimals(self.kind, self.decimals)
 
     @property
     def limits(self) -> Limits:
@@ -169,7 +166,7 @@ class RootMeanSquare(_Spread):
     kind: ClassVar[str] = "rms"
     least_figure: ClassVar[float] = 0.0
     # From 0.41 on the error of the mean makes that share larger than epsilon.
-    most_epsilon: ClassVar[float] = 0.4
+    epsilons: ClassVar[tuple[float, float]] = 0.001, 0.4
 
     def promise(self, span: int) -> Promise:
         parameters = self._parameters(span)
@@ -190,7 +187,7 @@ class RootMeanSquare(_Spread):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanHistogram(_Means):
+class MeanHistogram(Edged, _Means):
     """The means of the values below the first edge, between each two, and from the last one on.
 
     edges: 1 to 100 numbers that rise; a value that is an edge lies above it.
@@ -200,17 +197,9 @@ class MeanHistogram(_Means):
     """
 
     kind: ClassVar[str] = "mean_histogram"
-    edges: Sequence[float] = EDGES
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "edges", rising(self.kind, "edges", self.edges))
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         return PartedRunner(SpreadRunner(self._parameters(span), field), tuple(self.edges))
-
-    def series(self) -> Sequence[Series]:
-        return ranges(self.edges)
 
     def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         # A decimal that reads as the edge may lie below it, by less than the next double does.
@@ -253,3 +242,70 @@ class Deviation(_Spread):
     def promise(self, span: int) -> Promise:
         error = self._parameters(span).relative_error_of_deviation
         return Promise(relative_error=error, absolute_error=(1 + error) * self._rounding)
+
+
+@dataclass(frozen=True)
+class ExtremeRunner(UnitedRunner):
+    """The least or the largest of a field."""
+
+    parameters: synopses.ExtremeParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        return of_field(
+            self.field, f"{self.parameters.side}, epsilon {float(self.parameters.epsilon)}"
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = synopses.run_extreme_batch(self.parameters, states, work.values_of(self.field))
+        return Answered(result.states, {self.parameters.side: figures_of(result)})
+
+    def union(
+        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
+    ) -> Answered:
+        united = synopses.union_extremes(bundles, times, windows)
+        return Answered([], {self.parameters.side: figures_of(united)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Extreme(ValueStatistic):
+    """An extreme: exact with an epsilon of 0, otherwise to that relative error, in bounded memory.
+
+    epsilon: the largest error, as a share of the value, 0.0001 to 0.5; or 0, which is exact.
+    promise: off by at most epsilon of the exact value.
+    union: the extreme of the parties' extremes; the error is that of one party.
+    """
+
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.epsilon != 0:
+            check_epsilon(self.kind, self.epsilon, 0.0001, 0.5)
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        return ExtremeRunner(self._parameters(span), field)
+
+    def promise(self, span: int) -> Promise:
+        return Promise(relative_error=self._parameters(span).relative_error)
+
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
+        return plain(with_rounded(answers[self.kind]))
+
+    def _parameters(self, span: int) -> synopses.ExtremeParameters:
+        return synopses.ExtremeParameters(side=self.kind, span=span, epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minimum(_Extreme):
+    """The least value."""
+
+    kind: ClassVar[str] = "minimum"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maximum(_Extreme):
+    """The largest value."""
+
+    kind: ClassVar[str] = "maximum"

@@ -1,10 +1,12 @@
-"""Sums: of values that are not negative, of values of both signs, and of those between edges."""
+"""Sums: of values that are not negative, of values of both signs, and of those between edges; and
+totals since a key's first event, exactly.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -14,18 +16,17 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
     DECIMALS,
     Promise,
-    Series,
+    Statistic,
     ValueStatistic,
-    check_decimals,
-    check_epsilon,
     plain,
 )
-from slidestat.declare.statistics.histograms import EDGES, ranges, rising
+from slidestat.declare.statistics.histograms import Edged
 from slidestat.declare.statistics.parted import PartedRunner, PartRunner
 from slidestat.declare.statistics.runner import (
     AdditiveRunner,
     Answered,
     Runner,
+    Work,
     figures_of,
     of_field,
 )
@@ -78,13 +79,10 @@ class Sum(ValueStatistic):
     kind: ClassVar[str] = "sum"
     least_figure: ClassVar[float] = 0.0
     has_past: ClassVar[bool] = True
+    epsilons: ClassVar[tuple[float, float]] = 0.0001, 1
+    keeps_decimals: ClassVar[bool] = True
     epsilon: float = 0.01
     decimals: int = DECIMALS
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.0001, 1)
-        check_decimals(self.kind, self.decimals)
 
     @property
     def limits(self) -> Limits:
@@ -124,13 +122,10 @@ class _SignedSums(ValueStatistic):
     """
 
     has_past: ClassVar[bool] = True
+    epsilons: ClassVar[tuple[float, float]] = 0.0001, 1
+    keeps_decimals: ClassVar[bool] = True
     epsilon: float = 0.01
     decimals: int = DECIMALS
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.0001, 1)
-        check_decimals(self.kind, self.decimals)
 
     @property
     def limits(self) -> Limits:
@@ -188,7 +183,7 @@ class NetSum(_SignedSums):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumHistogram(_SignedSums):
+class SumHistogram(Edged, _SignedSums):
     """The sums of the values below the first edge, between each two, and from the last one on.
 
     edges: 1 to 100 numbers that rise; a value that is an edge lies above it.
@@ -198,18 +193,6 @@ class SumHistogram(_SignedSums):
     """
 
     kind: ClassVar[str] = "sum_histogram"
-    edges: Sequence[float] = EDGES
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "edges", rising(self.kind, "edges", self.edges))
-
-    @property
-    def _edges(self) -> tuple[float, ...]:
-        return tuple(self.edges)
-
-    def series(self) -> Sequence[Series]:
-        return ranges(self.edges)
 
 
 def _added(answers: Floats, signs: Floats) -> Floats:
@@ -225,3 +208,104 @@ def _added(answers: Floats, signs: Floats) -> Floats:
         total[2] = rounded_sum(total[2], figures[2], np.inf)
     total[0] = np.clip(total[0], total[1], total[2])
     return total
+
+
+if TYPE_CHECKING:
+    from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
+
+
+@dataclass(frozen=True)
+class LandmarkRunner:
+    """Count and sum of all events of a key, or their count alone; an answer has one window."""
+
+    parameters: LandmarkParameters
+    field: FieldPath | None
+
+    @property
+    def meaning(self) -> str:
+        if self.field is None:
+            return "landmark count"
+        return of_field(self.field, f"landmark sum, {self.parameters.decimals} decimals")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        if self.field is None:
+            batch = work.batch.holding(np.zeros(len(work.times)))
+        else:
+            batch = work.values_of(self.field)
+        from slidestat.synopses.exponential_histogram.landmark import run_landmark_batch
+
+        result = run_landmark_batch(self.parameters, states, batch)
+        answers = {
+            "landmark_count": np.stack([result.counts.astype(np.float64)] * 3),
+            "landmark_sum": figures_of(result.sums),
+        }
+        return Answered(
+            result.states, {name: answer[..., np.newaxis] for name, answer in answers.items()}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandmarkCount(Statistic):
+    """The number of events since the key's first one.
+
+    promise: exact.
+    """
+
+    kind: ClassVar[str] = "landmark_count"
+    least_figure: ClassVar[float] = 0.0
+    is_landmark: ClassVar[bool] = True
+    has_windows: ClassVar[bool] = False
+    can_be_united: ClassVar[bool] = False
+
+    def runner(self, _span: int, _field: FieldPath) -> Runner:
+        return LandmarkRunner(_parameters(0), None)
+
+    def promise(self, _span: int) -> Promise:
+        return Promise()
+
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
+        return plain(answers[self.kind])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandmarkSum(ValueStatistic):
+    """The sum of non-negative values since the key's first event.
+
+    decimals: the decimal places kept, 0 to 9. A value may be from 0 to 2^44 / 10^decimals; others
+    make dead letters.
+    promise: exact but for the rounding of a double, while values have no more decimal places than
+    are kept; those that have more add at most 10^-decimals in all, and a millionth of it.
+    """
+
+    kind: ClassVar[str] = "landmark_sum"
+    least_figure: ClassVar[float] = 0.0
+    is_landmark: ClassVar[bool] = True
+    has_windows: ClassVar[bool] = False
+    can_be_united: ClassVar[bool] = False
+    keeps_decimals: ClassVar[bool] = True
+    decimals: int = DECIMALS
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a sum over windows."""
+        return Limits(0.0, float(2**44 // 10**self.decimals))
+
+    def runner(self, _span: int, field: FieldPath) -> Runner:
+        return LandmarkRunner(_parameters(self.decimals), field)
+
+    def promise(self, _span: int) -> Promise:
+        """Return the promise: the absolute error is what values of more than `decimals` places may
+        add.
+        """
+        return Promise(
+            relative_error=2.0**-47, absolute_error=(1 + 2.0**-19) * 10.0**-self.decimals
+        )
+
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
+        return plain(answers[self.kind])
+
+
+def _parameters(decimals: int) -> LandmarkParameters:
+    from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
+
+    return LandmarkParameters(decimals=decimals)

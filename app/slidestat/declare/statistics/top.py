@@ -20,7 +20,6 @@ from slidestat.declare.statistics.base import (
     ListStatistic,
     Promise,
     WeighedStatistic,
-    check_decimals,
     check_epsilon,
     check_places,
 )
@@ -261,6 +260,8 @@ class TopItems(WeighedStatistic, ListStatistic):
 
     kind: ClassVar[str] = "top"
     has_past: ClassVar[bool] = True
+    epsilons: ClassVar[tuple[float, float]] = 0.001, 0.5
+    keeps_decimals: ClassVar[bool] = True
     limit: int = _LIMIT
     share: float = 0.0
     epsilon: float = 0.01
@@ -269,8 +270,6 @@ class TopItems(WeighedStatistic, ListStatistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
-        check_decimals(self.kind, self.decimals)
         _ = self.weight_path
         if type(self.limit) is not int or not 1 <= self.limit <= _MOST_LISTED:
             raise SlidestatError(
