@@ -121,7 +121,8 @@ class PartitionProcessor:
             self._alerting = Alerting(topology, topic, partition, starts, told)
         limit = self.LIMITS.cached_keys
         self._keys = HeldKeys.restored(
-            topology, store, watermark, limit, work, self._alerting, layout, expected, partition
+            *(topology, store, watermark, limit, work, self._alerting, layout, expected, partition),
+            judge_all_at=self._durability.judge_all_at,
         )
         self._expected = ExpectedKeys(topology, self._keys)
         decoder = decoder or EventDecoder(topology)
@@ -153,7 +154,10 @@ class PartitionProcessor:
             frozenset(() if topology.publishes_partitions else topology.publish),
         )
         tell_again = not self._durability.has_same_alerts
-        alerts = FollowedAlerts(topology, self._keys, self._alerting, tell_again=tell_again)
+        at = self._durability.judge_all_at
+        alerts = FollowedAlerts(
+            topology, self._keys, self._alerting, tell_again=tell_again, judge_all_at=at
+        )
         last_written = LastWritten(topology, self._starts) if topology.chooses else None
         is_new = not self._durability.has_same_emit
         chosen = ChosenRecords(self._keys, last_written, is_new=is_new)

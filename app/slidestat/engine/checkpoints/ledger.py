@@ -35,11 +35,13 @@ from slidestat.engine.checkpoints.checkpoint import (
 from slidestat.engine.checkpoints.kept_statistics import AS_STORED, KeptStatistics
 from slidestat.engine.clock import EventClock
 from slidestat.engine.keys.key_states import KeyStates
-from slidestat.engine.records import LogMark
+from slidestat.engine.records import NO_TIME, LogMark
 
 COUNTED, DEAD, LATE = 0, 1, 2
 # Not a record, but the place of those that are gone.
 _LOST = 3
+# Of a stored meaning: the tick at which alerts that were added judge all keys, until that is done.
+_JUDGE_ALL_AT = "alerts judge all keys at"
 PASSED_OVER = 4
 
 
@@ -237,6 +239,13 @@ class Durability:
         # be before a state is written; and the watermark there.
         self.emitted = decode_emitted(stored, self.checkpoint)
         self.emitted_watermark = self.emitted.max_time - self._lateness
+        # The first tick of other alerts than before, at which they judge all keys.
+        self.judge_all_at: int | None = None
+        if self.has_same_alerts and _JUDGE_ALL_AT in before:
+            self.judge_all_at = int(before[_JUDGE_ALL_AT])
+        elif topology.alerts and not self.has_same_alerts and self.emitted.max_time != NO_TIME:
+            tick = self.emitted_watermark // topology.every_ms + 1
+            self.judge_all_at = tick * topology.every_ms
         # What was counted when this worker began, undecided records included.
         self._least = self.emitted.counters
         # A restarted worker reads from here on, or from further on, if it reads at all.
@@ -305,6 +314,10 @@ class Durability:
             self.emitted_watermark = end.max_time - self._lateness
         if end.next_offset >= self.emitted.next_offset:
             self._judged_by = self._label
+            tick, watermark = self.judge_all_at, self.checkpoint.max_time - self._lateness
+            if tick is not None and watermark < tick:
+                # A restart judges those keys again whose states are not durable by then.
+                self._judged_by = {**self._label, _JUDGE_ALL_AT: str(tick)}
         self._has_lost = False
         encoded = encode_checkpoint(
             self.checkpoint, self._judged_by, self.emitted, self._slots, self.mark

@@ -7,6 +7,7 @@ import numpy as np
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import tick_after
 from slidestat.engine.keys.key_timers import NOT_DUE, AlertTicks, SilentTicks
+from slidestat.engine.records import NO_TIME
 from slidestat.synopses.core.arrays import Bools, Integers
 
 
@@ -29,9 +30,11 @@ class Deadlines(NamedTuple):
         watermark: int,
         is_standing: Bools,
         is_expected: Bools,
+        judge_all_at: int | None = None,
     ) -> "Deadlines":
         """Return the deadlines after a watermark, by the `clocks` of states, int64[n, 3]; of those
-        that are standing an alert waits or fires, and expected ones are never forgotten.
+        that are standing an alert waits or fires, and expected ones are never forgotten. At the
+        tick `judge_all_at` alerts are evaluated of all keys.
         """
         watermarks, _, last_times = clocks.T
         passed, every = np.maximum(watermarks, watermark), topology.every_ms
@@ -43,6 +46,9 @@ class Deadlines(NamedTuple):
         is_left = np.zeros(len(clocks), bool)
         if topology.alerts:
             evaluated = AlertTicks(topology).next_after(last_times, passed, is_standing)
+            if judge_all_at is not None:
+                is_judged = (last_times != NO_TIME) & (judge_all_at > passed)
+                evaluated = np.where(is_judged, np.minimum(evaluated, judge_all_at), evaluated)
             closing = np.where(is_closed, closing, np.minimum(closing, evaluated))
             # Of one that is no longer expected: its alerts end at the next tick.
             is_left = is_closed & is_standing

@@ -77,6 +77,8 @@ class HeldKeys:
         # Those that are never forgotten.
         self.expected: Sequence[str] = ()
         self._expected_numbers = np.empty(0, np.int64)
+        # The first tick of a worker, if it has other alerts than the one before.
+        self._judge_all_at: int | None = None
         # Those that are no longer expected, of which an alert waits or fires.
         self._left = np.empty(0, np.int64)
 
@@ -92,18 +94,22 @@ class HeldKeys:
         layout: StateLayout = AS_DECLARED,
         expected: Mapping[str, int] = MappingProxyType({}),
         partition: int = 0,
+        *,
+        judge_all_at: int | None = None,
     ) -> "HeldKeys":
         """Return the stored keys, with their timers; `limit` of the states stay in memory.
 
         `alerting` gets the state of their alerts; `layout` has the places of their synopses; the
-        `expected` ones of this partition are never forgotten. A state may be ahead of the
-        checkpoint, also in events that will not be read again: so ticks follow from its own newest
-        event, not from the checkpoint's next tick.
+        `expected` ones of this partition are never forgotten; at the tick `judge_all_at` alerts are
+        evaluated of all keys. A state may be ahead of the checkpoint, also in events that will not
+        be read again: so ticks follow from its own newest event, not from the checkpoint's next
+        tick.
         """
         numbers = KeyNumbers()
         synopses = len(set(topology.runners))
         held = cls(numbers, KeyStates(numbers, store, synopses, limit, work, layout))
         held.states.keys_held = 0
+        held._judge_all_at = judge_all_at
         held._expect(expected, partition)
         scan = store.scan()
         while some := list(islice(scan, _AT_ONCE)):
@@ -134,7 +140,9 @@ class HeldKeys:
         if self.expected:
             expected = frozenset(self.expected)
             is_expected[:] = [name in expected for name in names]
-        due = Deadlines.of(topology, clocks, watermark, is_standing, is_expected)
+        due = Deadlines.of(
+            topology, clocks, watermark, is_standing, is_expected, self._judge_all_at
+        )
         rows = np.flatnonzero(due.are_any)
         numbers = np.full(len(names), -1)
         numbers[rows] = self.numbers.of([names[row] for row in rows.tolist()])

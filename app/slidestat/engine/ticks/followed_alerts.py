@@ -13,6 +13,7 @@ from slidestat.engine.emissions.placed_answers import PlacedAlert
 from slidestat.engine.keys.held_keys import Beside, HeldKeys
 from slidestat.engine.keys.key_timers import AlertTicks, Silences
 from slidestat.engine.keys.states import States
+from slidestat.engine.records import NO_TIME
 from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
 from slidestat.synopses.core.arrays import Bools, Integers
 
@@ -62,13 +63,15 @@ class FollowedAlerts:
         alerting: Alerting | None,
         *,
         tell_again: bool = False,
+        judge_all_at: int | None = None,
     ) -> None:
         """Create the follower; `alerting` is None where there are no alerts.
 
-        With `tell_again`, changes at ticks that are out are emitted again, if other alerts were
-        declared then.
+        If other alerts were declared before, with `tell_again` changes at ticks that are out are
+        emitted again, and the alerts of all keys are evaluated at the tick `judge_all_at`.
         """
         self._tell_again = tell_again
+        self._judge_all_at = judge_all_at
         self._topology = topology
         self._keys = keys
         self._alerting = alerting
@@ -82,7 +85,8 @@ class FollowedAlerts:
     def trial(self, keys: HeldKeys) -> "FollowedAlerts":
         """Return a follower for a trial on `keys`, whose changes are provisional."""
         alerting = None if self._alerting is None else self._alerting.provisional()
-        return FollowedAlerts(self._topology, keys, alerting)
+        at = self._judge_all_at
+        return FollowedAlerts(self._topology, keys, alerting, judge_all_at=at)
 
     def asked(
         self,
@@ -112,7 +116,7 @@ class FollowedAlerts:
         passed = states.watermarks
         shown = shown.where(shown.times > passed[shown.groups]).distinct()
         due = shown.and_(silent).and_(Queries(*self._ticks.of_all(silences)))
-        due = due.and_(self._unconfirmed(numbers, silences))
+        due = due.and_(self._unconfirmed(numbers, silences)).and_(self._judged_anew(silences))
         due = due.where(due.times > passed[due.groups]).distinct()
         followed = frozenset(states.alerts)
         asked = Asked(
@@ -216,6 +220,14 @@ class FollowedAlerts:
         np.minimum.at(coming, others.groups, others.times)
         is_sooner = self._keys.closing.due(numbers) > coming
         self._keys.closing.set(numbers[is_sooner], coming[is_sooner])
+
+    def _judged_anew(self, silences: Silences) -> Queries:
+        """Return the tick at which the alerts of all keys are evaluated, of those with an event."""
+        if (at := self._judge_all_at) is None:
+            return NO_QUERIES
+        is_there = (silences.after < at) & (at <= silences.until)
+        groups = silences.groups[is_there & (silences.last_times != NO_TIME)]
+        return Queries(groups, np.full(len(groups), at))
 
     def _unconfirmed(
         self, numbers: Integers, silences: Silences, *, are_coming: bool = False
