@@ -94,6 +94,16 @@ def test_channels_are_the_topics(declared: str) -> None:
             found = found[name]
 
 
+def test_each_source_is_read() -> None:
+    """A pattern has no address, for it is of several topics."""
+    document = asyncapi_document(declare(source="", sources=["eu", "us-*"], lateness="10s"))
+    channels = [document["channels"][name] for name in ("source", "source_2")]
+    assert [channel["address"] for channel in channels] == ["eu", None]
+    assert channels[1]["description"] == "each topic named us-*"
+    assert "topic" not in channels[1]["bindings"]["kafka"]
+    assert document["operations"]["receive_source_2"]["action"] == "receive"
+
+
 def test_a_topic_of_expected_keys_is_read() -> None:
     """It has a channel like the source, and none if keys are declared alone."""
     silent = (Alert(name="silent", when="count = 0", window="1m"),)

@@ -92,6 +92,18 @@ def test_the_user_may_write_in_transactions(changes: dict[str, Any], name: str) 
     }
 
 
+def test_the_user_may_read_all_sources() -> None:
+    """Those of a pattern by what their names begin with, as Kafka's own patterns do."""
+    topology = declare(source="", sources=["eu", "us-*-orders", "*-ap"], lateness="5s")
+    (user,) = of_kind(topology, "KafkaUser")
+    resources = [acl["resource"] for acl in user["spec"]["authorization"]["acls"]]
+    assert [(it["name"], it["patternType"]) for it in resources[:3]] == [
+        ("eu", "literal"),
+        ("us-", "prefix"),
+        ("*", "literal"),
+    ]
+
+
 def test_the_command_prints_what_kubectl_takes(run_cli: RunCli) -> None:
     """One list, in JSON."""
     run = run_cli("topology", "show", "flights", "--strimzi", "3")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from slidestat.repartition.merge_order import MergeOrder
-from slidestat.repartition.moved_from import Behind
+from slidestat.repartition.moved_from import Behind, in_all
 
 
 def test_seconds_are_since_the_oldest_record_that_waits() -> None:
@@ -12,6 +12,12 @@ def test_seconds_are_since_the_oldest_record_that_waits() -> None:
     assert Behind(7, None).seconds(1_000.0) is None
     assert Behind(7, 990_500).seconds(1_000.0) == 9.5
     assert Behind(7, 1_000_500).seconds(1_000.0) == 0
+
+
+def test_all_sources_together() -> None:
+    """Their records are added, and the oldest counts; none are none."""
+    assert in_all([Behind(3, 70), Behind(4, 50), Behind(0, None)]) == Behind(7, 50)
+    assert in_all([]) == Behind(0, None)
 
 
 def test_the_oldest_record_is_the_first_of_those_that_were_not_taken() -> None:

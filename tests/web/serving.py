@@ -145,7 +145,7 @@ class Held:
             state_bytes=0,
         )
 
-    def behind(self) -> Behind | None:
+    def behind(self) -> Mapping[str, Behind] | None:
         return None
 
     def firing(self) -> dict[str, int]:

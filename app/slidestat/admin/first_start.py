@@ -7,6 +7,8 @@ nothing by starting again, and the records that were refused because of a slip a
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from confluent_kafka import Consumer
@@ -35,6 +37,8 @@ from slidestat.kafka.read.scan import offset_bounds, reading, scan
 from slidestat.log import log_event
 
 SAMPLED = 200
+# A look at one takes some tens of milliseconds.
+_MOST_SOURCES = 32
 
 
 class StoredBefore(NamedTuple):
@@ -109,13 +113,21 @@ def _ends(consumer: Consumer, topic: str, partitions: Iterable[int]) -> dict[int
 def look_at_source(
     bootstrap: str, topology: Topology, cluster: ClusterMetadata, registry: Registry | None
 ) -> Judgement | None:
-    """Judge a topology by the first and the newest records of its source; None if it has none, or
-    none that can be read now. `registry` has their schemas, if they take any.
+    """Judge a topology by the first and the newest records of its sources: by those of one of which
+    all would be refused, else by all together. None if there are none, or none that can be read
+    now. `registry` has their schemas, if they take any.
     """
-    source = cluster.topics.get(topology.source)
-    if source is None or not source.partitions:
-        return None
-    found = sample_ends(bootstrap, topology.source, len(source.partitions), SAMPLED)
+    sources = topology.sources_among(cluster.topics)
+    counts = {it: len(cluster.topics[it].partitions) for it in sources[:_MOST_SOURCES]}
+    samples = {
+        it: sample_ends(bootstrap, it, count, SAMPLED) for it, count in counts.items() if count
+    }
+    found = list(chain.from_iterable(samples.values()))
+    if topology.sources:
+        for source, own in samples.items():
+            alone = judge(replace(topology, source=source, sources=()), own)
+            if alone.refuses_all:
+                return alone
     if registry is None:
         return judge(topology, found) if found else None
     for number in registry.schemas.unknown([record.value for record in found]):

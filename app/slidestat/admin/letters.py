@@ -21,6 +21,7 @@ from slidestat.kafka.connection import require_topic
 from slidestat.kafka.read.scan import reading, scan
 from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION
+from slidestat.repartition.moved_from import MOVED_FROM
 from slidestat.schemas.dead_letter import (
     HEADER_COUNT,
     KEY_BYTES,
@@ -127,7 +128,8 @@ def read_letters(text: bytes, file: str) -> list[Letter]:
 def send_again(
     bootstrap: str, topology: Topology, letter_topic: str, letters: Sequence[Letter]
 ) -> Sent:
-    """Send corrected letters to the topology's source, each once, but for those closed already.
+    """Send corrected letters to the topology's source, each once, but for those closed already; of
+    several sources to the one that had the record.
 
     Raises SlidestatError for a letter of another source, and if the broker fails: then what was
     sent is marked, and the same letters can be given again.
@@ -150,7 +152,8 @@ def send_again(
             )
         _bytes(letter.key, letter.key_base64)
         _bytes(letter.value, letter.value_base64)
-        _record_headers(letter)
+        _record_headers(topology, letter)
+        _origin(topology, letter)
     sent = closed_before = 0
     try:
         producer = _producer(bootstrap, letter_topic)
@@ -202,14 +205,15 @@ def _send(producer: Producer, topology: Topology, letter_topic: str, letters: li
     producer.begin_transaction()
     for letter in letters:
         key = _bytes(letter.key, letter.key_base64)
+        source, number = _origin(topology, letter)
         # Without a key it belongs where it was.
-        partition = -1 if key is not None else letter.partition
+        partition = -1 if key is not None else number
         place = f"{letter.topic}/{letter.partition}/{letter.offset}"
         value = _bytes(letter.value, letter.value_base64)
-        sent_again = [*_record_headers(letter), (_SENT_FROM, place.encode())]
+        sent_again = [*_record_headers(topology, letter), (_SENT_FROM, place.encode())]
         mark: list[_Header] = [(SENT_AGAIN, place.encode())]
         for topic, value_, key_, to, headers in (
-            (topology.source, value, key, partition, sent_again),
+            (source, value, key, partition, sent_again),
             (letter_topic, None, _key(letter), letter.partition, mark),
         ):
             while True:
@@ -285,13 +289,34 @@ def _letter(message: Message) -> Letter | None:
     )
 
 
-def _record_headers(letter: Letter) -> list[_Header]:
-    """Return the record's own headers, without the one for where it was sent again from."""
+def _record_headers(topology: Topology, letter: Letter) -> list[_Header]:
+    """Return the record's own headers, without those for where it was sent again from, and moved
+    from.
+    """
+    ours = {_SENT_FROM, MOVED_FROM} if topology.sources else {_SENT_FROM}
     return [
         (header.name, _bytes(header.value, header.value_base64))
         for header in letter.headers
-        if header.name != _SENT_FROM
+        if header.name not in ours
     ]
+
+
+def _origin(topology: Topology, letter: Letter) -> tuple[str, int]:
+    """Return the topic that a letter's record was on before it was moved, and its partition."""
+    if not topology.sources:
+        return topology.source, letter.partition
+    # What the mover wrote is behind what the record had.
+    places = [it.value or "" for it in letter.headers if it.name == MOVED_FROM]
+    source, _, place = places[-1].partition("/") if places else ("", "", "")
+    number = place.partition("/")[0]
+    if not topology.sources_among([source]) or not number.isdecimal():
+        raise SlidestatError(
+            f"The letter about {letter.topic}/{letter.partition}/{letter.offset} has no header"
+            f" {MOVED_FROM} with the source that its record was on.",
+            "Nothing was sent. Leave the header as `slidestat dlq show --json` has it, or produce"
+            " the record to one of the sources.",
+        )
+    return source, int(number)
 
 
 def _count(raw: bytes | None) -> int | None:

@@ -11,13 +11,13 @@ of a replay by those after.)
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
 from slidestat.admin.worker_topics import require_events
-from slidestat.declare.topology import Topology, require_times
+from slidestat.declare.topology import Topology, require_times, without_move
 from slidestat.engine.extent import Extent
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.scan import offset_bounds, reading, scan
@@ -47,14 +47,14 @@ class PartitionPlan:
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """The plan of a replay: the topology, the ranges of its source; and whether that was moved by
-    the key, which a replay does not do again.
+    """The plan of a replay: the topology, the ranges of its source; and the topics that this was
+    moved from by the key, if it was, which a replay does not do again.
     """
 
     topology: Topology
     in_place: bool
     partitions: tuple[PartitionPlan, ...]
-    is_moved: bool = False
+    moved_from: tuple[str, ...] = ()
 
     @property
     def records(self) -> int:
@@ -99,19 +99,15 @@ def plan_replay(
         )
     replayed = topology
     if into is not None:
-        replayed = replace(
-            topology,
-            output=into,
-            group=f"{topology.group_name}-into-{into}",
-            source=topology.events_topic,
-            repartition=False,
-        )
+        group = f"{topology.group_name}-into-{into}"
+        replayed = without_move(topology, output=into, group=group)
     count = require_events(bootstrap, topology.events_topic)
     with reading(bootstrap, topology.events_topic) as consumer:
         partitions = tuple(
             _plan(consumer, topology, number, first, last) for number in range(count)
         )
-    return ReplayPlan(replayed, into is None, partitions, topology.repartition)
+    moved_from = topology.source_topics if topology.repartition else ()
+    return ReplayPlan(replayed, into is None, partitions, moved_from)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 )
 
 from slidestat.declare.declared import Declared
+from slidestat.declare.derived import ANY
 from slidestat.declare.lengths import duration_ms
 from slidestat.declare.topology import Topology
 from slidestat.engine.publishing import synopsis_partitions
@@ -109,13 +110,18 @@ def create_topic(
 def create_topology_topics(
     bootstrap: str, topology: "Topology", partitions: int, retention: str = FOREVER
 ) -> list[TopicOutcome]:
-    """Create a topology's topics: source, output, dead letters, late; each with `partitions`.
+    """Create a topology's topics: source, output, dead letters, late; each with `partitions`. Those
+    of a pattern are left out.
 
     The same count everywhere keeps what partition n of the source gave on partition n. Of one that
     publishes, the topic of synopses as well, and of one with `repartition` that of moved records.
     Raises as `create_topic`.
     """
-    wanted = {topology.source: retention_config(retention), **written_topics(topology, retention)}
+    sources = [it for it in topology.source_topics if ANY not in it]
+    wanted = {
+        **dict.fromkeys(sources, retention_config(retention)),
+        **written_topics(topology, retention),
+    }
     if topology.repartition:
         wanted[topology.events_topic] = moved_config(retention)
     made = [create_topic(bootstrap, name, partitions, config) for name, config in wanted.items()]

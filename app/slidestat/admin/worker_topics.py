@@ -15,6 +15,7 @@ from slidestat.admin.topics import (
     written_topics,
 )
 from slidestat.declare.declared import Declared
+from slidestat.declare.derived import ANY
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import FORESEEN_EVENTS, Footprint, largest_state
 from slidestat.errors import SlidestatError
@@ -29,9 +30,7 @@ from slidestat.kafka.producer import ANY_TIME, MAX_MESSAGE_BYTES
 from slidestat.log import log_event
 from slidestat.repartition.moved_from import (
     Move,
-    check_note,
-    committed_offsets,
-    is_unwritten,
+    moved_before,
     topics_now,
 )
 from slidestat.text import bytes_text, human_duration
@@ -40,18 +39,24 @@ from slidestat.text import bytes_text, human_duration
 # to be the topology's own.
 
 # How long records stay, as they were taken by the source; each is older when it is moved.
-_LIKE_THE_SOURCE = ("retention.ms", "retention.bytes", "segment.ms")
+_BYTES = "retention.bytes"
+_LIKE_THE_SOURCE = ("retention.ms", _BYTES, "segment.ms")
 
 
-def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) -> None:
-    """Make the repartition topic, with as many partitions as the source has, if it is missing;
-    raise SlidestatError for one of another program, or with records of another source or by another
-    key.
+def make_repartition_topic(bootstrap: str, topology: Topology) -> None:
+    """Make the repartition topic if it is missing, with as many partitions as the source has; of
+    several, as the one that has most.
+
+    Raises SlidestatError for sources that are missing or compacted, and for a topic of another
+    program, or with records of another source or by another key.
     """
     topic = topology.events_topic
     admin = admin_client(bootstrap)
-    if topic not in require_broker(bootstrap).topics:
-        create_topic(bootstrap, topic, partitions, repartition_config(bootstrap, topology))
+    topics = require_broker(bootstrap).topics
+    sources = {it: require_events(bootstrap, it) for it in require_sources(topology, topics)}
+    if topic not in topics:
+        config = _repartition_config(bootstrap, sources)
+        create_topic(bootstrap, topic, max(sources.values()), config)
     elif topic_configs(admin, [topic])[topic][CREATED] != CREATE_TIME:
         raise SlidestatError(
             f"The topic {topic!r} has timestamps of its own: those of the source would be lost.",
@@ -59,31 +64,50 @@ def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) 
             " anything is moved to it.",
         )
     try:
-        now = topics_now(admin, topology)
-        # Before notes are read: who moves notes it before there is a record.
-        is_empty = is_unwritten(admin, topic, now.note.partitions)
         # The notes are what counts: a mover that was killed may have left a transaction open.
-        committed = committed_offsets(Move(bootstrap, topology), now, waits=False)
+        moved_before(Move(bootstrap, topology), admin, topics_now(admin, topology), waits=False)
     except KafkaException as error:
         raise SlidestatError(
-            f"The brokers do not tell how far {topology.source!r} was moved to {topic!r}:"
+            f"The brokers do not tell how far {topology.sources_text!r} was moved to {topic!r}:"
             f" {error.args[0].str().rstrip('.')}.",
             "Check that they are up and what this user may do, and try again.",
         ) from error
-    check_note(topology, now.note, committed, is_empty=is_empty)
 
 
-def repartition_config(bootstrap: str, topology: Topology) -> dict[str, str]:
-    """Return the settings of the topic: records stay as long as in the source, and may be as large
-    as letters, or as in the source.
+def require_sources(topology: Topology, topics: Iterable[str]) -> list[str]:
+    """Return the sources among the topics that there are, one at least; `require_events` raises for
+    a named one that is missing.
     """
-    source = topic_configs(admin_client(bootstrap), [topology.source])[topology.source]
+    named = {it for it in topology.source_topics if ANY not in it}
+    found = sorted({*named, *topology.sources_among(topics)})
+    if not found:
+        raise SlidestatError(
+            f"There is no topic yet that matches {topology.sources_text!r}.",
+            "Check the pattern against `slidestat topics list`; the first one must be there when a"
+            " worker starts, others may come later.",
+        )
+    return found
+
+
+def _repartition_config(bootstrap: str, sources: Iterable[str]) -> dict[str, str]:
+    """Return the settings of the topic: records stay as long as in the sources, and may be as large
+    as letters, or as in the sources.
+    """
+    configs = topic_configs(admin_client(bootstrap), sources).values()
+    kept = {}
+    for name in _LIKE_THE_SOURCE:
+        limits = [int(config[name]) for config in configs if name in config]
+        if limits:
+            # Less than none is no limit.
+            most = sum(limits) if name == _BYTES else max(limits)
+            kept[name] = str(-1 if min(limits) < 0 else most)
+    largest = max(int(config["max.message.bytes"]) for config in configs)
     return {
-        **{name: source[name] for name in _LIKE_THE_SOURCE if name in source},
+        **kept,
         "cleanup.policy": "delete",
         CREATED: CREATE_TIME,
         **ANY_TIME,
-        "max.message.bytes": str(max(MAX_MESSAGE_BYTES, int(source["max.message.bytes"]))),
+        "max.message.bytes": str(max(MAX_MESSAGE_BYTES, largest)),
     }
 
 
@@ -107,8 +131,7 @@ def prepare_topics(bootstrap: str, topology: Declared) -> int:
         partitions = require_topic(bootstrap, source)
     else:
         if topology.repartition:
-            moved = require_events(bootstrap, topology.source)
-            make_repartition_topic(bootstrap, topology.counted, moved)
+            make_repartition_topic(bootstrap, topology.counted)
         partitions = require_events(bootstrap, source)
         if topology.publish:
             create_synopsis_topic(bootstrap, topology.counted, partitions)

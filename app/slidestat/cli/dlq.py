@@ -90,7 +90,7 @@ def send(
     declared = load_topology(topology)
     letters = read_letters(_read(file), file)
     sent = send_again(bootstrap, declared, _topic(topology, late, bootstrap), letters)
-    for line in sent_lines(sent, declared.source):
+    for line in sent_lines(sent, declared.sources_text):
         print(line)
 
 

@@ -12,6 +12,7 @@ from slidestat.declare.alerts import (
     may_be_true,
 )
 from slidestat.declare.derived import (
+    ANY,
     EMIT_ALWAYS,
     EMIT_CHANGE,
     EMITS,
@@ -295,21 +296,26 @@ def check_repartition(topology: KeptFigures) -> None:
         raise SlidestatError(f"repartition is {topology.repartition!r}.", "Give true or false.")
     if not topology.repartition:
         return
+    moved = "sources are several" if topology.sources else "repartition is true"
     if topology.publish:
         raise SlidestatError(
-            f"repartition is true, and publish is {topology.publish!r}: both bring together"
+            f"{moved}, and publish is {topology.publish!r}: both bring together"
             " keys that lie in several partitions, and one of them is enough.",
-            "Leave repartition out where a referee answers, else publish.",
+            "Leave publish out: a referee answers for the partitions of one source."
+            if topology.sources
+            else "Leave repartition out where a referee answers, else publish.",
         )
     if topology.reads_binary:
         raise SlidestatError(
-            f"repartition is true, and source_format is {topology.source_format!r}: records are"
+            f"{moved}, and source_format is {topology.source_format!r}: records are"
             " moved by a key that is read from their JSON.",
-            "Have the producers set the record's key, or copy the events to a topic in JSON.",
+            "Copy the events to one topic, or to topics in JSON."
+            if topology.sources
+            else "Have the producers set the record's key, or copy the events to a topic in JSON.",
         )
     if not topology.lateness_ms:
         raise SlidestatError(
-            f"repartition is true, and lateness is {topology.lateness!r}: a record of one"
+            f"{moved}, and lateness is {topology.lateness!r}: a record of one"
             " partition would be late as soon as another partition is ahead of it.",
             'Give the most that one partition may be behind another, such as lateness = "10s".',
         )
@@ -397,7 +403,7 @@ def check_expected(topology: KeptFigures) -> None:
             f"{given}, which is no topic's name.",
             "Name the compacted topic whose record keys are expected.",
         )
-    if topic in (topology.source, *topology.written_topics):
+    if topic in topology.written_topics or topology.sources_among([topic]):
         raise SlidestatError(
             f"{given}, a topic of this topology's own.",
             "Name a compacted topic of the keys alone: a record for each, a tombstone to end it.",
@@ -561,25 +567,63 @@ def _check_sequence(topology: EventTimes) -> None:
 # Names of topics, and the form of what is written to them.
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_PATTERN = re.compile(r"[A-Za-z0-9._*-]{1,249}")
 _OUTPUT_FORMATS = ("json", "avro", "connect-json", "protobuf")
 _OF_ROWS = ("connect-json", "protobuf")
 _OUTPUT_SHAPES = ("emissions", "rows")
 
 
+def check_sources(topology: WrittenTopics) -> None:
+    """Check the names of the topics that events are on."""
+    source, sources = topology.source, topology.sources
+    if isinstance(sources, str) or not isinstance(sources, Sequence):
+        raise SlidestatError(
+            f"sources is {sources!r}, which is not a list.", 'Write sources = ["eu", "us"].'
+        )
+    if sources and source:
+        raise SlidestatError(
+            f"source is {source!r}, and sources is given too.",
+            "Give one of them: all topics are in sources.",
+        )
+    if not sources and not source:
+        raise SlidestatError(
+            "source is empty.", "Name the topic that the events are on, or several in sources."
+        )
+    if not sources and (not isinstance(source, str) or not _TOPIC.fullmatch(source)):
+        raise SlidestatError(
+            f"source is {source!r}, which is no topic's name.",
+            'For a pattern, write sources = ["orders-*"].'
+            if isinstance(source, str) and ANY in source
+            else "Use 1 to 249 letters, digits, '.', '_' and '-', as Kafka does.",
+        )
+    for name in sources:
+        if not isinstance(name, str) or not _PATTERN.fullmatch(name):
+            raise SlidestatError(
+                f"sources has {name!r}, which is no topic's name, and no pattern of names.",
+                "Use 1 to 249 letters, digits, '.', '_' and '-', as Kafka does, and '*' for any.",
+            )
+    if len(set(sources)) < len(sources):
+        raise SlidestatError(f"sources is {list(sources)!r}: one is there twice.", "Name it once.")
+    if len(sources) == 1 and ANY not in sources[0]:
+        raise SlidestatError(
+            f"sources is {list(sources)!r}, which is one topic.",
+            f'Write source = "{sources[0]}", and repartition = true if more may follow.',
+        )
+
+
 def check_topics(topology: WrittenTopics) -> None:
-    """Check the names of topics, and the form of the output."""
+    """Check the names of the topics that are written, and the form of the output."""
     topology.check_names()
     output = topology.output
     if not isinstance(output, str) or (output and not NAME.fullmatch(output)):
         raise SlidestatError(f"output is {output!r}, which cannot begin a topic's name.", NAME_RULE)
-    if not topology.source:
-        raise SlidestatError("source is empty.", "Name the topic that the events are on.")
-    if not isinstance(topology.source, str) or not _TOPIC.fullmatch(topology.source):
-        raise SlidestatError(
-            f"source is {topology.source!r}, which is no topic's name.",
-            "Use 1 to 249 letters, digits, '.', '_' and '-', as Kafka does.",
-        )
-    if topology.source in topology.written_topics:
+    if own := topology.sources_among(topology.written_topics):
+        if topology.sources:
+            raise SlidestatError(
+                f"sources is {list(topology.sources)!r}, and this topology writes {own[0]!r}.",
+                "Write the names or a pattern that leaves it out, or give the topology another"
+                " name.",
+            )
         raise SlidestatError(
             f"source is {topology.source!r}, which this topology writes.",
             "Name the topic that the events are on, or give the topology another name.",

@@ -28,8 +28,12 @@ class Declared(Protocol):
         """The name of the table of its states."""
 
     @property
-    def source(self) -> str:
-        """The topic that is declared: of events or, of a referee, of synopses."""
+    def sources_text(self) -> str:
+        """The topics that are declared: of events or, of a referee, of synopses."""
+
+    @property
+    def source_topics(self) -> tuple[str, ...]:
+        """These topics, or patterns of their names."""
 
     @property
     def events_topic(self) -> str:
@@ -104,7 +108,7 @@ class Declared(Protocol):
 
 # By what the records are moved that topologies of one group count.
 _MOVED_BY = {
-    "source": "source",
+    "sources_text": "source",
     "key_name": "key",
     "key_expression": "key",
     "time_name": "time",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
@@ -382,10 +383,15 @@ def _is_limited(column: Column) -> bool:
 PARTITION = "partition"
 
 
+# In a pattern of topics, for any characters: no topic's name has one.
+ANY = "*"
+
+
 class WrittenTopics(Named):
     """The topics, by `name`, `output`, `publish`, `alerts` and `repartition`."""
 
     source: str
+    sources: Sequence[str]
     output: str
     output_format: str
     output_shape: str
@@ -417,6 +423,27 @@ class WrittenTopics(Named):
     def synopsis_topic(self) -> str:
         """The topic on which the partitions publish their synopses, if they do."""
         return f"{self._output_prefix}-synopses"
+
+    @property
+    def source_topics(self) -> tuple[str, ...]:
+        """The topics of the events as they are declared: names, and patterns of names."""
+        return tuple(self.sources) or (self.source,)
+
+    @property
+    def sources_text(self) -> str:
+        return ", ".join(self.source_topics)
+
+    def sources_among(self, topics: Iterable[str]) -> list[str]:
+        """Return the sources among the topics that there are, sorted; a pattern takes none of
+        Kafka's own, such as __consumer_offsets.
+        """
+        declared = self.source_topics
+        return sorted(
+            topic
+            for topic in topics
+            if topic in declared
+            or (not topic.startswith("__") and any(fnmatchcase(topic, it) for it in declared))
+        )
 
     @property
     def events_topic(self) -> str:

@@ -113,6 +113,14 @@ class Referee(Named):
         return self.of.synopsis_topic
 
     @property
+    def source_topics(self) -> tuple[str, ...]:
+        return (self.source,)
+
+    @property
+    def sources_text(self) -> str:
+        return self.source
+
+    @property
     def events_topic(self) -> str:
         """The topic that its workers read."""
         return self.source

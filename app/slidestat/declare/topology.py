@@ -1,7 +1,8 @@
 """A topology: what is computed from one topic, declared and nothing else."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from slidestat.declare.alerts import Alert
 from slidestat.declare.checks import (
@@ -18,6 +19,7 @@ from slidestat.declare.checks import (
     check_publish,
     check_repartition,
     check_rows_of,
+    check_sources,
     check_statistics,
     check_times,
     check_topics,
@@ -41,6 +43,11 @@ class Topology(KeptFigures):
     name: begins the names of its group, its state and the topics that it writes. 1 to 100 letters,
     digits, '.', '_' and '-', the first a letter or digit.
     source: the topic that the events are on.
+    sources: in place of `source`, several topics whose events are counted together, as names, or
+    patterns in which "*" stands for any characters: "orders-*". Topics that come to match are read
+    from their beginning. Several sources are always moved as by `repartition`, which see; they may
+    differ in their partitions, and records that are moved have the header `moved_from`, with
+    "topic/partition/offset".
     span: the longest window kept (N): of event time, "1h", or of a key's last events, "100000
     events".
     every: an emission follows each time the watermark passes a multiple of it.
@@ -137,7 +144,8 @@ class Topology(KeptFigures):
     """
 
     name: str
-    source: str
+    source: str = ""
+    sources: Sequence[str] = ()
     span: str
     every: str
     windows: Sequence[str] = ()
@@ -180,6 +188,9 @@ class Topology(KeptFigures):
         check_times(self)
         for name, values in with_slos(self, self.slos).items():
             object.__setattr__(self, name, values)
+        check_sources(self)
+        if self.sources:
+            object.__setattr__(self, "repartition", True)
         check_topics(self)
         check_statistics(self)
         check_calendar(self)
@@ -194,6 +205,12 @@ class Topology(KeptFigures):
         check_alerts_of(self)
         check_expected(self)
         check_rows_of(self)
+
+
+def without_move(topology: Topology, **changes: Any) -> Topology:
+    """Return the topology with what its records are moved to as the source, and these changes."""
+    source = topology.events_topic
+    return replace(topology, source=source, sources=(), repartition=False, **changes)
 
 
 def require_emissions(topology: Topology, what: str) -> None:

@@ -187,7 +187,7 @@ def declared_names(
     """Find out whether records of the source have the fields that are declared; once a record was
     taken in, nothing that is missing in a sample is bad.
     """
-    if topology.source not in cluster.topics:
+    if not topology.sources_among(cluster.topics):
         return
     check = "source fields"
     try:
@@ -201,14 +201,14 @@ def declared_names(
         yield Finding(check, Verdict.MISSING, error.message, error.advice)
         return
     if judgement is None:
-        found = f"{topology.source} has no record that could be looked at"
+        found = f"{topology.sources_text} has no record that could be looked at"
         yield Finding(check, Verdict.MISSING, found)
         return
     if (slip := judgement.error()) is not None:
         verdict = Verdict.MISSING if before is None else Verdict.BAD
         yield Finding(check, verdict, slip.message, slip.advice)
         return
-    found = f"{judgement.records:,} records of {topology.source} were looked at"
+    found = f"{judgement.records:,} records of {judgement.topology.sources_text} were looked at"
     for note in judgement.notes:
         yield Finding(check, Verdict.MISSING, f"{found}: {note}")
     if not judgement.notes:

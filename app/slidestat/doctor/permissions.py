@@ -6,7 +6,7 @@ may be created.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -16,9 +16,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     NewTopic,
 )
 
+from slidestat.admin.worker_topics import require_sources
 from slidestat.declare.declared import Declared
+from slidestat.declare.derived import ANY
 from slidestat.doctor.finding import Finding, Verdict
-from slidestat.kafka.connection import admin_client, missing_topic_advice
+from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import admin_client, missing_topic_advice, require_broker
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.kafka.retries import ask_again
 from slidestat.kafka.settings import broker_security
@@ -66,7 +69,14 @@ def creation_permission(bootstrap: str) -> Finding:
 def worker_permissions(bootstrap: str, topology: Declared) -> Iterator[Finding]:
     """Yield the permissions that a worker of this topology needs: its topics, then its group."""
     admin = admin_client(bootstrap)
-    used = list(uses(topology))
+    sources: Sequence[str] = topology.source_topics
+    if topology.counted is not None and ANY in topology.sources_text:
+        try:
+            sources = require_sources(topology.counted, require_broker(bootstrap).topics)
+        except SlidestatError as error:
+            yield Finding("source", Verdict.BAD, error.message, error.advice)
+            sources = ()
+    used = list(uses(topology, sources))
     described = admin.describe_topics(
         TopicCollection([use.topic for use in used]),
         include_authorized_operations=True,
@@ -92,13 +102,14 @@ def worker_permissions(bootstrap: str, topology: Declared) -> Iterator[Finding]:
         yield _group(admin, bootstrap, mover_id(topology.answering), "mover's group")
 
 
-def uses(topology: Declared) -> Iterator[Use]:
+def uses(topology: Declared, sources: Sequence[str]) -> Iterator[Use]:
     """Yield the topics that a worker uses, with what it does there."""
     if topology.counted is None:
         yield Use("parties", topology.answering.source, (_DESCRIBE,), makes=False)
-        yield Use("source", topology.source, (_READ, _SETTINGS))
+        yield Use("source", topology.events_topic, (_READ, _SETTINGS))
     else:
-        yield Use("source", topology.source, (_READ, _SETTINGS), makes=False)
+        for source in sources:
+            yield Use("source", source, (_READ, _SETTINGS), makes=False)
         if topology.repartition:
             yield Use("repartition", topology.events_topic, (_READ, _WRITE, _SETTINGS))
         if topology.counted.expected_topic:

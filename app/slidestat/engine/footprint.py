@@ -5,7 +5,7 @@ in the span, so that number is varied.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 
 import numpy as np
@@ -16,7 +16,7 @@ from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics import Items
 from slidestat.declare.statistics.runner import Runner
-from slidestat.declare.topology import Topology
+from slidestat.declare.topology import Topology, without_move
 from slidestat.engine.decoding.conditions import Judged
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import FieldColumns
@@ -76,7 +76,7 @@ def _measure(topology: Topology, count: int) -> Footprint:
     span_ms = topology.every_ms if topology.span_length.of_events else topology.span_length.length
     # Nothing is emitted or published, and none of the made-up events is late.
     never = f"{topology.times.latest} events" if topology.is_sequence else "36525d"
-    quiet = replace(
+    quiet = without_move(
         topology,
         every=never,
         lateness="0s",
@@ -84,7 +84,6 @@ def _measure(topology: Topology, count: int) -> Footprint:
         alerts=(),
         expected=(),
         expected_topic="",
-        repartition=False,
     )
     start_ms = min(_START_MS, topology.times.latest - span_ms)
     # A partition's first event waits for a second one.
@@ -92,10 +91,10 @@ def _measure(topology: Topology, count: int) -> Footprint:
     times = start_ms + np.arange(made, dtype=np.int64) // (made // count) * span_ms // count
     made_up = [b""] * made
     batch = RecordBatch(
-        topology.source, 0, np.arange(made, dtype=np.int64), made_up, made_up, times.tolist(), 0
+        quiet.source, 0, np.arange(made, dtype=np.int64), made_up, made_up, times.tolist(), 0
     )
     decoder = EventDecoder(quiet, _MadeUp(quiet, times))
-    processor = PartitionProcessor(quiet, topology.source, 0, NoStates(), decoder)
+    processor = PartitionProcessor(quiet, quiet.source, 0, NoStates(), decoder)
     effects = processor.process(batch)
     snapshot = processor.snapshot()
     state = snapshot.states[_KEY] if snapshot is not None else None

@@ -241,8 +241,8 @@ class Pipeline:
                 found[alert] += keys
         return found
 
-    def behind(self) -> Behind | None:
-        """Return how far moving the source's records is behind; None unless this worker moves
+    def behind(self) -> Mapping[str, Behind] | None:
+        """Return how far moving the records of each source is behind; None unless this worker moves
         them.
         """
         return None if self._mover is None else self._mover.behind

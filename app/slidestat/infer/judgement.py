@@ -260,7 +260,7 @@ class Judgement:
             events = max(absent.events for absent in slips)
             return SlidestatError(
                 f"{topology.name} reads {names}, which none of {events:,} records of"
-                f" {topology.source!r} has that were looked at.",
+                f" {topology.sources_text!r} has that were looked at.",
                 f"{guess}{self._have()}Correct the declaration; for a field that is rare, or only"
                 f" to come, {_ANYWAY}.",
             )
@@ -268,8 +268,8 @@ class Judgement:
             record, refusal = self.example
             return SlidestatError(
                 f"{topology.name} would refuse all of {self.refused.total():,} records of"
-                f" {topology.source!r} that were looked at ({reasons_text(self.refused)}), such as"
-                f" the one of partition {record.partition}, offset {record.offset}:"
+                f" {topology.sources_text!r} that were looked at ({reasons_text(self.refused)}),"
+                f" such as the one of partition {record.partition}, offset {record.offset}:"
                 f" {refusal.reason.value}, {refusal.detail}.",
                 f"{self.meant or advice_on(refusal.reason)}Correct the declaration; to have such"
                 f" records set aside as dead letters, {_ANYWAY}.",

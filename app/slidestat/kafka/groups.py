@@ -1,8 +1,15 @@
 """Consumer groups, as the broker sees them."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client
@@ -48,9 +55,9 @@ class Committed(NamedTuple):
 
 
 def group_offsets(
-    bootstrap: str, group: str, topic: str, partitions: int, *, waits: bool = True
-) -> dict[int, Committed]:
-    """Return a group's committed offsets of a topic, by partition; none for one without an offset.
+    bootstrap: str, group: str, places: Iterable[tuple[str, int]], *, waits: bool = True
+) -> dict[tuple[str, int], Committed]:
+    """Return a group's committed offsets of partitions; none for one without an offset.
 
     One request for all. Raises KafkaException if the broker does not answer within 5 s or so; it
     does not while a transaction is open that commits such offsets, unless `waits` is False: then
@@ -60,19 +67,21 @@ def group_offsets(
     config = {**client_config(bootstrap), "group.id": group, "isolation.level": isolation}
     consumer = Consumer(config)
     try:
-        return ask_again(lambda: _asked(consumer, topic, partitions), _ANSWERED_WITHIN_S)
+        return ask_again(lambda: _asked(consumer, places), _ANSWERED_WITHIN_S)
     finally:
         consumer.close()
 
 
-def _asked(consumer: Consumer, topic: str, partitions: int) -> dict[int, Committed]:
-    wanted = [TopicPartition(topic, number) for number in range(partitions)]
+def _asked(
+    consumer: Consumer, places: Iterable[tuple[str, int]]
+) -> dict[tuple[str, int], Committed]:
+    wanted = [TopicPartition(topic, number) for topic, number in places]
     committed = {}
     for found in consumer.committed(wanted, timeout=_ANSWERED_WITHIN_S):
         if found.error is not None:
             raise KafkaException(found.error)
         if found.offset >= 0:
-            committed[found.partition] = Committed(found.offset, _note(found))
+            committed[found.topic, found.partition] = Committed(found.offset, _note(found))
     return committed
 
 

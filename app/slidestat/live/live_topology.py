@@ -1,6 +1,6 @@
 """A topology's live state in this worker: which partitions can be asked, and how they are now."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -77,8 +77,10 @@ class Held(Protocol):
     def firing(self) -> dict[str, int]:
         """Return the number of keys for which each alert fires."""
 
-    def behind(self) -> Behind | None:
-        """Return the backlog of moving the source's records; None unless this worker moves them."""
+    def behind(self) -> Mapping[str, Behind] | None:
+        """Return the backlog of moving the records of each source; None unless this worker moves
+        them.
+        """
 
     def changelog_written(self) -> tuple[int, int]:
         """Return the records and bytes written to the changelog since the process began."""

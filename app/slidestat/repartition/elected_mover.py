@@ -7,7 +7,7 @@ later one fences the other off, whose transaction counts for nothing.
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -43,9 +43,9 @@ class ElectedMover:
         self._thread.start()
 
     @property
-    def behind(self) -> Behind | None:
-        """The lag of moving, as of the last second or so; None where another worker moves, and
-        until it is known.
+    def behind(self) -> Mapping[str, Behind] | None:
+        """The lag of moving by the source, as of the last second or so; None where another worker
+        moves, and until it is known.
         """
         mover = self._mover
         return None if mover is None else mover.behind
@@ -110,10 +110,10 @@ class ElectedMover:
         topology = self._move.topology
         log_event(
             f"repartition {what}",
-            f"{topology.name}: moves the records of {topology.source} to {topology.events_topic}"
-            f" {how}",
+            f"{topology.name}: moves the records of {topology.sources_text} to"
+            f" {topology.events_topic} {how}",
             topology=topology.name,
-            topics=[topology.source, topology.events_topic],
+            topics=[*topology.source_topics, topology.events_topic],
         )
 
 
@@ -121,7 +121,7 @@ def _refused(move: Move, kafka_error: KafkaError) -> SlidestatError:
     topology = move.topology
     reason = kafka_error.str().rstrip(".")
     return SlidestatError(
-        f"{topology.name}: records of {topology.source!r} cannot be moved to"
+        f"{topology.name}: records of {topology.sources_text!r} cannot be moved to"
         f" {topology.events_topic!r}: {reason}.",
         "Check what this user may do (`slidestat doctor`), and the settings of the topics; nothing"
         " is lost, a restarted worker goes on from the last commit.",

@@ -1,13 +1,12 @@
 """The key and the event time of records, as the topology that counts them will read them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from slidestat.declare.statistics import Count
-from slidestat.declare.topology import Topology
+from slidestat.declare.topology import Topology, without_move
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.records import NO_TIME
 
@@ -18,9 +17,8 @@ class KeyReader:
     """
 
     def __init__(self, topology: Topology) -> None:
-        plain = replace(
+        plain = without_move(
             topology,
-            repartition=False,
             statistics=(Count(),),
             where="",
             computed=(topology.key_expression,) if topology.key_expression else (),

@@ -1,10 +1,12 @@
 """A note of what was moved to a topic, as metadata of the offsets up to which it was.
 
 By it the topic is known as ours, and what it was made from: another source, another key or another
-number of partitions would put records of one key in two places.
+number of partitions would put records of one key in two places. Each of several sources has a note
+of its own, so that others may be added later.
 """
 
 import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     OffsetSpec,
 )
 
+from slidestat.declare.derived import ANY
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import Committed, group_offsets
@@ -22,8 +25,14 @@ from slidestat.kafka.retries import ask_again
 from slidestat.kafka.topic_identity import identities
 from slidestat.log import log_event
 
+# The header of a record that one of several sources had, with where it was: topic/partition/offset.
+MOVED_FROM = "moved_from"
+
 _TIMEOUT_S = 30.0
 _DIGITS = 16
+
+# A partition of a source.
+Place = tuple[str, int]
 
 
 def mover_id(topology: Topology) -> str:
@@ -47,55 +56,81 @@ class MovedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TopicsNow(msgspec.Struct, frozen=True):
-    """The note of the topics that there are now, and how many partitions the source has."""
+    """The topics that there are now: the note and the partitions of each source, by its name, and
+    the id and the partitions of the topic that records are moved to.
+    """
 
-    note: MovedFrom
-    source_partitions: int
+    notes: dict[str, MovedFrom]
+    source_partitions: dict[str, int]
+    topic_id: str
+    partitions: int
+
+    @property
+    def places(self) -> list[Place]:
+        """Return the partitions of all sources."""
+        return [
+            (source, number)
+            for source, count in sorted(self.source_partitions.items())
+            for number in range(count)
+        ]
 
 
 def topics_now(admin: AdminClient, topology: Topology) -> TopicsNow:
-    """Ask the brokers for both topics. Raises KafkaException where none answers, SlidestatError
-    where one is missing.
+    """Ask the brokers for the sources, and for the topic of the topology. Raises KafkaException
+    where none answers, SlidestatError where one is missing.
     """
-    names = (topology.source, topology.events_topic)
-    found = identities(admin, names, _TIMEOUT_S)
-    for name in names:
+    named = [it for it in topology.source_topics if ANY not in it]
+    sources = named
+    if len(named) < len(topology.source_topics):
+        listed = ask_again(lambda: admin.list_topics(timeout=_TIMEOUT_S), _TIMEOUT_S)
+        sources = sorted({*named, *topology.sources_among(listed.topics)})
+    found = identities(admin, [*sources, topology.events_topic], _TIMEOUT_S)
+    for name in (*named, topology.events_topic):
         if name not in found:
             raise SlidestatError(
                 f"There is no topic {name!r} any more.",
                 "It was deleted while workers ran: look with `slidestat topics list`.",
             )
-    source, own = (found[name] for name in names)
-    note = MovedFrom(
-        topology.source, source.topic_id, own.topic_id, own.partitions, _key_text(topology)
+    own = found.pop(topology.events_topic)
+    key = _key_text(topology)
+    return TopicsNow(
+        {
+            name: MovedFrom(name, source.topic_id, own.topic_id, own.partitions, key)
+            for name, source in found.items()
+        },
+        {name: source.partitions for name, source in found.items()},
+        own.topic_id,
+        own.partitions,
     )
-    return TopicsNow(note, source.partitions)
 
 
-def first_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int]:
+def _first_offsets(admin: AdminClient, places: Sequence[Place]) -> dict[Place, int]:
     """Return the offset of the first record of each partition, or of the one that will be."""
     earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-    return _listed(admin, topic, partitions, earliest)
+    return _listed(admin, places, earliest)
 
 
-def is_unwritten(admin: AdminClient, topic: str, partitions: int) -> bool:
+def _is_unwritten(admin: AdminClient, topic: str, partitions: int) -> bool:
     """Return whether a topic never had a record."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    return not any(_listed(admin, topic, partitions, latest).values())
+    return not any(_listed(admin, [(topic, p) for p in range(partitions)], latest).values())
 
 
-def _listed(admin: AdminClient, topic: str, partitions: int, which: OffsetSpec) -> dict[int, int]:
-    places = [TopicPartition(topic, number) for number in range(partitions)]
+def _listed(admin: AdminClient, places: Sequence[Place], which: OffsetSpec) -> dict[Place, int]:
+    wanted = {TopicPartition(topic, number): which for topic, number in places}
 
-    def ask() -> dict[int, int]:
-        found = admin.list_offsets(dict.fromkeys(places, which), request_timeout=_TIMEOUT_S)
-        return {place.partition: answer.result().offset for place, answer in found.items()}
+    def ask() -> dict[Place, int]:
+        found = admin.list_offsets(wanted, request_timeout=_TIMEOUT_S)
+        return {
+            (place.topic, place.partition): answer.result().offset
+            for place, answer in found.items()
+        }
 
     return ask_again(ask, _TIMEOUT_S, may_be_new=True)
 
 
-def check_note(
-    topology: Topology, now: MovedFrom, committed: dict[int, Committed], *, is_empty: bool
+def _check_notes(
+    topology: Topology, now: TopicsNow, committed: Mapping[Place, Committed], *, is_empty: bool
 ) -> bool:
     """Return whether the topic was moved to before, in the same way; False for one that is to be
     taken over.
@@ -103,46 +138,58 @@ def check_note(
     Raises SlidestatError for a topic with records of another program, or of another source or key,
     and where offsets are missing.
     """
-    notes = [_note(beside.note) for beside in committed.values()]
-    own = [note for note in notes if note is not None and note.topic_id == now.topic_id]
+    noted = {place: _note(beside.note) for place, beside in committed.items()}
+    own = {
+        place: note
+        for place, note in noted.items()
+        if note is not None and note.topic_id == now.topic_id
+    }
     topic = topology.events_topic
-    if not own:
+    if not any(source in now.notes for source, _ in own):
         if is_empty:
             return False
         raise SlidestatError(
             f"The topic {topic!r} has records, and the group {mover_id(topology)} knows of none of"
-            f" {now.source!r} that it has moved there: they are of another source, or somebody"
-            " else's, or no worker has run for longer than the brokers keep offsets.",
+            f" {topology.sources_text!r} that it has moved there: they are of another source, or"
+            " somebody else's, or no worker has run for longer than the brokers keep offsets.",
             "Give the topology another name, and nothing is moved twice; or, if nobody needs the"
             " topic, delete it.",
         )
-    for note in own:
-        if note != now:
+    for (source, _), note in own.items():
+        if source not in now.notes:
+            raise SlidestatError(
+                f"The topic {topic!r} has records of {source!r}, which is no source of"
+                f" {topology.name} any more.",
+                "Leave it among the sources, or give the topology another name: then it counts the"
+                " others from their beginning.",
+            )
+        if note != (new := now.notes[source]):
             raise SlidestatError(
                 f"The topic {topic!r} has records of {note.source!r}"
                 f" (id {note.source_id or 'unknown'}), by the key {note.key} on {note.partitions}"
-                f" partitions; now they would be those of {now.source!r}"
-                f" (id {now.source_id or 'unknown'}), by {now.key} on {now.partitions}.",
+                f" partitions; now they would be those of {new.source!r}"
+                f" (id {new.source_id or 'unknown'}), by {new.key} on {new.partitions}.",
                 "Give the topology another name, so that they go to a topic of their own.",
             )
-    forgotten = sorted(set(range(max(committed))) - committed.keys())
-    if forgotten:
-        raise SlidestatError(
-            f"The brokers have forgotten up to where partitions {', '.join(map(str, forgotten))} of"
-            f" {now.source!r} were moved to {topic!r}: their records would be moved twice.",
-            "Give the topology another name, and nothing is moved twice.",
-        )
+    for source in now.notes:
+        numbers = {number for topic, number in committed if topic == source}
+        forgotten = sorted(set(range(max(numbers, default=0))) - numbers)
+        if forgotten:
+            raise SlidestatError(
+                f"The brokers have forgotten up to where partitions"
+                f" {', '.join(map(str, forgotten))} of {source!r} were moved to {topic!r}: their"
+                " records would be moved twice.",
+                "Give the topology another name, and nothing is moved twice.",
+            )
     return True
 
 
-def offsets_of(
-    topology: Topology, positions: dict[int, int], note: MovedFrom
-) -> list[TopicPartition]:
-    """Return the offsets to commit, each with the note as its metadata."""
-    text = note.text()
+def offsets_of(positions: Mapping[Place, int], now: TopicsNow) -> list[TopicPartition]:
+    """Return the offsets to commit, each with the note of its source as its metadata."""
+    texts = {source: note.text() for source, note in now.notes.items()}
     return [
-        TopicPartition(topology.source, partition, offset, text)
-        for partition, offset in sorted(positions.items())
+        TopicPartition(source, number, offset, texts[source])
+        for (source, number), offset in sorted(positions.items())
     ]
 
 
@@ -166,7 +213,7 @@ def _note(text: str) -> MovedFrom | None:
 
 @dataclass(frozen=True)
 class Move:
-    """A move of the records of the topology's source.
+    """A move of the records of the topology's sources.
 
     With `allow_loss`, records that are gone before they were moved are logged; else they end it.
     """
@@ -176,40 +223,47 @@ class Move:
     allow_loss: bool = False
 
 
-def committed_offsets(move: Move, now: TopicsNow, *, waits: bool = True) -> dict[int, Committed]:
-    """Return the offset up to which each partition of the source was moved, with its note; `waits`
-    as in `group_offsets`.
+def moved_before(
+    move: Move, admin: AdminClient, now: TopicsNow, *, waits: bool = True
+) -> dict[Place, Committed]:
+    """Return the offset up to which each partition of the sources was moved, with its note; none
+    for a topic that is to be taken over. `waits` as in `group_offsets`.
+
+    Raises SlidestatError for topics that are not those of the notes.
     """
-    group, source = mover_id(move.topology), move.topology.source
-    return group_offsets(move.bootstrap, group, source, now.source_partitions, waits=waits)
-
-
-def starts_of(move: Move, admin: AdminClient, now: TopicsNow) -> dict[int, int]:
-    """Return the offset from which each partition of the source is moved on.
-
-    Raises SlidestatError for topics that are not those of the notes, and for records that are gone
-    unless that is allowed.
-    """
-    topology = move.topology
+    topology, group = move.topology, mover_id(move.topology)
     # Before notes are read: who moves notes it before there is a record.
-    is_empty = is_unwritten(admin, topology.events_topic, now.note.partitions)
-    committed = committed_offsets(move, now)
-    if not check_note(topology, now.note, committed, is_empty=is_empty):
-        committed = {}
+    is_empty = _is_unwritten(admin, topology.events_topic, now.partitions)
+    # Any topic may have been a source. (To ask for all that a group has, without their names, ends
+    # the process where it has none, with confluent-kafka 2.16.)
+    listed = ask_again(lambda: admin.list_topics(timeout=_TIMEOUT_S), _TIMEOUT_S).topics
+    every = {(name, number) for name, topic in listed.items() for number in topic.partitions}
+    committed = group_offsets(move.bootstrap, group, every.union(now.places), waits=waits)
+    if not _check_notes(topology, now, committed, is_empty=is_empty):
+        return {}
+    return committed
+
+
+def starts_of(move: Move, admin: AdminClient, now: TopicsNow) -> dict[Place, int]:
+    """Return the offset from which each partition of the sources is moved on.
+
+    Raises SlidestatError as `moved_before`, and for records that are gone unless that is allowed.
+    """
+    committed = moved_before(move, admin, now)
     starts = {}
-    oldest = first_offsets(admin, topology.source, now.source_partitions)
-    for number, first in oldest.items():
-        start = committed[number].offset if number in committed else first
+    for place, first in _first_offsets(admin, now.places).items():
+        start = committed[place].offset if place in committed else first
         if start < first:
-            _tell_lost(move, number, start, first)
-        starts[number] = max(start, first)
+            _tell_lost(move, place, start, first)
+        starts[place] = max(start, first)
     return starts
 
 
-def _tell_lost(move: Move, number: int, start: int, first: int) -> None:
+def _tell_lost(move: Move, place: Place, start: int, first: int) -> None:
     topology = move.topology
     name = topology.name
-    lost = f"{first - start:,} records of {topology.source}/{number}, from {start} on,"
+    source, number = place
+    lost = f"{first - start:,} records of {source}/{number}, from {start} on,"
     if not move.allow_loss:
         raise SlidestatError(
             f"{name}: {lost} were deleted before they were moved to {topology.events_topic!r}.",
@@ -219,11 +273,11 @@ def _tell_lost(move: Move, number: int, start: int, first: int) -> None:
     log_event("records lost", f"{name}: {lost} are gone, and are not moved", topology=name)
 
 
-# How far moving a source's records is behind.
+# How far moving records is behind.
 
 
 class Behind(NamedTuple):
-    """The lag of moving: how many offsets of the source are not moved yet, of all its partitions,
+    """The lag of moving: how many offsets of a source are not moved yet, of all its partitions,
     and the Kafka timestamp, in milliseconds, of the oldest such record that was fetched; None
     without one.
     """
@@ -238,3 +292,10 @@ class Behind(NamedTuple):
         if not self.records:
             return 0.0
         return None if self.oldest_ms is None else max(0.0, now_s - self.oldest_ms / 1000)
+
+
+def in_all(behind: Iterable[Behind]) -> Behind:
+    """Return the lag of all sources together."""
+    lags = list(behind)
+    oldest = [lag.oldest_ms for lag in lags if lag.oldest_ms is not None]
+    return Behind(sum(lag.records for lag in lags), min(oldest, default=None))

@@ -1,14 +1,15 @@
-"""Move a source's records to the topology's own topic by their key, each once.
+"""Move the records of one or several sources to the topology's own topic by their key, each once.
 
 What is produced and the offsets up to which it was moved are committed in one Kafka transaction.
 Who reads committed records alone sees each of them once, whatever breaks off. One mover has all
-partitions of the source, or their order would be that of none: its transactional id is that of all
+partitions of the sources, or their order would be that of none: its transactional id is that of all
 movers of the topology, so that a new one fences the one before it and aborts what that left open
 (Kafka's exactly-once semantics, KIP-98), before it asks how far that one had come.
 
 A record's key becomes the key that the topology reads of it, and librdkafka places it as Kafka's
 own clients do (murmur2). A record without one stays as it is, on a partition by its offset, for the
-topology to make a dead letter of it. Values, headers and timestamps stay in any case.
+topology to make a dead letter of it. Values, headers and timestamps stay in any case; a record of
+one of several sources has a header more, with where it was.
 """
 
 import time
@@ -26,10 +27,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from slidestat.declare.derived import ANY
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.open_transactions import OpenTransactions
-from slidestat.kafka.retries import passes
+from slidestat.kafka.retries import NOT_THERE, passes
 from slidestat.kafka.settings import client_config
 from slidestat.kafka.transactional_producer import (
     IN_DOUBT,
@@ -44,8 +46,11 @@ from slidestat.options import COMPRESSION
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.repartition.merge_order import MergeOrder
 from slidestat.repartition.moved_from import (
+    MOVED_FROM,
     Behind,
     Move,
+    Place,
+    in_all,
     mover_id,
     offsets_of,
     starts_of,
@@ -72,6 +77,7 @@ class Transactions:
 
     def __init__(self, bootstrap: str, topology: Topology, goes_on: Callable[[], bool]) -> None:
         self._topic = topology.events_topic
+        self._notes_origin = bool(topology.sources)
         self._goes_on = goes_on
         self._is_open = False
         self._refused: KafkaError | None = None
@@ -106,6 +112,9 @@ class Transactions:
         produce, topic = self._producer.produce, self._topic
         for message, key, timestamp in records:
             value, headers = message.value(), cast(Any, message.headers())
+            if self._notes_origin:
+                place = f"{message.topic()}/{message.partition()}/{message.offset()}"
+                headers = [*(headers or ()), (MOVED_FROM, place)]
             own: str | bytes | None = key
             partition = -1
             if key is None:
@@ -187,12 +196,12 @@ class Mover:
     def __init__(self, move: Move, goes_on: Callable[[], bool]) -> None:
         self._move = move
         self._goes_on = goes_on
-        # Read by other threads; None until it is known.
-        self.behind: Behind | None = None
+        # By the source. Read by other threads; None until it is known.
+        self.behind: Mapping[str, Behind] | None = None
         self._topology = move.topology
         self._topic = move.topology.events_topic
         self._reader = KeyReader(move.topology)
-        self._open_transactions = OpenTransactions(move.topology.source)
+        self._open_transactions = OpenTransactions()
         config = client_config(move.bootstrap)
         self._admin = AdminClient(config)
         self._transactions = Transactions(move.bootstrap, move.topology, goes_on)
@@ -217,7 +226,7 @@ class Mover:
             self._begin()
             while self._goes_on():
                 self._fetch()
-                self._transactions.send(self._order.take(), self._now.note.partitions)
+                self._transactions.send(self._order.take(), self._now.partitions)
                 self._pace()
                 if time.monotonic() >= self._due:
                     self._commit()
@@ -232,17 +241,29 @@ class Mover:
     def _begin(self) -> None:
         self._now = topics_now(self._admin, self._topology)
         starts = starts_of(self._move, self._admin, self._now)
-        self._order = MergeOrder[KeyedRecord](starts, self._topology.lateness_ms)
+        if any(ANY in it for it in self._topology.source_topics):
+            sources = sorted(self._now.notes)
+            log_event(
+                "repartition sources",
+                f"{self._topology.name}: the sources are {', '.join(sources) or 'none yet'}",
+                topology=self._topology.name,
+                topics=sources,
+            )
+        # From here on, a partition has a number among those of all sources.
+        self._places = self._now.places
+        self._numbers = {place: number for number, place in enumerate(self._places)}
+        self._order = MergeOrder[KeyedRecord](
+            {self._numbers[place]: start for place, start in starts.items()},
+            self._topology.lateness_ms,
+        )
         self._paused: set[int] = set()
         # Of the partitions that are read up to an open transaction.
         self._readable: dict[int, int] = {}
-        self._committed: dict[int, int] = {}
+        self._committed: dict[Place, int] = {}
         self._due = self._again_due = self._measure_due = 0.0
         now = time.monotonic()
         self._look_due, self._waiting_since = now + _LOOK_S, now
-        self._consumer.assign(
-            [TopicPartition(self._topology.source, p, start) for p, start in starts.items()]
-        )
+        self._consumer.assign([TopicPartition(*place, start) for place, start in starts.items()])
         # A topic has its note before it has a record, of an aborted transaction even.
         self._commit()
 
@@ -253,12 +274,13 @@ class Mover:
         ends: dict[int, int] = {}
         for message in self._consumer.consume(_FETCH_RECORDS, _GATHER_S):
             error = message.error()
-            number = message.partition() or 0
             if error is None:
                 found.append(message)
-                ends.pop(number, None)
+                ends.pop(self._number(message), None)
             elif error.code() == KafkaError._PARTITION_EOF:
-                ends[number] = message.offset() or 0
+                ends[self._number(message)] = message.offset() or 0
+            elif error.code() in NOT_THERE:
+                self._look_due = 0.0
             elif not passes(error):
                 raise KafkaException(error)
         self._add(found)
@@ -269,14 +291,17 @@ class Mover:
                 self._readable.pop(number, None)
             else:
                 self._readable[number] = end
-        for number in {message.partition() or 0 for message in found} - ends.keys():
+        for number in set(map(self._number, found)) - ends.keys():
             self._readable.pop(number, None)
+
+    def _number(self, message: Message) -> int:
+        return self._numbers[str(message.topic()), message.partition() or 0]
 
     def _high(self, number: int) -> int:
         """Return the end of a partition, of all records, as of the last fetch; negative if none was
         fetched.
         """
-        place = TopicPartition(self._topology.source, number)
+        place = TopicPartition(*self._places[number])
         return int(self._consumer.get_watermark_offsets(place, cached=True)[1])
 
     def _add(self, messages: Sequence[Message]) -> None:
@@ -286,7 +311,7 @@ class Mover:
         own_keys = cast(list[bytes | None], [message.key() for message in messages])
         timestamps = [max(0, message.timestamp()[1]) for message in messages]
         keys, times = self._reader.read(values, own_keys, timestamps)
-        partitions = np.array([message.partition() for message in messages], np.int64)
+        partitions = np.fromiter(map(self._number, messages), np.int64, len(messages))
         offsets = np.array([message.offset() for message in messages], np.int64)
         sizes = np.array([len(message) for message in messages], np.int64)
         records = list(zip(messages, keys, timestamps, strict=True))
@@ -297,11 +322,11 @@ class Mover:
 
     def _pace(self) -> None:
         """Fetch no more of what waits in numbers, and of all again once it is little."""
-        count = max(1, self._now.source_partitions)
+        count = max(1, len(self._places))
         most = max(_LEAST_RECORDS, _HELD_RECORDS // count), max(_LEAST_BYTES, _HELD_BYTES // count)
-        for number in range(count):
+        for number, (source, partition) in enumerate(self._places):
             records, size = self._order.waiting(number)
-            place = TopicPartition(self._topology.source, number)
+            place = TopicPartition(source, partition)
             needs_more = self._order.needs_more(number)
             is_much = records > most[0] or size > most[1]
             is_little = 2 * records < most[0] and 2 * size < most[1]
@@ -315,10 +340,10 @@ class Mover:
     def _commit(self) -> None:
         now = time.monotonic()
         positions = {
-            number: self._order.position(number) for number in range(self._now.source_partitions)
+            place: self._order.position(number) for number, place in enumerate(self._places)
         }
         if positions != self._committed or now >= self._again_due:
-            offsets = offsets_of(self._topology, positions, self._now.note)
+            offsets = offsets_of(positions, self._now)
             self._transactions.commit(offsets, self._consumer.consumer_group_metadata())
             self._committed, self._again_due = positions, now + _COMMIT_AGAIN_S
         if now >= self._measure_due:
@@ -326,18 +351,17 @@ class Mover:
             self._measure_due = now + _MEASURE_S
         self._due = time.monotonic() + (_BACKLOG_COMMIT_S if self._paused else _COMMIT_S)
 
-    def _measure(self, positions: Mapping[int, int]) -> None:
+    def _measure(self, positions: Mapping[Place, int]) -> None:
         """Note how far it is behind, by the ends that the last fetches found."""
-        records, oldest = 0, []
-        for number, position in positions.items():
+        found: dict[str, list[Behind]] = {}
+        for number, place in enumerate(self._places):
             end = self._high(number)
             if end < 0:
                 return  # Nothing was fetched of it.
-            records += max(0, end - position)
             first = self._order.first(number)
-            if first is not None:
-                oldest.append(first[2])
-        self.behind = Behind(records, min(oldest, default=None))
+            one = Behind(max(0, end - positions[place]), None if first is None else first[2])
+            found.setdefault(place[0], []).append(one)
+        self.behind = {source: in_all(each) for source, each in found.items()}
 
     # Looks.
 
@@ -345,29 +369,36 @@ class Mover:
         """Look every few seconds at the topics, and at the partitions that are waited for."""
         self._look_due = time.monotonic() + _LOOK_S
         found = topics_now(self._admin, self._topology)
-        if found.note != self._now.note:
-            name = self._topology.name
-            raise SlidestatError(
-                f"{name}: {self._topology.source!r} or {self._topic!r} was made anew, or has more"
-                " partitions, while records were moved.",
-                "Start the worker again: it says what has changed.",
-            )
+        for source, note in self._now.notes.items():
+            if found.notes.get(source, note) != note:
+                name = self._topology.name
+                raise SlidestatError(
+                    f"{name}: {source!r} or {self._topic!r} was made anew, or has more"
+                    " partitions, while records were moved.",
+                    "Start the worker again: it says what has changed.",
+                )
+        if gone := sorted(self._now.notes.keys() - found.notes.keys()):
+            # Offsets of it cannot be committed.
+            raise LostError(f"{', '.join(gone)} was deleted, with what was not moved of it")
         if found.source_partitions != self._now.source_partitions:
             self._commit()
             self._begin()
         self._open_transactions.look(
-            {number: (end, self._high(number)) for number, end in self._readable.items()}
+            {
+                self._places[number]: (end, self._high(number))
+                for number, end in self._readable.items()
+            }
         )
         awaited = [number for number in self._order.awaited if number not in self._readable]
         if not awaited:
             self._waiting_since = time.monotonic()
         elif time.monotonic() - self._waiting_since > _TELL_S:
             self._waiting_since = time.monotonic()
+            places = ["{}/{}".format(*self._places[number]) for number in awaited]
             log_event(
                 "repartition waits",
-                f"{self._topology.name}: nothing is moved beyond partitions"
-                f" {', '.join(map(str, awaited))} of {self._topology.source}, which bring nothing"
-                " and do not tell that they have nothing",
+                f"{self._topology.name}: nothing is moved beyond the partitions"
+                f" {', '.join(places)}, which bring nothing and do not tell that they have nothing",
                 topology=self._topology.name,
-                partitions=awaited,
+                partitions=places,
             )

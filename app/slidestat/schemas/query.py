@@ -331,12 +331,10 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     ] = msgspec.UNSET
 
 
-class RepartitionStatus(msgspec.Struct, frozen=True):
-    """The backlog of the worker that moves the source's records by their key."""
+class SourceLag(msgspec.Struct, frozen=True):
+    """The records of a source that are not moved yet."""
 
-    records: Annotated[
-        int, Meta(description="of the source, not moved yet; offsets, so this many at most")
-    ]
+    records: Annotated[int, Meta(description="not moved yet; offsets, so this many at most")]
     seconds: Annotated[
         float | None,
         Meta(
@@ -344,6 +342,17 @@ class RepartitionStatus(msgspec.Struct, frozen=True):
             " without one"
         ),
     ]
+
+
+class RepartitionStatus(SourceLag, frozen=True):
+    """The backlog of the worker that moves the records of the sources by their key, of all of them
+    together.
+    """
+
+    sources: Annotated[
+        dict[str, SourceLag] | msgspec.UnsetType,
+        Meta(description="by the source's name; left out for a single one"),
+    ] = msgspec.UNSET
 
 
 class WorkerStatus(msgspec.Struct, frozen=True):

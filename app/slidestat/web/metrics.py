@@ -22,6 +22,7 @@ from slidestat.engine.partition_work import PartitionWork
 from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology
 from slidestat.live.observed import LATENCY_BOUNDS_S, Latencies
+from slidestat.repartition.moved_from import in_all
 from slidestat.schemas.query import PartitionStatus
 
 _PARTITION = ("topology", "partition")
@@ -167,12 +168,28 @@ class _Topologies:
             "How long ago the oldest of them that was fetched was written.",
             labels=["topology"],
         )
+        source_behind = GaugeMetricFamily(
+            "slidestat_repartition_source_lag_records",
+            "Of each source, its records that are not moved to the topic by key yet.",
+            labels=["topology", "source"],
+        )
+        source_behind_s = GaugeMetricFamily(
+            "slidestat_repartition_source_lag_seconds",
+            "How long ago the oldest of them that was fetched was written.",
+            labels=["topology", "source"],
+        )
+        now = time.time()
         for name, live in self._lives.items():
-            if (moving := live.held.behind()) is not None:
-                behind.add_metric([name], moving.records)
-                if (seconds := moving.seconds(time.time())) is not None:
-                    behind_s.add_metric([name], seconds)
-        yield from (behind, behind_s)
+            if (moving := live.held.behind()) is None:
+                continue
+            for labels, lag, records, seconds in (
+                ([name], in_all(moving.values()), behind, behind_s),
+                *(([name, it], one, source_behind, source_behind_s) for it, one in moving.items()),
+            ):
+                records.add_metric(labels, lag.records)
+                if (since := lag.seconds(now)) is not None:
+                    seconds.add_metric(labels, since)
+        yield from (behind, behind_s, source_behind, source_behind_s)
 
     def _of_latencies(self) -> Iterator[Metric]:
         latency = HistogramMetricFamily(

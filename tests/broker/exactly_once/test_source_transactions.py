@@ -101,12 +101,13 @@ def test_waiting_is_logged(
     """
     now = [0.0]
     monkeypatch.setattr(open_transactions.time, "monotonic", lambda: now[0])
-    watch = OpenTransactions("t")
+    watch = OpenTransactions()
     logged = []
     with logging_to_stderr():
         for second in range(100):
             now[0] = float(second)
-            watch.look({0: (second, second + 3), 1: (7, 10), 2: (5, 5)} if second < 70 else {})
+            ends = {("t", 0): (second, second + 3), ("t", 1): (7, 10), ("t", 2): (5, 5)}
+            watch.look(ends if second < 70 else {})
             logged += [(second, line) for line in capsys.readouterr().err.splitlines()]
     text = "3 records of t/1 wait behind a transaction that its producer has not ended"
     assert logged == [(30, text), (60, text)]

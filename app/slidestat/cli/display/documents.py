@@ -18,6 +18,7 @@ from slidestat.admin.topics import (
     written_topics,
 )
 from slidestat.declare.declared import Declared
+from slidestat.declare.derived import ANY
 from slidestat.declare.rows import ColumnType, RowColumn
 from slidestat.doctor.permissions import uses, word
 from slidestat.engine.publishing import synopsis_partitions
@@ -60,8 +61,12 @@ def asyncapi_document(topology: Declared) -> dict[str, Any]:
         binding: dict[str, Any] = {"topic": topic, "bindingVersion": _BINDING}
         if topic in configs:
             binding["topicConfiguration"] = _configuration(configs[topic])
+        if ANY in topic:
+            binding.pop("topic")
         channels[name] = {
-            "address": topic,
+            # Several topics, by a pattern, have none.
+            "address": None if ANY in topic else topic,
+            **({"description": f"each topic named {topic}"} if ANY in topic else {}),
             "messages": {name: message},
             "bindings": {"kafka": binding},
         }
@@ -112,7 +117,10 @@ class _Parts:
             "headers": self._schema(DeadLetterHeaders),
         }
         found = {
-            "source": (topology.source, "receive", self._source()),
+            **{
+                f"source_{place}" if place > 1 else "source": (topic, "receive", self._source())
+                for place, topic in enumerate(topology.source_topics, 1)
+            },
             "output": (topology.output_topic, "send", self._output()),
             "dead_letters": (topology.dead_letter_topic, "send", letter),
             "late": (topology.late_topic, "send", letter),
@@ -220,10 +228,13 @@ def _topic(name: str, partitions: int, config: dict[str, str]) -> dict[str, Any]
 
 
 def _user(topology: Declared) -> dict[str, Any]:
-    acls = [
-        _acl("topic", use.topic, [word(operation) for operation in use.operations])
-        for use in uses(topology)
-    ]
+    acls = []
+    for use in uses(topology, topology.source_topics):
+        operations = [word(operation) for operation in use.operations]
+        # Kafka's own patterns are prefixes, and "*" for all.
+        name, is_pattern, _ = use.topic.partition(ANY)
+        kind = "prefix" if is_pattern and name else "literal"
+        acls.append(_acl("topic", name or ANY, operations, kind))
     # The live page and `slidestat watch` read the figures of the past.
     acls.append(_acl("topic", topology.output_topic, ["Read"]))
     acls.append(_acl("group", topology.application_id, ["Read"]))

@@ -117,6 +117,8 @@ def plan_lines(plan: "ReplayPlan") -> Iterator[str]:
         f"reads       up to {plan.records:,} records of {topology.events_topic},"
         f" {len(plan.partitions)} partitions"
     )
+    if plan.moved_from:
+        yield f"            which were moved from {', '.join(plan.moved_from)}"
     for p in plan.partitions:
         since = _since(p.silent_until)
         yield f"            partition {p.partition}: offsets {p.start:,} to {p.end:,}{since}"
@@ -157,6 +159,7 @@ def plan_json(plan: "ReplayPlan") -> str:
     return msgspec.json.encode(
         {
             "source": topology.events_topic,
+            **({"moved_from": plan.moved_from} if plan.moved_from else {}),
             "group": topology.application_id,
             "in_place": plan.in_place,
             "records": plan.records,
@@ -172,7 +175,7 @@ def result_lines(plan: "ReplayPlan", declared: str) -> Iterator[str]:
     yield f"Replayed: {topology.output_topic} is complete up to there."
     if plan.in_place:
         yield f"To go on from there: slidestat run {declared}"
-    elif plan.is_moved:
+    elif plan.moved_from:
         yield (
             "To keep it up to date beside the live group, which goes on moving the records, run"
             f" the topology with group = {topology.group_name!r}, output = {topology.output!r} and"

@@ -126,7 +126,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         published["publishes"] = f"{what}, on {topology.synopsis_topic}"
     return {
         "topology": topology.name,
-        "reads": topology.source + _format_text(topology),
+        "reads": topology.sources_text + _format_text(topology),
         **({"moves to": f"{topology.events_topic}, by the key"} if topology.repartition else {}),
         "key": "none: whole partitions" if whole else topology.key_name,
         "time": f"{topology.time_name}, {topology.times.text}",
@@ -264,7 +264,8 @@ def topology_object(topology: Topology) -> dict[str, Any]:
     labelled = zip(topology.labels, topology.statistics, topology.runners, strict=True)
     return {
         "topology": topology.name,
-        "source": topology.source,
+        "source": topology.source or None,
+        **({"sources": list(topology.sources)} if topology.sources else {}),
         "source_format": topology.source_format,
         "envelope": topology.envelope or None,
         "repartition_topic": topology.events_topic if topology.repartition else None,

@@ -21,6 +21,9 @@ class Flag(NamedTuple):
 # By the fields of `Topology`; a test holds them to be the same.
 TOPOLOGY_FLAGS: dict[str, Flag] = {
     "source": Flag("--source", "TOPIC", "The topic of the events."),
+    "sources": Flag(
+        "--sources", "TOPIC,TOPIC", "Several topics, or patterns (orders-*), counted together."
+    ),
     "name": Flag("--name", "NAME", "Begins the names of the topics that are written."),
     "span": Flag("--span", "1h", 'The longest window kept; or "1000 events".'),
     "every": Flag("--every", "1m", "How often statistics are written, in event time."),

@@ -52,8 +52,9 @@ def topology_of_flags(given: Mapping[str, Any]) -> Topology:
         table[SLOS] = [_slo(text) for text in table[SLOS]]
     if table.get("publish", PARTITION) != PARTITION:
         table["publish"] = _listed(table["publish"])
-    if table.get("expected"):
-        table["expected"] = _listed(table["expected"])
+    for name in ("sources", "expected"):
+        if table.get(name):
+            table[name] = _listed(table[name])
     try:
         return topology_of(with_schema(table, Path()))
     except SlidestatError as error:

@@ -72,12 +72,13 @@ class KeyWatch:
             return None
         self._notes_read = time.monotonic()
         group, source = first.topology.application_id, first.topology.events_topic
-        read = partial(group_offsets, first.bootstrap, group, source, first.partitions)
+        places = [(source, number) for number in range(first.partitions)]
+        read = partial(group_offsets, first.bootstrap, group, places)
         try:
             committed = await asyncio.get_running_loop().run_in_executor(None, read)
         except KafkaException:
             return None
-        return {number: it.note for number, it in committed.items() if number not in held}
+        return {number: it.note for (_, number), it in committed.items() if number not in held}
 
 
 # Notes that a worker commits for others of its group: which keys its partitions hold.

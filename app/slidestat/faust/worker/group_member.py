@@ -137,7 +137,7 @@ class GroupMember:
         # for a queue that is filled meanwhile.
         self._sending = asyncio.Lock()
         self._looking_ahead = asyncio.Lock()
-        self._open_transactions = OpenTransactions(settings.source)
+        self._open_transactions = OpenTransactions()
         self._flushes = Flushes()
         # Faust starts an agent that failed again, with the next batch, until the app has stopped.
         self._has_failed = False
@@ -483,7 +483,10 @@ class GroupMember:
         offsets = self._pipelines[0].offsets
         ends = {partition: offsets.end(partition) or 0 for partition in self._held_partitions()}
         self._open_transactions.look(
-            {partition: (end - offsets.waiting(partition), end) for partition, end in ends.items()}
+            {
+                (self._source, partition): (end - offsets.waiting(partition), end)
+                for partition, end in ends.items()
+            }
         )
         async with self._sending:
             for pipeline in self._pipelines:

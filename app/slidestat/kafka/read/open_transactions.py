@@ -9,36 +9,37 @@ _TELL_S = 30.0
 
 
 class OpenTransactions:
-    """A log of the records of a topic that wait behind an open transaction, for each half minute in
-    which none of a partition could be read.
+    """A log of the records that wait behind an open transaction, for each half minute in which none
+    of a partition could be read.
     """
 
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
+    def __init__(self) -> None:
         # Of each partition that waits: up to where it can be read, and since when it was so, or
         # when it was last logged.
-        self._stuck: dict[int, tuple[int, float]] = {}
+        self._stuck: dict[tuple[str, int], tuple[int, float]] = {}
 
-    def look(self, ends: Mapping[int, tuple[int, int]]) -> None:
-        """Look at partitions: for each the offset up to which it can be read, and its end."""
+    def look(self, ends: Mapping[tuple[str, int], tuple[int, int]]) -> None:
+        """Look at partitions, each with its topic: the offset up to which it can be read, and its
+        end.
+        """
         now = time.monotonic()
         before, self._stuck = self._stuck, {}
-        for partition, (readable, end) in ends.items():
+        for place, (readable, end) in ends.items():
             if readable >= end:
                 continue
-            at, since = before.get(partition, (readable, now))
+            at, since = before.get(place, (readable, now))
             since = since if at == readable else now
             if now - since >= _TELL_S:
-                self._log(partition, end - readable)
+                self._log(*place, end - readable)
                 since = now
-            self._stuck[partition] = readable, since
+            self._stuck[place] = readable, since
 
-    def _log(self, partition: int, waiting: int) -> None:
+    def _log(self, topic: str, partition: int, waiting: int) -> None:
         log_event(
             "records wait",
-            f"{waiting:,} records of {self._topic}/{partition} wait behind a transaction that its"
+            f"{waiting:,} records of {topic}/{partition} wait behind a transaction that its"
             " producer has not ended",
-            topic=self._topic,
+            topic=topic,
             partition=partition,
             records=waiting,
         )

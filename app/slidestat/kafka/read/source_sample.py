@@ -73,11 +73,11 @@ def unread_source(
     """Return the part that the topology's group has not read yet; raises SlidestatError if a broker
     refuses it.
     """
-    with _in_words(topology.events_topic):
-        committed = group_offsets(
-            bootstrap, topology.application_id, topology.events_topic, partitions
-        )
-    starts = {number: found.offset for number, found in committed.items()}
+    source = topology.events_topic
+    with _in_words(source):
+        places = [(source, number) for number in range(partitions)]
+        committed = group_offsets(bootstrap, topology.application_id, places)
+    starts = {number: found.offset for (_, number), found in committed.items()}
     return SourceLook(bootstrap, topology, partitions, starts, ends, registry)
 
 

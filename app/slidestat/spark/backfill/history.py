@@ -147,7 +147,7 @@ def read_files(
         raise SlidestatError(
             f"The key {topology.key_name!r} is computed, and rows of files are given out by a key"
             " that they have.",
-            f"Produce them to {topology.source}, and backfill from the topic.",
+            f"Produce them to {topology.sources_text}, and backfill from the topic.",
         )
     records = FileRecords.of(topology, files.columns, files.time_unit)
     urls = file_urls(spark, files.path)

@@ -53,7 +53,7 @@ def lake_topics(declared: Declared) -> dict[Dataset, str]:
     if declared.counted is None:
         topics = {
             Dataset.STATISTICS: declared.output_topic,
-            Dataset.SYNOPSES: declared.source,
+            Dataset.SYNOPSES: declared.events_topic,
             Dataset.LATE: declared.answering.late_topic,
             Dataset.DEAD_LETTERS: declared.answering.dead_letter_topic,
         }

@@ -59,6 +59,13 @@ def origin(
     of JSON. Raises SlidestatError for one that is not there.
     """
     if source is StreamSource.KAFKA:
+        if topology.sources:
+            raise SlidestatError(
+                f"{topology.name} has the sources {topology.sources_text}, and a stream reads one"
+                " topic.",
+                f"Declare another topology whose source is {topology.events_topic}, where workers"
+                " move the records, and stream that.",
+            )
         topic = topic_state(bootstrap, topology.source)
         reader = spark.readStream.format("kafka").options(**kafka_options(bootstrap))
         reader = reader.option("subscribe", topic.name).option("startingOffsets", "earliest")

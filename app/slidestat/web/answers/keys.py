@@ -18,11 +18,13 @@ from slidestat.declare.statistics.base import ListStatistic
 from slidestat.errors import SlidestatError
 from slidestat.live.live_ranking import figures_to_rank_by
 from slidestat.live.live_topology import LiveTopology, View
+from slidestat.repartition.moved_from import in_all
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import (
     KeyAnswer,
     KeyPage,
     RepartitionStatus,
+    SourceLag,
     StatisticDescription,
     TopologyDescription,
     TopologyList,
@@ -287,7 +289,10 @@ class TopologyAnswers:
         behind = live.held.behind()
         moves: RepartitionStatus | msgspec.UnsetType = msgspec.UNSET
         if behind is not None:
-            moves = RepartitionStatus(behind.records, behind.seconds(time.time()))
+            now, moved = time.time(), in_all(behind.values())
+            sources = {it: SourceLag(one.records, one.seconds(now)) for it, one in behind.items()}
+            named = sources if len(sources) > 1 else msgspec.UNSET
+            moves = RepartitionStatus(moved.records, moved.seconds(now), named)
         return WorkerStatus(self._url, "ready", 0, live.status(), live.held.firing(), moves)
 
     def _describe(self, live: LiveTopology) -> TopologyDescription:
