@@ -18,6 +18,7 @@ from benchmarks.examples import example
 from slidestat.declare.alerts import Alert
 from slidestat.declare.forms.flag_list import flag_of
 from slidestat.declare.kinds import KINDS
+from slidestat.declare.rankings import Ranking
 from slidestat.declare.referee import Referee
 from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import Statistic
@@ -73,6 +74,10 @@ _ALERTS = """\
 In TOML each is a table `[[alerts]]`, in flags `--alert NAME:WHEN[:NAME=VALUE]...`. What conditions
 can say, and what becomes of them: [alerts](alerts.md).
 """
+_RANKINGS = """\
+In TOML each is a table `[[rankings]]`, in flags `--ranking NAME:BY:largest=N[:having=CONDITION]`.
+What becomes of them: [rankings](rankings.md).
+"""
 _SLOS = """\
 In TOML each is a table `[[slos]]`, in flags `--slo NAME:GOOD:objective=SHARE[:NAME=VALUE]...`. What
 becomes of them: [service-level objectives](slos.md).
@@ -84,7 +89,7 @@ _WORDS: dict[object, str] = {
     float: "number",
     Topology: "topology",
 }
-_LISTED = {Alert: "alerts", Slo: "objectives"}
+_LISTED = {Alert: "alerts", Ranking: "rankings", Slo: "objectives"}
 _PROMISE, _UNION = "promise", "union"
 # What is told once for all statistics.
 _COMMON = ("field", "name", "where")
@@ -226,6 +231,8 @@ def render() -> str:
         lines += [f"## {declared.__name__}\n", about(declared) + "\n"]
         lines += [*table(declared, names_of(declared), flags=flags), ""]
     lines += ["## Alert\n", about(Alert) + "\n", _ALERTS, *table(Alert, names_of(Alert)), ""]
+    lines += ["## Ranking\n", about(Ranking) + "\n", _RANKINGS]
+    lines += [*table(Ranking, names_of(Ranking)), ""]
     lines += ["## Slo\n", about(Slo) + "\n", _SLOS, *table(Slo, names_of(Slo)), ""]
     without_field = [f"`{kind}`" for kind, s in KINDS.items() if "field" not in names_of(s)]
     *others, last = without_field

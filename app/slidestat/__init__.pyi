@@ -1,5 +1,6 @@
 from slidestat.declare.alerts import Alert as Alert
 from slidestat.declare.forms.files import load_topology as load_topology
+from slidestat.declare.rankings import Ranking as Ranking
 from slidestat.declare.referee import Referee as Referee
 from slidestat.declare.slos import Slo as Slo
 from slidestat.declare.statistics import *

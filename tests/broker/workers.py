@@ -385,6 +385,7 @@ def write_topology(folder: Path, name: str, source: str, body: str) -> Path:
     file.write_text(
         '"""A topology of a test."""\n\n'
         "from slidestat.declare.alerts import Alert\n"
+        "from slidestat.declare.rankings import Ranking\n"
         "from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems\n"
         "from slidestat.declare.topology import Topology\n\n"
         f"topology = Topology(name={name!r}, source={source!r}, {body})\n"

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from slidestat.admin.topics import written_topics
 from slidestat.cli.display.documents import asyncapi_document
 from slidestat.declare.alerts import Alert
+from slidestat.declare.rankings import Ranking
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Distinct, Quantiles
 from slidestat.declare.topology import Topology
@@ -72,11 +73,17 @@ def test_records_keep_their_schemas(changes: dict[str, Any]) -> None:
                 schema.validate(json.loads(msgspec.json.encode(record)))
 
 
-@pytest.mark.parametrize("declared", ["topology", "referee", "repartition"])
+RANKED = ("rankings", "ranked")
+
+
+@pytest.mark.parametrize("declared", ["topology", "referee", "repartition", *RANKED])
 def test_channels_are_the_topics(declared: str) -> None:
     """Each topic that workers write has a channel, and each reference leads somewhere."""
     topology = declare(statistics=[Distinct()], publish=["*"], alerts=())
+    ranked = declare(rankings=(Ranking(name="most", by="count_1m", largest=1),), alerts=())
     asked, others = {
+        "rankings": (ranked, {"t-synopses"}),
+        "ranked": (Referee(name="all", of=ranked, patience="1m"), set[str]()),
         "topology": (topology, {"t-synopses"}),
         "referee": (Referee(name="all", of=topology, patience="1m"), set[str]()),
         "repartition": (moved := declare(repartition=True, lateness="10s"), {moved.events_topic}),
@@ -88,6 +95,7 @@ def test_channels_are_the_topics(declared: str) -> None:
         if operation["action"] == "send"
     }
     assert sent == written_topics(asked).keys() | others
+    assert ("all-rankings" in sent) == (declared == "ranked")
     for reference in references(document):
         found = document
         for name in reference.removeprefix("#/").split("/"):

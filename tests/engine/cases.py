@@ -8,6 +8,7 @@ from random import Random
 from hypothesis import HealthCheck, settings, strategies as st
 
 from slidestat.declare.alerts import Alert
+from slidestat.declare.rankings import Ranking
 from slidestat.declare.statistics import (
     Above,
     AgeOfLast,
@@ -63,6 +64,7 @@ def topology(
     emit: str = "events",
     tolerance: str = "0%",
     having: str = "",
+    rankings: tuple[Ranking, ...] = (),
 ) -> Topology:
     """Windows of milliseconds, so that a few records cross many ticks; counts and sums, if nothing
     else is asked for.
@@ -83,6 +85,7 @@ def topology(
         emit=emit,
         tolerance=tolerance,
         having=having,
+        rankings=rankings,
     )
 
 
@@ -92,6 +95,11 @@ ALERTS = (
     Alert(name="sure", when="sum > 10 * count or count > 20", window="1s", certain=True),
     Alert(name="high", when="mean > 40 and p50 > 30", window="330ms", for_=2, resolve="mean < 45"),
     Alert(name="nearly-nothing", when="not sum >= 0.01", window="50ms", for_=2),
+)
+
+RANKINGS = (
+    Ranking(name="most", by="sum_1s", largest=2),
+    Ranking(name="least", by="count_330ms", smallest=1, having="count_1s > 1"),
 )
 
 # Of which tests/engine/checks.py has the exact ones.
@@ -295,6 +303,7 @@ TOPOLOGIES = {
         derived=("few_3_events / count_12_events as part", "1 - part as rest"),
         lateness="90ms",
     ),
+    "rankings": topology(epsilon=0.5, rankings=RANKINGS),
     "the smallest": topology(span="1ms", every="1ms", windows=(), lateness="1ms"),
 }
 
@@ -322,6 +331,13 @@ EMITTED = {
     "always": topology(emit="always", epsilon=0.5),
     "always, late": topology(
         emit="always", epsilon=0.5, statistics=ALERTED, alerts=ALERTS, lateness="150ms"
+    ),
+    "windows emptied, rankings, late": topology(
+        emit="windows",
+        statistics=ALERTED,
+        alerts=ALERTS,
+        lateness="150ms",
+        rankings=RANKINGS,
     ),
     "always, forgotten": topology(
         emit="always",
@@ -355,6 +371,9 @@ BY_FIGURES = {
         statistics=DERIVED_OF,
         derived=DERIVED,
         having="part > 0.4 and count_1s > 1",
+    ),
+    "change, rankings": topology(
+        emit="change", tolerance="10%", epsilon=0.5, lateness="90ms", rankings=RANKINGS
     ),
     "change, forgotten": topology(
         emit="change",

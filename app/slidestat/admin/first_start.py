@@ -158,7 +158,7 @@ def prepare_first_start(bootstrap: str, topology: Topology, registry: Registry |
                 topology=topology.name,
             )
     # Moved records lie as they were moved, and a referee has the clocks that were published.
-    if topology.repartition or topology.publish:
+    if topology.repartition or topology.has_referee:
         return True
     return _begin_anew(bootstrap, topology, cluster, before)
 

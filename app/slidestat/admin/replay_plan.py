@@ -91,10 +91,10 @@ def plan_replay(
         )
     if first is not None:
         require_times(topology, f"--from {begin!r}")
-    if first is not None and topology.publish:
+    if first is not None and topology.has_referee:
         raise SlidestatError(
-            f"--from is {begin!r}, and {topology.name} publishes its synopses: those of the first"
-            " windows would lack events, and its referee could not tell.",
+            f"--from is {begin!r}, and {topology.name} publishes for a referee: what it has of the"
+            " first windows would lack events, and the referee could not tell.",
             f"Replay it from {EARLIEST}.",
         )
     replayed = topology

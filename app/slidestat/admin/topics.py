@@ -51,6 +51,14 @@ SYNOPSIS_CONFIG = {
     "segment.bytes": str(64 << 20),
     "max.message.bytes": str(_LETTER_BYTES),
 }
+# A part of a ranking is of its tick alone, and none may be missing: what is gone before it is read
+# stops a referee, what was compacted would not.
+_RANKED_CONFIG = {
+    **SYNOPSIS_CONFIG,
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": str(1 << 30),
+}
 CHANGELOG_CONFIG = {"cleanup.policy": "compact", "max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
 
@@ -125,7 +133,7 @@ def create_topology_topics(
     if topology.repartition:
         wanted[topology.events_topic] = moved_config(retention)
     made = [create_topic(bootstrap, name, partitions, config) for name, config in wanted.items()]
-    if topology.publish:
+    if topology.has_referee:
         made.append(create_synopsis_topic(bootstrap, topology, partitions))
     return made
 
@@ -133,7 +141,11 @@ def create_topology_topics(
 def create_synopsis_topic(bootstrap: str, topology: "Topology", partitions: int) -> TopicOutcome:
     """Create the topic of what `partitions` partitions of a topology publish; as `create_topic`."""
     count = synopsis_partitions(topology, partitions)
-    return create_topic(bootstrap, topology.synopsis_topic, count, SYNOPSIS_CONFIG)
+    return create_topic(bootstrap, topology.synopsis_topic, count, _published_config(topology))
+
+
+def _published_config(topology: "Topology") -> dict[str, str]:
+    return _RANKED_CONFIG if topology.rankings else SYNOPSIS_CONFIG
 
 
 def written_topics(topology: "Declared", retention: str = FOREVER) -> dict[str, dict[str, str]]:
@@ -165,7 +177,11 @@ def shared_topics(topology: "Declared") -> dict[str, dict[str, str]]:
         return {}
     return {
         **({topology.events_topic: moved_config()} if topology.repartition else {}),
-        **({topology.counted.synopsis_topic: SYNOPSIS_CONFIG} if topology.publish else {}),
+        **(
+            {topology.counted.synopsis_topic: _published_config(topology.counted)}
+            if topology.has_referee
+            else {}
+        ),
     }
 
 

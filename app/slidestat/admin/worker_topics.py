@@ -133,7 +133,7 @@ def prepare_topics(bootstrap: str, topology: Declared) -> int:
         if topology.repartition:
             make_repartition_topic(bootstrap, topology.counted)
         partitions = require_events(bootstrap, source)
-        if topology.publish:
+        if topology.has_referee:
             create_synopsis_topic(bootstrap, topology.counted, partitions)
     wanted = written_topics(topology)
     # Faust would make it with a single replica, whatever the cluster's default.

@@ -204,7 +204,8 @@ def _load_kernels(topologies: Sequence[Declared], bootstrap: str) -> int:
             topology=topology.name,
         )
         if isinstance(topology, Referee):
-            RefereeAnswers(topology, 0, JsonCodec()).warm()
+            if not topology.of.rankings:
+                RefereeAnswers(topology, 0, JsonCodec()).warm()
         elif (counted := topology.counted) is not None:
             measured = measure(counted)
             line = footprint_line(counted, measured)

@@ -58,12 +58,12 @@ def watch(
         )
     create_command = None
     if topology is not None:
+        from slidestat.declare.declared import require_emissions
         from slidestat.declare.forms.files import load_declaration
-        from slidestat.declare.topology import require_emissions
 
         declared = load_declaration(topology)
-        if declared.counted is not None and not alerts:
-            require_emissions(declared.counted, "`slidestat watch`")
+        if not alerts:
+            require_emissions(declared, "`slidestat watch`")
         topic = require_alert_topic(declared) if alerts else declared.output_topic
         verb = "topics create --topology" if declared.counted is not None else "run"
         create_command = f"slidestat {verb} {topology}"

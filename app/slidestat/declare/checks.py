@@ -29,6 +29,7 @@ from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import RECORD_TIMESTAMP, TIME_IS_READ, check_apart, field_text
 from slidestat.declare.figure_names import place_over_windows
 from slidestat.declare.naming import NAME, NAME_RULE
+from slidestat.declare.rankings import check_rankings
 from slidestat.declare.rows import check_rows
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow, check_zone
@@ -288,6 +289,39 @@ def check_publish(topology: KeptFigures) -> None:
                 " partitions.",
                 "Take it out, or keep it in a topology that does not publish.",
             )
+
+
+def check_rankings_of(topology: KeptFigures) -> None:
+    """Check the rankings, the figures that they read, and whether keys can be compared."""
+    check_rankings(topology.rankings)
+    if not topology.rankings:
+        return
+    if topology.publish:
+        raise SlidestatError(
+            f"rankings are given, and publish is {topology.publish!r}: of a key that is published,"
+            " a partition knows a part alone.",
+            "Declare them in a topology of the same events that does not publish.",
+        )
+    if topology.windows_of_events:
+        raise SlidestatError(
+            f"rankings are given, but windows are of {topology.span!r}: keys are compared over the"
+            " same time.",
+            'Give the topology a span of time such as "1h".',
+        )
+    if topology.exactly_once:
+        raise SlidestatError(
+            "rankings are given, and exactly_once is true: what leads in a partition goes to a"
+            " partition of its own, and a referee recognises what is repeated.",
+            "Leave exactly_once out, or declare the rankings in a topology beside this one.",
+        )
+    known = topology.names_over_windows
+    for ranking in topology.rankings:
+        where = f"in the ranking {ranking.name}"
+        place_over_windows(ranking.by, known, f"by is {ranking.by!r} {where}")
+        for name in () if ranking.condition is None else map(figure_name, ranking.condition.paths):
+            given = f"having is {ranking.having!r} {where}, and reads {name!r}"
+            place_over_windows(name, known, given)
+        _ = topology.past_figures_of(ranking.condition)
 
 
 def check_repartition(topology: KeptFigures) -> None:

@@ -80,6 +80,12 @@ class Declared(Protocol):
         """The keys whose synopses are published, or "partition"; a referee publishes nothing."""
 
     @property
+    def has_referee(self) -> bool:
+        """Return whether its partitions publish for a referee: synopses, or what leads in
+        rankings.
+        """
+
+    @property
     def repartition(self) -> bool:
         """Return whether its workers move the source's records."""
 
@@ -92,6 +98,10 @@ class Declared(Protocol):
         """Return whether emissions are marked that may lack records; else none may be lost."""
 
     @property
+    def writes_rows(self) -> bool:
+        """Return whether the output is a row for each window."""
+
+    @property
     def counted(self) -> Topology | None:
         """The topology whose events its workers count: itself; None of a referee."""
 
@@ -102,6 +112,20 @@ class Declared(Protocol):
     @property
     def state_meaning(self) -> dict[str, str]:
         """Return the fields that stored states depend on."""
+
+
+def require_emissions(declared: Declared, what: str) -> None:
+    """Raise SlidestatError, for something that reads emissions, unless these are the output."""
+    if declared.writes_rows:
+        raise SlidestatError(
+            f"{declared.name} writes rows, and {what} reads emissions.",
+            "Leave output_shape out, in a topology of another name beside this one if need be.",
+        )
+    if declared.counted is None and declared.answering.rankings:
+        raise SlidestatError(
+            f"{declared.name} writes rankings, and {what} reads emissions.",
+            f"Read {declared.output_topic} with any consumer: its records are JSON.",
+        )
 
 
 # Which topologies may share a worker.

@@ -63,6 +63,7 @@ from slidestat.declare.lengths import (
     window_length,
 )
 from slidestat.declare.naming import Named
+from slidestat.declare.rankings import Ranking
 from slidestat.declare.rows import RowColumn, row_columns
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import Promise
@@ -397,6 +398,7 @@ class WrittenTopics(Named):
     output_shape: str
     publish: str | Sequence[str]
     alerts: Sequence[Alert]
+    rankings: Sequence[Ranking]
     expected: Sequence[str]
     expected_topic: str
     repartition: bool
@@ -411,6 +413,13 @@ class WrittenTopics(Named):
     def publishes_partitions(self) -> bool:
         """Return whether states are kept and published of whole partitions, not of keys."""
         return self.publish == PARTITION
+
+    @property
+    def has_referee(self) -> bool:
+        """Return whether its partitions publish for a referee: synopses, or what leads in
+        rankings.
+        """
+        return bool(self.publish or self.rankings)
 
     @property
     def marks_losses(self) -> bool:
@@ -467,7 +476,7 @@ class WrittenTopics(Named):
             topics = (*topics, self.alert_topic)
         if self.repartition:
             topics = (*topics, self.events_topic)
-        return (*topics, self.synopsis_topic) if self.publish else topics
+        return (*topics, self.synopsis_topic) if self.has_referee else topics
 
     @property
     def _output_prefix(self) -> str:
@@ -673,7 +682,8 @@ class KeptFigures(WrittenTopics, ReadFields):
     @property
     def further_windows(self) -> list[BorrowingRunner]:
         """The runners of further windows of the synopses, computed at ticks, each once."""
-        past = (self.derived_past, self.past_figures, *self.alert_past_figures)
+        of_rankings = (self.past_figures_of(ranking.condition) for ranking in self.rankings)
+        past = (self.derived_past, self.past_figures, *self.alert_past_figures, *of_rankings)
         asked: list[BorrowingRunner] = [it.runner for known in past for it in known.values()]
         changes = (change.of for change in self.alert_changes if change is not None)
         return list(dict.fromkeys([*asked, *chain.from_iterable(changes)]))
@@ -801,11 +811,19 @@ class KeptFigures(WrittenTopics, ReadFields):
         return self.emit == EMIT_CHANGE or bool(self.having)
 
     @property
+    def is_asked_alone(self) -> bool:
+        """Return whether figures are computed at ticks at which a key is not emitted, whatever they
+        are: for rankings.
+        """
+        return bool(self.rankings) and not (self.emit == EMIT_ALWAYS or self.chooses)
+
+    @property
     def asks_always(self) -> bool:
         """Return whether the figures of a key are computed at every tick as long as the span has an
         event of it.
         """
-        return (self.emit == EMIT_ALWAYS or self.chooses) and not self.span_length.of_events
+        asks = self.emit == EMIT_ALWAYS or self.chooses or bool(self.rankings)
+        return asks and not self.span_length.of_events
 
     @cached_property
     def tolerated(self) -> Fraction:

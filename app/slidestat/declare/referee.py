@@ -29,8 +29,11 @@ class Referee(Named):
     Memory is that of the synopses of as many ticks as the parties are apart, at most those of
     `correctable`.
 
-    of: the topology whose partitions are the parties; it has a `publish`. In TOML it is the name of
-    one that ships, or a file, seen from the referee's own.
+    Of a topology with `rankings` it writes these alone, of the keys of all partitions, to the topic
+    NAME-rankings.
+
+    of: the topology whose partitions are the parties; it has a `publish`, or `rankings`. In TOML it
+    is the name of one that ships, or a file, seen from the referee's own.
     patience: how far a party may lie behind the furthest one, in event time (of a sequence, in
     events), before an answer that waits for it is given without it, as provisional, naming it.
     correctable: a party that comes before it lies so far behind has the answer given again with it,
@@ -59,6 +62,8 @@ class Referee(Named):
     # What only topologies have.
     counted = None
     publish = ()
+    has_referee = False
+    writes_rows = False
     alerts = ()
     repartition = False
     exactly_once = False
@@ -66,9 +71,9 @@ class Referee(Named):
 
     def __post_init__(self) -> None:
         check_digits(self)
-        if not isinstance(self.of, Topology) or not self.of.publish:
+        if not isinstance(self.of, Topology) or not self.of.has_referee:
             raise SlidestatError(
-                "of is no topology that publishes its synopses.",
+                "of is no topology that publishes its synopses, and none with rankings.",
                 f'Give the one whose partitions are to be united, with publish="{PARTITION}".',
             )
         if not self.name:
@@ -83,6 +88,7 @@ class Referee(Named):
                 f"output_format is {self.output_format!r}.", 'Give "json" or "avro".'
             )
         self._check_emit()
+        self._check_rankings()
         if self.correctable_ms < self.patience_ms:
             raise SlidestatError(
                 f"correctable is {self.correctable!r}, less than the patience {self.patience!r}.",
@@ -106,6 +112,20 @@ class Referee(Named):
         if self.emit not in modes:
             known = ", ".join(f'"{mode}"' for mode in modes)
             raise SlidestatError(f"emit is {self.emit!r}.", f"Give one of {known}.")
+
+    def _check_rankings(self) -> None:
+        for field in ("windows", "emit", "output_format"):
+            if self.of.rankings and getattr(self, field) != getattr(type(self), field):
+                raise SlidestatError(
+                    f"{field} is {getattr(self, field)!r}, and {self.of.name} has rankings, which"
+                    " are written in JSON at each tick.",
+                    "Leave it out.",
+                )
+
+    @property
+    def output_topic(self) -> str:
+        """The topic of the answers, or of the rankings."""
+        return f"{self.name}-rankings" if self.of.rankings else super().output_topic
 
     @property
     def source(self) -> str:
@@ -149,7 +169,9 @@ class Referee(Named):
     def state_meaning(self) -> dict[str, str]:
         """Return the fields that stored states depend on, as `Topology.state_meaning` does."""
         meaning = self.of.state_meaning
+        rankings = {it.name: it.text for it in self.of.rankings}
         return {
+            **({"rankings": f"{rankings}"} if rankings else {}),
             "group": self.group_name,
             "name": self.name,
             "source": self.source,

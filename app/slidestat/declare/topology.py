@@ -17,6 +17,7 @@ from slidestat.declare.checks import (
     check_fields,
     check_forgetting,
     check_publish,
+    check_rankings_of,
     check_repartition,
     check_rows_of,
     check_sources,
@@ -28,12 +29,13 @@ from slidestat.declare.derived import EMIT_WINDOWS, PARTITION, KeptFigures
 from slidestat.declare.fields import Field
 from slidestat.declare.kinds import DEFAULT
 from slidestat.declare.naming import check_digits
+from slidestat.declare.rankings import Ranking
 from slidestat.declare.slos import Slo, with_slos
 from slidestat.declare.statistics import Statistic
 from slidestat.errors import SlidestatError
 from slidestat.options import JSON, KEY_FIELD, TIME_FIELD, TIME_UNIT, VALUE_FIELD
 
-__all__ = ["PARTITION", "Topology", "require_emissions", "require_times"]
+__all__ = ["PARTITION", "Topology", "require_times"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,8 @@ class Topology(KeptFigures):
     events, which need no key.
     alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
     goes to the topic NAME-alerts.
+    rankings: the keys with the largest, or the smallest, values of a figure; the partitions publish
+    at each tick which of their keys may have a place, and a referee writes who has it.
     slos: service-level objectives, each so large a share of good events. They become windows,
     statistics, derived figures and alerts behind those above, and none is left here; without
     `statistics`, there are no others.
@@ -176,6 +180,7 @@ class Topology(KeptFigures):
     output: str = ""
     publish: str | Sequence[str] = ()
     alerts: Sequence[Alert] = ()
+    rankings: Sequence[Ranking] = ()
     slos: Sequence[Slo] = ()
     expected: Sequence[str] = ()
     expected_topic: str = ""
@@ -203,6 +208,7 @@ class Topology(KeptFigures):
         check_repartition(self)
         check_exactly_once(self)
         check_alerts_of(self)
+        check_rankings_of(self)
         check_expected(self)
         check_rows_of(self)
 
@@ -211,15 +217,6 @@ def without_move(topology: Topology, **changes: Any) -> Topology:
     """Return the topology with what its records are moved to as the source, and these changes."""
     source = topology.events_topic
     return replace(topology, source=source, sources=(), repartition=False, **changes)
-
-
-def require_emissions(topology: Topology, what: str) -> None:
-    """Raise SlidestatError, for something that reads emissions, unless the topology writes such."""
-    if topology.writes_rows:
-        raise SlidestatError(
-            f"{topology.name} writes rows, and {what} reads emissions.",
-            "Leave output_shape out, in a topology of another name beside this one if need be.",
-        )
 
 
 def require_json(topology: Topology, what: str) -> None:

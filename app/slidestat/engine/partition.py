@@ -59,6 +59,7 @@ from slidestat.engine.ticks.early import EarlyAbsorption
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.look_ahead import LookAhead, absorb_and_publish
+from slidestat.engine.ticks.ranked_ticks import RankedTicks
 from slidestat.engine.ticks.silent_keys import SilentKeys
 from slidestat.engine.ticks.ticker import KeptTicks, Limits, Outputs, Ticker
 from slidestat.engine.view import PartitionView, Unabsorbed
@@ -67,7 +68,7 @@ from slidestat.schemas.query import AddedStatistic
 
 
 def _effects_of(outputs: Outputs) -> Effects:
-    return Effects(outputs.emissions, alerts=outputs.alerts)
+    return Effects(outputs.emissions, alerts=outputs.alerts, published=[*outputs.published])
 
 
 class PartitionProcessor:
@@ -130,6 +131,8 @@ class PartitionProcessor:
         whole = None if self._publisher is None else self._publisher.whole_key
         self._intake = Intake(topology, decoder, whole, start, self._keys, self._waiting, clock)
         kernels = KernelCalls(topology, work, layout.starts)
+        passed = self._keys.stored_watermark
+        self._ranked = RankedTicks(topology, topic, partition, starts, passed)
         self._absorber, self._ticker = self._ticks(topology, topic, codec or JsonCodec(), kernels)
         self._ahead = LookAhead(topology, self._keys, self._waiting, self._absorber, self._ticker)
         self._unabsorbed = Unabsorbed(self._keys, self._waiting, self._absorber, self._standstill)
@@ -160,10 +163,13 @@ class PartitionProcessor:
         )
         last_written = LastWritten(topology, self._starts) if topology.chooses else None
         is_new = not self._durability.has_same_emit
-        chosen = ChosenRecords(self._keys, last_written, is_new=is_new)
-        absorber = Absorber(topology, self._keys, kernels, emissions, alerts, chosen)
-        silent = SilentKeys(topology, self._keys, kernels, emissions, alerts, chosen)
-        ticker = Ticker(topology, self._keys, absorber, silent, emissions, self.LIMITS.slices)
+        chosen = ChosenRecords(
+            self._keys, last_written, is_new=is_new, shows_due_alone=topology.is_asked_alone
+        )
+        kept = self._keys, kernels, emissions, alerts, chosen, self._ranked
+        absorber, silent = Absorber(topology, *kept), SilentKeys(topology, *kept)
+        sizes = self.LIMITS.slices
+        ticker = Ticker(topology, self._keys, absorber, silent, emissions, sizes, self._ranked)
         return absorber, ticker
 
     @property
@@ -351,7 +357,9 @@ class PartitionProcessor:
                 if self._asks_always
                 else self._ticker.emissions(self._waiting, advance)
             )
-            return map(_effects_of, emissions)
+            clocks = self._ranked.clocks(advance)
+            last = (Effects(published=[*clocks]),) if clocks else ()
+            return chain(map(_effects_of, emissions), last)
         placed, published = absorb_and_publish(
             self._publisher,
             self._absorber,

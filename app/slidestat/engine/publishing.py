@@ -35,9 +35,14 @@ from slidestat.schemas.synopsis import (
 )
 from slidestat.synopses.core.arrays import Integers
 
+RANKING = "ranking"
+"""In place of a statistic: what is published are the keys that lead in a ranking."""
+
 
 class Publication(NamedTuple):
-    """A party's synopsis of a stream's statistic, as it was at a tick."""
+    """A party's synopsis of a stream's statistic, as it was at a tick; of a ranking, which is the
+    stream, the keys that lead in it.
+    """
 
     tick: int
     source_offset: int
@@ -173,9 +178,9 @@ class SynopsisRecord(NamedTuple):
 
 def synopsis_partitions(topology: Topology, partitions: int) -> int:
     """Return the number of partitions of the topic of synopses, where the source has `partitions`:
-    one for a stream of whole partitions; streams of keys are spread.
+    one for a stream of whole partitions, and for rankings; streams of keys are spread.
     """
-    return 1 if topology.publishes_partitions else partitions
+    return 1 if topology.publishes_partitions or topology.rankings else partitions
 
 
 class SynopsisTopic:

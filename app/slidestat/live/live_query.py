@@ -199,6 +199,7 @@ def asked_of(
             statistics=asked,
             # An answer is neither a row nor an alert, and is given on no condition.
             alerts=(),
+            rankings=(),
             expected=(),
             expected_topic="",
             having="",

@@ -2,39 +2,35 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from slidestat.declare.alerts import figure_condition, figure_name
 from slidestat.declare.declared import Declared
 from slidestat.declare.expressions.nodes import fields_of
 from slidestat.declare.figure_names import place_over_windows
+from slidestat.declare.rankings import MOST_PLACES
 from slidestat.declare.statistics.runner import Answered, Runner, Work
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.clock import closing_tick
-from slidestat.engine.emissions.added_figures import AddedFigures
-from slidestat.engine.emissions.emission import FigureTable, at_end
-from slidestat.engine.emissions.rankings import Ranked, leading, that_may_have_places
+from slidestat.engine.emissions.rankings import Ranked, leading
 from slidestat.engine.keys.key_state import KeyState
 from slidestat.engine.ticks.kernel_calls import (
     run_by_calendar,
     runners_by_calendar,
     unusable_state,
 )
+from slidestat.engine.ticks.ranked_ticks import RankedFigure
 from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import asked_of
-from slidestat.schemas.alert import Certainty
-from slidestat.schemas.query import Contender, RankedKey, RankingAnswer, RankingPart
+from slidestat.schemas.query import RankingAnswer, RankingPart
 from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 
-MOST_PLACES = 1_000
 DEFAULT_PLACES = 10
 
 
@@ -87,7 +83,6 @@ class LiveRanking:
             name = figure_name(path)
             read.append(place_over_windows(name, known, f"having reads {name!r}"))
         self._topology, self._places = _of_figures(topology, read)
-        self._columns = {it: found[0] for it, found in self._topology.names_over_windows.items()}
         self._past = {
             **self._topology.derived_past,
             **self._topology.past_figures_of(self._condition),
@@ -130,43 +125,26 @@ class LiveRanking:
         of_events = topology.span_length.of_events
         times = np.array([it.number + 1 for it in states], np.int64) if of_events else ends
         answered = self._answered(states, times)
-        figures = FigureTable(topology, topology.window_lengths, keys.starts).numbered
-        table, place = figures.table(answered), self._columns[self._by]
-        past = {call: figure.of(answered) for call, figure in self._past.items()}
-        truths = None
-        if self._condition is not None:
-            truths = figures.truths(self._condition, table, self._columns, past)
-        numbers = figures.column(table, place, past)
-        may, of_those, are_sure = that_may_have_places(
-            numbers, truths, smallest=self._ranked.smallest
-        )
+        ranked = RankedFigure(topology, self._by, self._condition, self._ranked, keys.starts)
+        table = ranked.table(answered)
+        may, of_those, are_sure = ranked.that_may_have_places(table, answered)
         chosen = leading(of_those, self._ranked.size)
-        model, added = figures.models()[place], AddedFigures(topology, keys.starts)
         found = []
         for row, is_sure in zip(may[chosen].tolist(), are_sure[chosen].tolist(), strict=True):
-            estimate, lower, upper = (
-                it if isfinite(it) else None for it in table[row, place].tolist()
-            )
-            figure = msgspec.structs.replace(model, estimate=estimate, lower=lower, upper=upper)
             end = int(ends[row])
-            dated = at_end(topology.calendar_windows, [figure], end)
-            [figure] = added.marked(dated, end) if added else dated
             lost = keys.loss is not None and self._lacks(keys.loss, end)
-            key = keys.keys[rows[row]]
-            found.append(Contender(key, figure, is_sure, keys.partition, end, lost))
+            key, numbers = keys.keys[rows[row]], ranked.of(table)[row].tolist()
+            found.append(
+                ranked.contender(key, numbers, end, keys.partition, is_sure=is_sure, lost=lost)
+            )
         return RankingPart(len(may), found)
 
     def joined(self, parts: Iterable[RankingPart]) -> RankingPart:
         """Return the part of all keys of some parts."""
-        known = list(parts)
-        contenders = self._ranked.leading(it for part in known for it in part.contenders)
-        return RankingPart(sum(part.keys for part in known), contenders)
+        return self._ranked.joined(parts)
 
     def answer(self, part: RankingPart) -> RankingAnswer:
         """Return the ranking of the keys of a part."""
-        ranked = [
-            self._at(place, *of) for place, of in enumerate(self._ranked.places(part.contenders), 1)
-        ]
         size, smallest = self._ranked
         return self._kinds.ranking(
             topology=self._topology.name,
@@ -174,22 +152,8 @@ class LiveRanking:
             order="smallest" if smallest else "largest",
             size=size,
             keys=part.keys,
-            places=ranked,
+            places=self._ranked.keys(part.contenders, self._kinds.ranked_key),
             having=self._having,
-        )
-
-    def _at(self, place: int, of: Contender, first: int, last: int | None) -> RankedKey:
-        return self._kinds.ranked_key(
-            place=place,
-            first_place=first,
-            last_place=last,
-            certainty=Certainty.CERTAIN if first == last else Certainty.LIKELY,
-            membership=Certainty.LIKELY if last is None else Certainty.CERTAIN,
-            key=of.key,
-            figure=of.figure,
-            window_end_ms=of.window_end_ms,
-            source_partition=of.source_partition,
-            lost=of.lost,
         )
 
     def _live(self, keys: KeySlice) -> tuple[list[int], Integers]:

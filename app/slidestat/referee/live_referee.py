@@ -75,6 +75,11 @@ class RefereeQuery:
         items: Sequence[str] = (),
         ago: str | None = None,
     ) -> None:
+        if referee.of.rankings:
+            raise SlidestatError(
+                f"{referee.name} writes the rankings of {referee.of.name}, and has no figures.",
+                f"Ask {referee.of.name}, or read the rankings on {referee.output_topic}.",
+            )
         if ago is not None:
             raise SlidestatError(
                 f"ago is {ago!r}, and {referee.name} is a referee, which answers as of now.",

@@ -39,6 +39,9 @@ class AnsweredTicks(NamedTuple):
     def of(cls, referee: Referee) -> Self:
         """Return those that a referee's `emit` asks for."""
         topology = referee.answering
+        if topology.rankings:
+            # What leads at a tick is of that tick alone; at the next one, nobody may.
+            return cls(topology.every_ms, topology.every_ms)
         emptied = topology.silences if topology.emits_silence else ()
         return cls(topology.every_ms, topology.span_length.length, emptied, topology.asks_always)
 

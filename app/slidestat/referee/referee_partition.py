@@ -54,6 +54,7 @@ from slidestat.errors import SlidestatError
 from slidestat.referee.live_referee import RefereeView
 from slidestat.referee.party_clocks import CLOCKS, PartyClocks
 from slidestat.referee.party_synopses import AnsweredTicks, PartyStreams, Piece
+from slidestat.referee.ranking_answers import RankingAnswers
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.query import AddedStatistic
@@ -102,7 +103,7 @@ class RefusedError(Exception):
 class PartyRecords:
     """A reader of the records of the parties of one topology."""
 
-    def __init__(self, topology: Topology, answers: RefereeAnswers) -> None:
+    def __init__(self, topology: Topology, answers: RefereeAnswers | RankingAnswers) -> None:
         self._topology = topology
         self._answers = answers
 
@@ -184,7 +185,11 @@ class RefereeProcessor:
         self._every_ms = topology.every_ms
         self._partition = partition
         self._meaning = referee.state_meaning
-        self._answers = RefereeAnswers(referee, partition, codec or JsonCodec())
+        self._answers = (
+            RankingAnswers(referee, partition)
+            if topology.rankings
+            else RefereeAnswers(referee, partition, codec or JsonCodec())
+        )
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
         self._checkpoint = decode_checkpoint(stored, self._meaning)

@@ -15,6 +15,7 @@ from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import Event
+from slidestat.schemas.ranking import Ranking
 from slidestat.schemas.sequence import (
     SequenceAlertChange,
     SequenceEmission,
@@ -34,6 +35,7 @@ PUBLISHED: dict[str, dict[int, type[msgspec.Struct]]] = {
     "alert": {1: AlertChange, 2: SequenceAlertChange},
     "dead-letter-headers": {1: DeadLetterHeaders},
     "synopsis-headers": {1: SynopsisHeaders},
+    "ranking": {1: Ranking},
     "party-clock": {1: PartyClock, 2: SequencePartyClock},
 }
 

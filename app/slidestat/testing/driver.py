@@ -36,6 +36,7 @@ from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.schemas.query import KeyAnswer, RankingAnswer
+from slidestat.schemas.ranking import Ranking, decode_ranking
 from slidestat.schemas.sequence import decode_alert_change
 from slidestat.testing.records import (
     NO_TIMESTAMP,
@@ -498,13 +499,15 @@ class RefereeDriver:
     events sent.
 
     Events go to the partition of their key, or to the one that is given; a partition to which
-    nothing is sent is a party that never comes. `parties` is the topology's own driver.
+    nothing is sent is a party that never comes. `parties` is the topology's own driver. Of a
+    topology with rankings, these are in `rankings`.
     """
 
     def __init__(self, referee: Referee, partitions: int = 1) -> None:
         self.referee = referee
         self.parties = TopologyDriver(referee.of, partitions)
         self.emissions: list[Emission] = []
+        self.rankings: list[Ranking] = []
         self.dead_letters: list[Letter] = []
         self._codec = emission_codec(referee, _REGISTRY)
         self._read = 0
@@ -556,4 +559,8 @@ class RefereeDriver:
             )
             effects = processor.process(batch)
             self.dead_letters += effects.dead_letters
-            self.emissions += [self._codec.decode(value) for _, value, _ in effects.emissions]
+            values = [value for _, value, _ in effects.emissions]
+            if self.referee.of.rankings:
+                self.rankings += map(decode_ranking, values)
+            else:
+                self.emissions += map(self._codec.decode, values)

@@ -140,7 +140,7 @@ class _Topologies:
             labels=["topology"],
         )
         for name, live in self._lives.items():
-            if live.topology.publish:
+            if live.topology.has_referee:
                 published.add_metric([name], live.held.observed.synopsis_records)
                 published_size.add_metric([name], live.held.observed.synopsis_bytes)
         yield from (published, published_size)

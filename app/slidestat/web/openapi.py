@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from slidestat.live.live_ranking import DEFAULT_PLACES, MOST_PLACES
+from slidestat.declare.rankings import MOST_PLACES
+from slidestat.live.live_ranking import DEFAULT_PLACES
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import MAX_KEY_LENGTH
 from slidestat.schemas.query import (

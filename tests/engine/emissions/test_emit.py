@@ -43,7 +43,7 @@ from tests.engine.streams import encode
 from tests.engine.ticks.test_kept_ticks import run as run_in_batches
 
 SILENT = [name for name, declared in EMITTED.items() if declared.emits_silence]
-ALWAYS = [name for name, declared in EMITTED.items() if declared.asks_always]
+ALWAYS = [name for name, declared in EMITTED.items() if declared.emit == "always"]
 some = settings(laws, max_examples=60)
 
 

@@ -16,6 +16,7 @@ from slidestat.engine.emissions.rankings import (
     leading,
     places,
     that_may_have_places,
+    that_may_lead,
     turned,
 )
 from slidestat.schemas.emission import Figure
@@ -54,6 +55,17 @@ def place_of(row: int, exact: list[float | None]) -> int:
         for other, it in enumerate(exact)
         if other != row
     )
+
+
+@given(st.lists(figures(), max_size=40), SIZES, st.randoms(use_true_random=False))
+def test_whoever_leads_may_lead_before_keys_are_sorted(
+    drawn: list[tuple[float, float, float, bool]], size: int, random: Random
+) -> None:
+    """In whatever order the keys come: all that lead in their order are among those kept."""
+    table, _ = columns(drawn)
+    shuffled = np.array(random.sample(range(len(table)), len(table)), np.int64)
+    kept = set(shuffled[that_may_lead(table[shuffled], size)].tolist())
+    assert kept >= set(leading(table, size).tolist())
 
 
 @given(st.lists(figures(), max_size=6), SIZES)

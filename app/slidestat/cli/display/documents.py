@@ -26,6 +26,7 @@ from slidestat.faust.exactly_once import transactional_id
 from slidestat.repartition.moved_from import mover_id
 from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.publish import schema_parts
+from slidestat.schemas.ranking import Ranking
 from slidestat.schemas.sequence import kinds
 from slidestat.schemas.synopsis import SynopsisHeaders
 
@@ -153,15 +154,23 @@ class _Parts:
         }
 
     def _synopsis(self) -> Message:
+        if self._topology.answering.rankings:
+            what, content = "the keys of one partition that lead in a ranking", _JSON
+        else:
+            what, content = "a synopsis of one partition", _OCTETS
         return {
-            "contentType": _OCTETS,
-            "summary": "a synopsis of one partition, or the partition's clock as JSON",
+            "contentType": content,
+            "summary": f"{what}, or the partition's clock as JSON",
             "headers": self._schema(SynopsisHeaders),
         }
 
     def _output(self) -> Message:
         counted = self._topology.counted
         message: Message = {"contentType": _CONTENT[self._topology.output_format]}
+        if counted is None and self._topology.answering.rankings:
+            message["summary"] = "who has the places of a ranking at one time, over all partitions"
+            message["payload"] = self._schema(Ranking)
+            return message
         if counted is not None and counted.writes_rows:
             message["summary"] = "the figures of a key over one window"
             if self._topology.output_format == "json":

@@ -124,6 +124,9 @@ def _facts(topology: Topology) -> dict[str, str]:
     if topology.publish:
         what = "whole partitions" if whole else f"the keys {', '.join(topology.publish)}"
         published["publishes"] = f"{what}, on {topology.synopsis_topic}"
+    if topology.rankings:
+        names = ", ".join(it.name for it in topology.rankings)
+        published["ranks"] = f"{names}, for a referee, on {topology.synopsis_topic}"
     return {
         "topology": topology.name,
         "reads": topology.sources_text + _format_text(topology),
@@ -298,6 +301,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
             }
             for alert, read in zip(topology.alerts, topology.alert_figures, strict=True)
         ],
+        "rankings": {ranking.name: ranking.text for ranking in topology.rankings},
         "changelog_topic": topology.changelog_topic,
         "group": topology.application_id,
         "windows_of": "events" if topology.windows_of_events else "ms",

@@ -56,15 +56,14 @@ def ingest(
 
     Example: slidestat spark ingest flights --lake lake
     """
+    from slidestat.declare.declared import require_emissions
     from slidestat.declare.forms.files import load_declaration
     from slidestat.declare.lengths import duration_ms
-    from slidestat.declare.topology import require_emissions
     from slidestat.engine.emissions.output_codec import avro_codec
     from slidestat.spark.lake.session import session_of_lake
 
     declared = load_declaration(topology)
-    if declared.counted is not None:
-        require_emissions(declared.counted, "a lake")
+    require_emissions(declared, "a lake")
     every_ms = None if every is None else duration_ms(every, "--every")
     is_avro = declared.output_format == "avro"
     if is_avro:  # Missing requirements are reported before Spark starts.

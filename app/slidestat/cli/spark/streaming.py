@@ -42,9 +42,9 @@ def stream(
 
     Example: slidestat spark stream flights --lake lake --from delta --path flights
     """
+    from slidestat.declare.declared import require_emissions
     from slidestat.declare.forms.files import load_topology
     from slidestat.declare.lengths import duration_ms
-    from slidestat.declare.topology import require_emissions
     from slidestat.options import Tables
     from slidestat.spark.lake.session import session_of_lake
 

@@ -102,6 +102,12 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
         'Such as "slow:p99 > 500 and count >= 100:window=5m:for=3"; repeat it.',
         repeats=True,
     ),
+    "rankings": Flag(
+        "--ranking",
+        "NAME:BY:largest=N",
+        'Of keys, for a referee to write: "slowest:p99_5m:largest=20:having=count_5m >= 100".',
+        repeats=True,
+    ),
     "slos": Flag(
         "--slo",
         "NAME:GOOD:objective=SHARE",

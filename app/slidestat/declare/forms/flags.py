@@ -3,6 +3,7 @@
 A statistic is KIND[:FIELD][:NAME=VALUE]..., a list with commas: quantile:took.ms:quantiles=0.5,0.99
 An alert is NAME:WHEN[:NAME=VALUE]...: slow:p99 > 500:window=5m:for=3
 With a change, WHEN may be empty: slower::change=mean_took_ms:delta=0.001
+A ranking is NAME:BY:NAME=VALUE...: slowest:p99_5m:largest=20
 An objective is NAME:GOOD:NAME=VALUE...: availability:status < 500:objective=0.999
 """
 
@@ -16,6 +17,7 @@ from slidestat.declare.alerts import Alert
 from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS, flag_of
 from slidestat.declare.forms.tables import (
     ALERTS,
+    RANKINGS,
     SLOS,
     STATISTICS,
     declared_of,
@@ -25,6 +27,7 @@ from slidestat.declare.forms.tables import (
     topology_of,
     with_schema,
 )
+from slidestat.declare.rankings import Ranking
 from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import PARTITION, Topology
@@ -36,18 +39,22 @@ _COLON = re.compile(r""":(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
 _TRUTHS = {"true": True, "false": False}
 _FORM = "Write KIND[:FIELD][:NAME=VALUE]..., such as count or quantile:took.ms:quantiles=0.5,0.99."
 _ALERT_FORM = "Write NAME:WHEN[:NAME=VALUE]..., such as slow:p99 > 500:window=5m:for=3."
+_RANKING_FORM = "Write NAME:BY:NAME=VALUE..., such as slowest:p99_5m:largest=20."
 _SLO_FORM = "Write NAME:GOOD:NAME=VALUE..., such as availability:status < 500:objective=0.999."
 
 
 def topology_of_flags(given: Mapping[str, Any]) -> Topology:
     """Return the topology of the flags that were given, by their fields' names; `statistics`,
-    `alerts` and `slos` are lists of texts. Raises SlidestatError that begins with the flag.
+    `alerts`, `rankings` and `slos` are lists of texts. Raises SlidestatError that begins with the
+    flag.
     """
     table = dict(given)
     if STATISTICS in table:
         table[STATISTICS] = [_statistic(text) for text in table[STATISTICS]]
     if ALERTS in table:
         table[ALERTS] = [_alert(text) for text in table[ALERTS]]
+    if RANKINGS in table:
+        table[RANKINGS] = [_ranking(text) for text in table[RANKINGS]]
     if SLOS in table:
         table[SLOS] = [_slo(text) for text in table[SLOS]]
     if table.get("publish", PARTITION) != PARTITION:
@@ -92,6 +99,16 @@ def _alert(text: str) -> Alert:
         ) from error
 
 
+def _ranking(text: str) -> Ranking:
+    try:
+        table = _named_parts(text, "by", _RANKING_FORM)
+        return declared_of(Ranking, {**table, **_literals(table, "largest", "smallest")})
+    except SlidestatError as error:
+        raise SlidestatError(
+            f"{flag_of(RANKINGS)} {text!r}: {error.message}", error.advice
+        ) from error
+
+
 def _slo(text: str) -> Slo:
     try:
         table = _named_parts(text, "good", _SLO_FORM)
@@ -103,11 +120,14 @@ def _slo(text: str) -> Slo:
         raise SlidestatError(f"{flag_of(SLOS)} {text!r}: {error.message}", error.advice) from error
 
 
+_SECOND = {"when": "condition", "good": "condition", "by": "figure"}
+
+
 def _named_parts(text: str, condition: str, form: str) -> dict[str, str]:
     """Return the parts of NAME:CONDITION[:NAME=VALUE]... by their names."""
     name, *parts = _COLON.split(text)
     if not parts:
-        raise SlidestatError("there is no condition.", form)
+        raise SlidestatError(f"there is no {_SECOND[condition]}.", form)
     table = {"name": name, condition: parts[0]}
     for part in parts[1:]:
         field, equals, value = part.partition("=")

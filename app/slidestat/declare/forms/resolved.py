@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 import msgspec
 
 from slidestat.declare.alerts import figure_name
-from slidestat.declare.declared import Declared
+from slidestat.declare.declared import Declared, require_emissions
 from slidestat.declare.derived import EMIT_CHANGE, PastFigure
 from slidestat.declare.expressions.derived_figures import DerivedFigure
 from slidestat.declare.expressions.nodes import Call, FieldValue, Node, calls_of, text_of
@@ -17,7 +17,6 @@ from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow, rules_of_zone
 from slidestat.declare.topology import (
     Topology,
-    require_emissions,
     require_json,
     require_lengths,
 )
@@ -32,9 +31,9 @@ def require_audited(declared: Declared) -> None:
     """
     require_json(declared.answering, "an audit")
     require_lengths(declared.answering, "an audit")
+    require_emissions(declared, "an audit")
     if declared.counted is None:
         return
-    require_emissions(declared.counted, "an audit")
     if declared.counted.publishes_partitions:
         raise SlidestatError(
             f"{declared.name} publishes the synopses of whole partitions, and emits no figure that"
@@ -49,11 +48,13 @@ def resolved(declared: Declared) -> dict[str, object]:
     and `of`, its topology.
     """
     if isinstance(declared, Referee):
+        rankings = {it.name: it.text for it in declared.of.rankings}
         return {
             "name": declared.name,
             "patience_ms": declared.patience_ms,
             "correctable_ms": declared.correctable_ms,
             "of": _topology(declared.answering),
+            **({"rankings": rankings} if rankings else {}),
         }
     return _topology(declared.answering)
 

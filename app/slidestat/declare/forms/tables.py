@@ -14,6 +14,7 @@ from typing import TypeVar
 from slidestat.declare.alerts import Alert
 from slidestat.declare.figure_names import asked_quantile
 from slidestat.declare.kinds import KINDS
+from slidestat.declare.rankings import Ranking
 from slidestat.declare.referee import NEWEST_IS_PROVISIONAL, Referee
 from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import Statistic
@@ -22,6 +23,7 @@ from slidestat.errors import SlidestatError, unknown
 
 STATISTICS = "statistics"
 ALERTS = "alerts"
+RANKINGS = "rankings"
 SLOS = "slos"
 SCHEMA = "source_schema"
 _KIND = "kind"
@@ -44,6 +46,8 @@ def topology_of(table: Mapping[str, object]) -> Topology:
         values[STATISTICS] = _statistics(table[STATISTICS])
     if ALERTS in table:
         values[ALERTS] = _tables(table[ALERTS], Alert, ALERTS, 'name = "slow"')
+    if RANKINGS in table:
+        values[RANKINGS] = _tables(table[RANKINGS], Ranking, RANKINGS, 'name = "slowest"')
     if SLOS in table:
         values[SLOS] = _tables(table[SLOS], Slo, SLOS, 'name = "availability"')
     return Topology(**values)  # type: ignore[arg-type]  # It checks their types itself.
@@ -147,8 +151,8 @@ def _statistic(index: int, table: Mapping[str, object]) -> Statistic:
     return statistic_of(kind, parameters, place)
 
 
-_Declared = TypeVar("_Declared", Alert, Slo)
-_WHAT: dict[type, str] = {Alert: "an alert", Slo: "an objective"}
+_Declared = TypeVar("_Declared", Alert, Ranking, Slo)
+_WHAT: dict[type, str] = {Alert: "an alert", Ranking: "a ranking", Slo: "an objective"}
 
 
 def _tables(
@@ -170,8 +174,8 @@ def _tables(
 def declared_of(
     declared: type[_Declared], table: Mapping[str, object], place: str = ""
 ) -> _Declared:
-    """Return the alert or the objective with these fields; raises SlidestatError that begins with
-    the field, `place` before it.
+    """Return the alert, the ranking or the objective with these fields; raises SlidestatError that
+    begins with the field, `place` before it.
     """
     # Python has the word `for` for itself: there the field's name ends in "_".
     names = {field.name.removesuffix("_"): field for field in fields(declared)}

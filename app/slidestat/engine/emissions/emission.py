@@ -280,12 +280,14 @@ class EmissionEncoder:
         self._calendar = topology.calendar_windows
         self._reach = topology.emission_reach
 
-    def figures(self, answered: Mapping[Runner, Answered]) -> npt.NDArray[Any]:
+    def figures(
+        self, answered: Mapping[Runner, Answered], table: Floats | None = None
+    ) -> npt.NDArray[Any]:
         """Return the figures of each query, as `encode` takes them: float64[n, figures, 3], or n
-        lists.
+        lists; `table` are their numbers, if they were computed before.
         """
         if self._numbers:
-            return self._numbers.table(answered)
+            return self._numbers.table(answered) if table is None else table
         rows = self._figures.rows(answered)
         figures = np.empty(len(rows), object)
         for place, row in enumerate(rows):

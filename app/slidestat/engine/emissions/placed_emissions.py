@@ -11,7 +11,7 @@ from slidestat.engine.emissions.emission import EmissionEncoder
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.keys.keyed_events import ranked
-from slidestat.synopses.core.arrays import Bools, Integers
+from slidestat.synopses.core.arrays import Bools, Floats, Integers
 
 
 class PlacedEmissions:
@@ -37,9 +37,10 @@ class PlacedEmissions:
         source_offsets: Integers,
         answered: Mapping[Runner, Answered],
         shown: Bools,
+        table: Floats | None = None,
     ) -> PlacedAnswers:
         """Return the answers to the queries that are `shown`, in order; `groups` has the key of
-        each query.
+        each query, and `table` the numbers of all figures, if they were computed before.
         """
         names, ranks = ranked(keys)
         order = np.lexsort((ranks[groups], ticks))
@@ -52,7 +53,7 @@ class PlacedEmissions:
             ticks[order],
             names,
             ranks[groups[order]],
-            self._encoder.figures(answered)[order],
+            self._encoder.figures(answered, table)[order],
             source_offsets[order],
         )
 

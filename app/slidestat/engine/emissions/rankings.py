@@ -26,8 +26,9 @@ from typing import NamedTuple
 import numpy as np
 
 from slidestat.declare.expressions.intervals import Numbers, Truths
+from slidestat.schemas.alert import Certainty
 from slidestat.schemas.emission import Figure
-from slidestat.schemas.query import Contender
+from slidestat.schemas.query import Contender, RankedKey, RankingPart
 from slidestat.synopses.core.arrays import Bools, Floats, Integers
 
 NO_PLACE = 0
@@ -55,6 +56,20 @@ def leading(figures: Floats, size: int) -> Integers:
     is_other = np.ones(len(figures), bool)
     is_other[best] = False
     return np.sort(np.concatenate((best, _largest(uppers, np.flatnonzero(is_other), size))))
+
+
+def that_may_lead(figures: Floats, size: int) -> Integers:
+    """Return rows, rising, among which those that `leading` would choose are, whatever the order of
+    the keys is: cheaper than to sort them all. There are few more, but for equal figures.
+    """
+    if len(figures) <= 2 * size:
+        return np.arange(len(figures))
+    estimates, _, uppers = figures.T
+    falling = np.where(np.isnan(estimates), math.inf, -estimates)
+    is_best = falling <= np.partition(falling, size - 1)[size - 1]
+    most = -uppers
+    # At most `size` of those with larger upper bounds are among the best.
+    return np.flatnonzero(is_best | (most <= np.partition(most, 2 * size - 1)[2 * size - 1]))
 
 
 def places(figures: Floats, are_sure: Bools, size: int) -> Places:
@@ -141,6 +156,12 @@ class Ranked(NamedTuple):
         of = sorted(contenders, key=_place_of)
         return [of[row] for row in leading(self._figures(of), self.size).tolist()]
 
+    def joined(self, parts: Iterable[RankingPart]) -> RankingPart:
+        """Return the part of all keys of some parts."""
+        known = list(parts)
+        contenders = self.leading(it for part in known for it in part.contenders)
+        return RankingPart(sum(part.keys for part in known), contenders)
+
     def places(self, of: Sequence[Contender]) -> Iterator[tuple[Contender, int, int | None]]:
         """Yield who has the places, from contenders in order of their keys, with the first and the
         last place that each may have; None for a last one that is not known.
@@ -149,6 +170,24 @@ class Ranked(NamedTuple):
         found = places(self._figures(of), are_sure, self.size)
         for row, first, last in zip(*(it.tolist() for it in found), strict=True):
             yield of[row], first, None if last == NO_PLACE else last
+
+    def keys(self, of: Sequence[Contender], kind: type[RankedKey] = RankedKey) -> list[RankedKey]:
+        """Return the keys at the places, as records of a kind, as `places` does."""
+        return [
+            kind(
+                place=place,
+                first_place=first,
+                last_place=last,
+                certainty=Certainty.CERTAIN if first == last else Certainty.LIKELY,
+                membership=Certainty.LIKELY if last is None else Certainty.CERTAIN,
+                key=it.key,
+                figure=it.figure,
+                window_end_ms=it.window_end_ms,
+                source_partition=it.source_partition,
+                lost=it.lost,
+            )
+            for place, (it, first, last) in enumerate(self.places(of), 1)
+        ]
 
     def _figures(self, of: Sequence[Contender]) -> Floats:
         found = np.array([_numbers(it.figure) for it in of], float).reshape(-1, 3)

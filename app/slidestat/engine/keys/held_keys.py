@@ -26,6 +26,7 @@ from slidestat.engine.keys.key_states import NEW_KEY, KeyStates
 from slidestat.engine.keys.key_timers import NOT_DUE, KeyTimers
 from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.records import NO_TIME
 from slidestat.synopses.core.arrays import Bools, Integers
 
 _NOT_CLOSED = 2**63 - 1
@@ -81,6 +82,8 @@ class HeldKeys:
         self._judge_all_at: int | None = None
         # Those that are no longer expected, of which an alert waits or fires.
         self._left = np.empty(0, np.int64)
+        # The largest watermark of a state when they were restored.
+        self.stored_watermark = NO_TIME
 
     @classmethod
     def restored(
@@ -121,7 +124,9 @@ class HeldKeys:
                 for row, state in enumerate(states):
                     if may_have_alerts(state):
                         is_standing[row] = alerting.found(decode_key_state(state).alerts)
-            held._arm(topology, names, read_clocks(states), watermark, is_standing)
+            clocks = read_clocks(states)
+            held.stored_watermark = max(held.stored_watermark, int(clocks[:, 0].max()))
+            held._arm(topology, names, clocks, watermark, is_standing)
             held.states.keys_held += len(names)
         return held
 

@@ -20,6 +20,7 @@ from slidestat.engine.ticks.chosen_records import ChosenRecords
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls, KeyRuns, cut, gaps_of, previous_times
 from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
+from slidestat.engine.ticks.ranked_ticks import RankedTicks
 from slidestat.engine.ticks.silent_keys import Closing
 from slidestat.synopses.core.arrays import Bools, Integers
 
@@ -42,6 +43,7 @@ class Absorber:
         emissions: PlacedEmissions,
         alerts: FollowedAlerts,
         chosen: ChosenRecords,
+        ranked: RankedTicks | None = None,
         *,
         is_trial: bool = False,
     ) -> None:
@@ -57,16 +59,16 @@ class Absorber:
         self._emissions = emissions
         self._alerts = alerts
         self._chosen = chosen
+        self._ranked = ranked
         self._shows_silence = not is_trial or topology.emits_silence
         self._finds_silence = self._closing.is_ever and (self._shows_silence or alerts.are_any)
 
-    def trial(self, keys: HeldKeys) -> "Absorber":
-        """Return an absorber for a trial on `keys`."""
+    def trial(self, keys: HeldKeys, ranked: RankedTicks | None = None) -> "Absorber":
+        """Return an absorber for a trial on `keys`, whose rankings go to `ranked`."""
         emissions = self._emissions.provisional()
         alerts, chosen = self._alerts.trial(keys), self._chosen.on(keys)
-        return Absorber(
-            self._topology, keys, self._kernels, emissions, alerts, chosen, is_trial=True
-        )
+        kept = emissions, alerts, chosen, ranked
+        return Absorber(self._topology, keys, self._kernels, *kept, is_trial=True)
 
     def absorb(
         self, keyed: KeyedEvents, advance: Advance, taken: DueBeside | None = None
@@ -121,13 +123,17 @@ class Absorber:
             hand, ran.answered, queries, asked.is_shown, due_now, lives, advance
         )
         is_shown = is_shown & (queries.times > advance.emitted)
-        everything = np.concatenate((np.arange(len(numbers)), groups))
-        if self._keys.are_expected:
-            # Nothing is emitted of a key before its first event.
+        everything, table = np.concatenate((np.arange(len(numbers)), groups)), None
+        if self._keys.are_expected or self._ranked:
+            # Nothing is emitted of a key before its first event, and it has no place.
             seen = np.where(states.counts > 0, states.last_times, NO_TIME)
             last = queries.last_before(everything, np.concatenate((seen, times)))
             is_shown &= last != NO_TIME
-        placed = self._emissions.place(keyed.names, *queries, offsets, ran.answered, is_shown)
+            if self._ranked:
+                table = self._ranked.add(hand.names, queries, last, ran.answered)
+        placed = self._emissions.place(
+            keyed.names, *queries, offsets, ran.answered, is_shown, table
+        )
         if not self._alerts.are_any:
             return placed
         last = queries.last_before(everything, np.concatenate((states.last_times, times)))

@@ -19,14 +19,21 @@ class ChosenRecords:
     """A follower of a partition's keys that chooses, answer by answer, what is written."""
 
     def __init__(
-        self, keys: HeldKeys, last_written: LastWritten | None, *, is_new: bool = False
+        self,
+        keys: HeldKeys,
+        last_written: LastWritten | None,
+        *,
+        is_new: bool = False,
+        shows_due_alone: bool = False,
     ) -> None:
         """Create the follower; `last_written` is None where figures do not decide. If it `is_new`,
-        emissions that are out were written by another rule.
+        emissions that are out were written by another rule. With `shows_due_alone`, others than the
+        due answers are asked for, and not written.
         """
         self._keys = keys
         self._last_written = last_written
         self._is_new = is_new
+        self._shows_due_alone = shows_due_alone
 
     def __bool__(self) -> bool:
         """Return whether figures decide what is written."""
@@ -34,7 +41,8 @@ class ChosenRecords:
 
     def on(self, keys: HeldKeys) -> "ChosenRecords":
         """Return the same follower of other keys."""
-        return ChosenRecords(keys, self._last_written, is_new=self._is_new)
+        rule = {"is_new": self._is_new, "shows_due_alone": self._shows_due_alone}
+        return ChosenRecords(keys, self._last_written, **rule)
 
     def kept(self, written: bytes, *, is_new: bool) -> bytes:
         """Return what is kept of the last record of a key whose state is written, with `written`
@@ -63,6 +71,8 @@ class ChosenRecords:
         """
         written = hand.states.written
         if self._last_written is None:
+            if self._shows_due_alone:
+                is_shown = is_shown & queries.are_in(due.distinct())
             if written:
                 # What is written now, by another rule, is not kept.
                 groups, first = np.unique(queries.groups[is_shown], return_index=True)

@@ -12,10 +12,12 @@ from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_timers import NOT_DUE, DueSlice, Silences, SilentTicks
 from slidestat.engine.keys.states import States
+from slidestat.engine.records import NO_TIME
 from slidestat.engine.ticks.chosen_records import ChosenRecords
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.queries import Hand, Queries
+from slidestat.engine.ticks.ranked_ticks import RankedTicks
 from slidestat.synopses.core.arrays import Bools, Integers
 
 # A tick of a silent key follows from the time of its last event alone (`SilentTicks`). It is found
@@ -141,6 +143,7 @@ class SilentKeys:
         emissions: PlacedEmissions,
         alerts: FollowedAlerts,
         chosen: ChosenRecords,
+        ranked: RankedTicks | None = None,
         *,
         is_trial: bool = False,
     ) -> None:
@@ -154,14 +157,14 @@ class SilentKeys:
         self._emissions = emissions
         self._alerts = alerts
         self._chosen = chosen
+        self._ranked = ranked
 
-    def trial(self, keys: HeldKeys) -> "SilentKeys":
-        """Return the same source for `keys`, provisionally."""
+    def trial(self, keys: HeldKeys, ranked: RankedTicks | None = None) -> "SilentKeys":
+        """Return the same source for `keys`, provisionally, whose rankings go to `ranked`."""
         emissions, alerts = self._emissions.provisional(), self._alerts.trial(keys)
         chosen = self._chosen.on(keys)
-        return SilentKeys(
-            self._topology, keys, self._kernels, emissions, alerts, chosen, is_trial=True
-        )
+        kept = emissions, alerts, chosen, ranked
+        return SilentKeys(self._topology, keys, self._kernels, *kept, is_trial=True)
 
     def answer(self, due: DueSlice, advance: Advance) -> PlacedAnswers:
         """Return the emissions that are due, in order."""
@@ -212,13 +215,16 @@ class SilentKeys:
             asked, answered = more, ask(more.queries)
         queries, is_shown = asked.queries, asked.is_shown
         offsets = advance.source_offsets(queries.times)
+        table = None
+        if self._ranked:
+            seen = np.where(states.counts > 0, states.last_times, NO_TIME)
+            table = self._ranked.add(hand.names, queries, seen[queries.groups], answered)
         one_life = np.zeros(len(states), np.int64), np.zeros_like(queries.groups)
         is_shown = self._chosen.choose(
             hand, answered, queries, is_shown, due_now, one_life, advance
         )
-        placed = self._emissions.place(
-            hand.names, *queries, offsets, answered, is_shown & (queries.times > advance.emitted)
-        )
+        is_shown = is_shown & (queries.times > advance.emitted)
+        placed = self._emissions.place(hand.names, *queries, offsets, answered, is_shown, table)
         last = states.last_times[queries.groups]
         return placed.with_alerts(self._alerts.follow(hand, answered, asked, last, ends, advance))
 

@@ -1,6 +1,6 @@
 """The emissions at the ticks that the watermark passes, of all keys, some keys at a time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import thread_time
@@ -11,13 +11,15 @@ import numpy as np
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.clock import Advance
-from slidestat.engine.emissions.output_records import AlertRecord, OutputRecords
+from slidestat.engine.emissions.output_records import NO_RECORDS, AlertRecord, OutputRecords
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.intake.intake import Taken
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_timers import Place, due_slices
+from slidestat.engine.publishing import Publication
 from slidestat.engine.ticks.absorber import Absorber
+from slidestat.engine.ticks.ranked_ticks import RankedTicks
 from slidestat.engine.ticks.silent_keys import SilentKeys
 from slidestat.engine.waiting import EventStore
 from slidestat.synopses.core.arrays import Integers
@@ -35,10 +37,11 @@ LAST: Place = (2**63 - 1, "")
 
 
 class Outputs(NamedTuple):
-    """A batch of emissions and of alert changes."""
+    """A batch of emissions, of alert changes, and of what leads in rankings."""
 
     emissions: OutputRecords
     alerts: list[AlertRecord]
+    published: Sequence[Publication] = ()
 
 
 def in_order(
@@ -142,6 +145,7 @@ class Ticker:
         silent: SilentKeys,
         emissions: PlacedEmissions,
         sizes: SliceSizes,
+        ranked: RankedTicks,
     ) -> None:
         self._topology = topology
         self._every = topology.every_ms
@@ -149,14 +153,16 @@ class Ticker:
         self._absorber = absorber
         self._silent = silent
         self._emissions = emissions
+        self._ranked = ranked
         self._events_pace = Pace(_FIRST_SLICE, sizes.events)
         self._keys_pace = Pace(_FIRST_SLICE, sizes.keys)
 
     def trial(self, keys: HeldKeys) -> "Ticker":
         """Return a ticker for a trial on `keys`, at the same pace."""
-        absorber, silent = self._absorber.trial(keys), self._silent.trial(keys)
+        ranked = self._ranked.trial()
+        absorber, silent = self._absorber.trial(keys, ranked), self._silent.trial(keys, ranked)
         emissions = self._emissions.provisional()
-        trial = Ticker(self._topology, keys, absorber, silent, emissions, SliceSizes())
+        trial = Ticker(self._topology, keys, absorber, silent, emissions, SliceSizes(), ranked)
         trial._events_pace, trial._keys_pace = self._events_pace, self._keys_pace
         return trial
 
@@ -170,7 +176,9 @@ class Ticker:
         that it passes, in order.
         """
         write = self._emissions.writer(advance.loss)
-        return in_order(write, self._touched(waiting, advance), self._untouched(advance))
+        yield from in_order(write, self._touched(waiting, advance), self._untouched(advance))
+        if published := self._ranked.take(advance):
+            yield Outputs(NO_RECORDS, [], published)
 
     def piecewise(self, waiting: EventStore, advance: Advance, most: int) -> Iterator[Outputs]:
         """Yield the emissions as `emissions` does, of some ticks after the other, where keys with

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -178,8 +178,15 @@ def backfill(
     not in JSON.
     """
     require_json(topology, "a backfill")
-    written = by_partition(topology, history, partitions, synopses_ms)
+    written = by_partition(_unranked(topology), history, partitions, synopses_ms)
     return written.where(~f.col("topic").isin(KEYS, READ))
+
+
+def _unranked(topology: Topology) -> Topology:
+    """Return a topology without rankings: what leads at a tick is of all keys of a partition, which
+    may be spread over tasks.
+    """
+    return replace(topology, rankings=())
 
 
 @contextmanager
@@ -196,6 +203,7 @@ def _with_keys(
     many tasks as there are cores, where partitions are fewer or hot keys are to be split. With a
     `folder` emissions go to files there instead.
     """
+    topology = _unranked(topology)
     cores = history.rows.sparkSession.sparkContext.defaultParallelism
     if not (split_hot_keys or spreads_keys(topology, cores, partitions)):
         yield Spread(by_partition(topology, history, partitions, synopses_ms, folder))

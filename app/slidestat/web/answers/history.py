@@ -9,8 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from slidestat.declare.declared import Declared
-from slidestat.declare.topology import require_emissions
+from slidestat.declare.declared import Declared, require_emissions
 from slidestat.engine.emissions.emission_codec import NotAnEmissionError
 from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.kafka.read.scan import Clock, NewestFirst, reading
@@ -44,8 +43,7 @@ class OutputHistory:
         Takes 4 s at most, and 100,000 records. Raises SlidestatError if the broker, or the schema
         registry that they need, does not answer, and for rows.
         """
-        if topology.counted is not None:
-            require_emissions(topology.counted, "the history of a key")
+        require_emissions(topology, "the history of a key")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, self._read, topology, partition, key)
 

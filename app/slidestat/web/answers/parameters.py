@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from slidestat.declare.declared import Declared
+from slidestat.declare.rankings import MOST_PLACES
 from slidestat.declare.referee import Referee
 from slidestat.errors import SlidestatError, near_name, shown
 from slidestat.live.live_query import LiveQuery
-from slidestat.live.live_ranking import MOST_PLACES, LiveRanking
+from slidestat.live.live_ranking import LiveRanking
 from slidestat.live.live_topology import Question
 from slidestat.referee.live_referee import RefereeQuery
 from slidestat.schemas.event import MAX_KEY_LENGTH
