@@ -18,12 +18,21 @@ JVM stacktrace:
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
 """
 
+OF_SPARK_IN_PYTHON = """[STREAM_FAILED] Return Message: Traceback (most recent call last):
+  File "job.py", line 7, in write
+    raise Py4JJavaError(
+py4j.protocol.Py4JJavaError: An error occurred while calling o7.collectToPython.
+: org.apache.spark.SparkException: [FAILED_READ_FILE] of another type
+    at org.apache.spark.sql.errors.QueryExecutionErrors$.error(QueryExecutionErrors.scala:8)
+"""
+
 
 @pytest.mark.parametrize(
     ("told", "says"),
     [
         (TRACEBACK.format(error="TypeError: one is None"), "TypeError: one is None"),
         (TRACEBACK.format(error="slidestat.errors.SlidestatError: it is late"), "it is late"),
+        (OF_SPARK_IN_PYTHON, "[FAILED_READ_FILE] of another type"),
         ("[PATH_NOT_FOUND] no such path\nand more", "[PATH_NOT_FOUND] no such path"),
     ],
 )

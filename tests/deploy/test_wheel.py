@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from slidestat.local.jars import LOCK_FILE, fetched_jars
-from slidestat.spark.session import CONNECTOR_LOCK
+from slidestat.spark.jars import release_line
 from slidestat.synopses.kernels.units import packages
 from tests.broker.conftest import BODY, make_stage  # noqa: F401 - a fixture
 from tests.broker.workers import Stage, Worker, events, produce, wait_until
@@ -304,7 +304,7 @@ def test_a_broker_runs_with_its_extra_alone(install: Install, tmp_path: Path) ->
 def test_jobs_run_with_their_extra_alone(install: Install) -> None:
     """A session starts with its connector, of which one jar is fetched, and has our functions."""
     environment = install("spark")
-    lend_jars(CONNECTOR_LOCK, environment)
+    lend_jars(release_line().connector_lock, environment)
     assert environment.run("python", "-c", SPARK).stdout == "basic_count\n"
     said = environment.run(
         "slidestat", *["spark", "audit", "flights", "--lake", "none"], code=2

@@ -1,4 +1,4 @@
-"""Delta Lake in a Spark session: its jars, its settings, and whether a session has them.
+"""Delta Lake in a Spark session: its settings, and whether a session has its jars and them.
 
 Its classes must be there when the JVM starts, and its settings when the session does; neither can
 be brought later.
@@ -6,19 +6,13 @@ be brought later.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slidestat.errors import SlidestatError
-from slidestat.local.jars import fetched_jars
+from slidestat.spark.jars import release_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# The release for Spark 4.0 that needs nothing but itself; later ones come with a catalog's client.
-DELTA_VERSION = "4.0.1"
-DELTA_LOCK = Path(__file__).with_name(f"spark-delta-{DELTA_VERSION}.sha256")
-PACKAGE = f"io.delta:delta-spark_2.13:{DELTA_VERSION}"
 
 EXTENSIONS = "spark.sql.extensions"
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -26,18 +20,6 @@ CATALOG = "spark.sql.catalog.spark_catalog"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 # In how many tasks Delta reads the log of a table.
 LOG_TASKS = "spark.databricks.delta.snapshotPartitions"
-
-
-def delta_jars() -> list[Path]:
-    """Return the paths of Delta Lake's jars, fetched if they are not there. They have 8 MB."""
-    try:
-        return fetched_jars(DELTA_LOCK, f"Delta Lake {DELTA_VERSION}")
-    except SlidestatError as error:
-        raise SlidestatError(
-            error.message,
-            f"{error.advice} Or start the job with spark-submit --packages {PACKAGE}, which takes"
-            " it from any Maven repository.",
-        ) from error
 
 
 def delta_settings(extensions: str = "") -> dict[str, str]:
@@ -86,4 +68,5 @@ def require_delta_of_server(what: str) -> Iterator[None]:
 
 def _no_delta(message: str) -> SlidestatError:
     settings = " ".join(f"--conf {name}={value}" for name, value in delta_settings().items())
-    return SlidestatError(message, f"Start Spark with it: --packages {PACKAGE} {settings}")
+    package = release_line().delta_package
+    return SlidestatError(message, f"Start Spark with it: --packages {package} {settings}")

@@ -15,12 +15,15 @@ _OURS = re.compile(r"^slidestat\.(?:synopses\.core\.)?errors\.\w+: (?P<text>.+)$
 _OTHER = re.compile(
     r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?P<text>\S.*)$", re.MULTILINE
 )
+# How an exception of the JVM is shown within one of Python: in a function that Spark calls back.
+_OF_SPARK = re.compile(r"^: [\w.$]+: (?P<text>\S.*)$", re.MULTILINE)
 
 
 @contextmanager
 def in_words(what: str, advice: str) -> Iterator[None]:
     """Raise SlidestatError if `what` fails: with our own words where the error is one of ours, else
-    with the last line of a Python worker's traceback, or the first line of Spark's message.
+    with the last line of a Python worker's traceback, of an exception of Spark's within Python its
+    message, or the first line of Spark's message.
     """
     try:
         yield
@@ -29,7 +32,7 @@ def in_words(what: str, advice: str) -> Iterator[None]:
         ours = _OURS.search(message)
         if ours is not None:
             raise SlidestatError(f"{what} failed: {ours['text']}") from error
-        other = _OTHER.search(message)
+        other = _OTHER.search(message) or _OF_SPARK.search(message)
         text = message.splitlines()[0] if other is None else other["text"]
         raise SlidestatError(f"{what} failed: {text}", advice) from error
     except Py4JJavaError as error:  # What PySpark has no error for.

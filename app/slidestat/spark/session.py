@@ -15,26 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import slidestat as package
 from slidestat.errors import SlidestatError
-from slidestat.local.jars import fetched_jars, log_folder
+from slidestat.local.jars import log_folder
 from slidestat.spark.delta import (
     CATALOG,
     EXTENSIONS,
     LOG_TASKS,
-    delta_jars,
     delta_settings,
     has_delta,
     has_jars,
     require_delta,
 )
 from slidestat.spark.executors import is_on_this_machine, require_executors
+from slidestat.spark.jars import connector_jars, delta_jars, release_line
 from slidestat.spark.spark_java import find_spark_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Releases after it lack a companion artifact in some mirrors; it runs with every PySpark 4.0.
-CONNECTOR_VERSION = "4.0.0"
-CONNECTOR_LOCK = Path(__file__).with_name(f"spark-kafka-{CONNECTOR_VERSION}.sha256")
 LOCAL = "local[*]"
 # The environment variable of a program that spark-submit starts.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -130,8 +127,9 @@ def _require_pyspark() -> None:
     if find_spec("pyspark") is None:
         raise SlidestatError(
             "PySpark is not installed.",
-            "Install it: pip install 'slidestat[spark]', on Python 3.11 to 3.13.",
+            "Install it: pip install 'slidestat[spark]'.",
         )
+    release_line()
 
 
 def _require_no_connect(master: str) -> None:
@@ -168,7 +166,7 @@ def _started(job: str, master: str, *, delta: bool) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     os.environ["JAVA_HOME"] = str(find_spark_java().executable.parents[1])
-    jars = fetched_jars(CONNECTOR_LOCK, "Spark's Kafka connector")
+    jars = connector_jars()
     if delta:
         jars += delta_jars()
         _end_jvm_without_delta()

@@ -17,19 +17,17 @@ from pyspark.sql import SparkSession, functions as f
 from slidestat import TopologyDriver, load_topology
 from slidestat.cli.spark.app import audit, compact, ingest, report
 from slidestat.errors import SlidestatError
-from slidestat.local.jars import fetched_jars
 from slidestat.options import Tables
 from slidestat.schemas.dead_letter import Reason
 from slidestat.spark import read_statistics
 from slidestat.spark.backfill.backfill import fill_lake
-from slidestat.spark.delta import delta_jars
+from slidestat.spark.jars import connector_jars, delta_jars, release_line
 from slidestat.spark.lake.compaction import Compacted, Compaction
 from slidestat.spark.lake.delta_table import DeltaTable
 from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.ingest import Ingest
 from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.lake.locks import locked
-from slidestat.spark.session import CONNECTOR_LOCK
 from slidestat.spark.spark_java import find_spark_java
 from tests.spark.lake_topics import DAY_MS, NOON_MS, Topics, emission, killed_ingest, make_topics
 from tests.spark.requests_history import TOPOLOGY, history_of, requests
@@ -309,7 +307,8 @@ def test_a_session_without_delta_lake_is_told_what_to_start_with(
     """By whoever reads; a job of ours starts Spark once more, with it."""
     told, rows = in_another_process(OF_A_LAKE_ELSEWHERE, sys.executable)
     assert "has Delta tables, and this Spark has no Delta Lake." in told
-    assert "--packages io.delta:delta-spark_2.13:4.0.1 --conf spark.sql.extensions=io." in told
+    package = release_line().delta_package
+    assert f"--packages {package} --conf spark.sql.extensions=io." in told
     assert rows == "1 rows"
 
 
@@ -318,7 +317,7 @@ def test_submitted_with_its_jars_a_session_has_delta_lake(
     in_another_process: Callable[..., list[str]],
 ) -> None:
     """Without another setting."""
-    jars = [*fetched_jars(CONNECTOR_LOCK, "Spark's Kafka connector"), *delta_jars()]
+    jars = [*connector_jars(), *delta_jars()]
     submit = str(Path(pyspark.__path__[0], "bin", "spark-submit"))
     settings = ("--master", "local[1]", "--conf", "spark.ui.enabled=false")
     rows = in_another_process(SUBMITTED, submit, *settings, "--jars", ",".join(map(str, jars)))

@@ -1,14 +1,21 @@
 """The session that all jobs have: whose Java, whose Python, whose code."""
 
+import re
 import sys
+from pathlib import Path
 
 import pandas as pd
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import pandas_udf
 
 import slidestat
+from slidestat.errors import SlidestatError
 from slidestat.local.jars import locked_jars
-from slidestat.spark.session import CONNECTOR_LOCK, CONNECTOR_VERSION
+from slidestat.spark import register_functions, stream
+from slidestat.spark.jars import LINES
+from slidestat.spark.session import spark_session
+from tests.spark.requests_history import TOPOLOGY
 
 
 def test_python_workers_run_the_same_interpreter_and_code(spark: SparkSession) -> None:
@@ -30,8 +37,34 @@ def test_times_are_utc(spark: SparkSession) -> None:
     assert row.text == "1970-01-01 00:00:00"
 
 
-def test_the_connector_is_locked_with_what_spark_lacks() -> None:
-    """Four jars, each by its digest: connector, its tokens, Kafka's client, its pool."""
-    artifacts = [jar.coordinate.split(":")[1:] for jar in locked_jars(CONNECTOR_LOCK)]
-    assert ["spark-sql-kafka-0-10_2.13", CONNECTOR_VERSION] in artifacts
-    assert len(artifacts) == 4
+@pytest.mark.parametrize("name", LINES)
+def test_jars_are_locked_for_each_line_of_pyspark(name: str) -> None:
+    """By their digests: connector, its tokens, Kafka's client, its pool; Delta Lake, its files."""
+    line = LINES[name]
+    connector, delta = (
+        {jar.coordinate: jar.sha256 for jar in locked_jars(lock)}
+        for lock in (line.connector_lock, line.delta_lock)
+    )
+    assert (len(connector), len(delta)) == (4, 2)
+    assert line.connector_package in connector
+    assert line.connector.startswith(f"{name}.")
+    assert line.delta_package in delta
+    assert all(re.fullmatch("[0-9a-f]{64}", it) for it in (*connector.values(), *delta.values()))
+
+
+def test_a_line_of_pyspark_that_has_no_jars_here_is_refused(
+    monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tmp_path: Path
+) -> None:
+    """By a job, a stream and a function of columns, before Spark begins."""
+    rows = spark.readStream.schema("key string, time bigint").json(str(tmp_path))
+    monkeypatch.setattr("pyspark.version.__version__", "4.9.2")
+    for ask in (
+        lambda: spark_session("tests").__enter__(),
+        lambda: stream(rows, TOPOLOGY),
+        lambda: register_functions(spark),
+    ):
+        with pytest.raises(SlidestatError) as caught:
+            ask()
+        said = "PySpark 4.9.2 is installed, and slidestat runs on PySpark 4.0 and 4.1."
+        assert caught.value.message == said
+        assert "pip install 'slidestat[spark]'" in caught.value.advice

@@ -11,8 +11,7 @@ import pyarrow.dataset as ds
 import pyspark
 import pytest
 
-from slidestat.local.jars import fetched_jars
-from slidestat.spark.session import CONNECTOR_LOCK
+from slidestat.spark.jars import connector_jars
 from slidestat.spark.spark_java import find_spark_java
 from tests.docs.markdown import ROOT, blocks
 from tests.spark.lake_topics import NOON_MS, emission, make_topics
@@ -49,7 +48,7 @@ def test_the_job_of_the_documents_ingests_from_a_broker(
         # A quick start is worth more here than fast code.
         "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    jars = fetched_jars(CONNECTOR_LOCK, "Spark's Kafka connector")
+    jars = connector_jars()
     run = subprocess.run(
         [
             str(Path(pyspark.__path__[0], "bin", "spark-submit")),

@@ -1,17 +1,25 @@
 """`slidestat spark stream` as it is typed."""
 
+import os
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from slidestat import TopologyDriver, load_topology
 from slidestat.cli.main import main
+from slidestat.errors import SlidestatError
 from slidestat.spark import read_statistics
 from slidestat.spark.lake.lake import Dataset, Lake
+from slidestat.spark.streaming.job import Origin, StreamIntoLake
 from slidestat.spark.streaming.operator import PROVIDER
 from tests.spark.requests_history import NOON
 
@@ -39,56 +47,145 @@ def typed(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> int | str | None
     return ended.value.code
 
 
-@pytest.mark.usefixtures("jobs_in_one_session")
-def test_lines_of_json_become_a_lake(
+def events_of(count: int) -> list[dict[str, Any]]:
+    """Return events in order of time."""
+    random = Random(4)
+    return [
+        {"key": random.choice("abc"), "time": NOON + 700 * at, "value": 1} for at in range(count)
+    ]
+
+
+@pytest.fixture
+def started(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
-) -> None:
-    """With the figures of a worker that reads them in order of time; another source is refused."""
+    jobs_in_one_session: None,  # noqa: ARG001
+) -> Iterator[Callable[..., tuple[int | str | None, list[str], str]]]:
+    """The command in a folder with a topology: its exit code, its lines, and what it says to
+    standard error.
+    """
     monkeypatch.chdir(tmp_path)
-    random = Random(4)
-    events = [
-        {"key": random.choice("abc"), "time": NOON + 700 * at, "value": 1} for at in range(500)
-    ]
     Path("counted.toml").write_text(f'name = "counted"{TOPOLOGY}', "utf-8")
-    Path("events").mkdir()
-    Path("others").mkdir()
-    lines = [msgspec.json.encode(it).decode() for it in random.sample(events, len(events))]
-    Path("events/1.json").write_text("\n".join([*lines, "", "no JSON"]), "utf-8")
-    words = ["counted.toml", "--lake", str(tmp_path / "lake"), "--from", "json", "--path"]
     tasks = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "2")
-    try:
-        code = typed(monkeypatch, [*words, str(tmp_path / "events")])
+
+    def start(*words: str) -> tuple[int | str | None, list[str], str]:
+        code = typed(monkeypatch, ["counted.toml", "--lake", str(tmp_path / "lake"), *words])
         written = capsys.readouterr()
-        other = typed(monkeypatch, [*words, str(tmp_path / "others")])
-    finally:
-        spark.conf.set("spark.sql.shuffle.partitions", tasks)
-        spark.conf.unset(PROVIDER)
-    assert code == 0, written.err
-    assert other == 2
-    assert "is the checkpoint of a stream from json" in capsys.readouterr().err
-    driver = TopologyDriver(load_topology("counted.toml"), 4)
-    driver.send(*events)
-    assert driver.alerts
-    assert sorted(written.out.splitlines()) == [
-        f"alerts: {len(driver.alerts):,} records",
-        "dead-letters: 1 records",
-        f"statistics: {len(driver.emissions):,} records",
+        return code, sorted(written.out.splitlines()), written.err
+
+    yield start
+    spark.conf.set("spark.sql.shuffle.partitions", tasks)
+    spark.conf.unset(PROVIDER)
+
+
+def lines_of(driver: TopologyDriver, *, alerts: int, emissions: int, dead: int = 0) -> list[str]:
+    """Return what the command says of the records of a worker from so many on."""
+    return [
+        f"alerts: {len(driver.alerts) - alerts:,} records",
+        f"dead-letters: {dead} records",
+        "late: 0 records",
+        f"statistics: {len(driver.emissions) - emissions:,} records",
     ]
-    place = Lake(str(tmp_path / "lake"), "counted")
-    alerts = place.read(spark, Dataset.ALERTS).collect()
+
+
+def require_figures_of(driver: TopologyDriver, spark: SparkSession, lake: str) -> None:
+    """Require that a lake has what a worker has written."""
+    alerts = Lake(lake, "counted").read(spark, Dataset.ALERTS).collect()
+    assert driver.alerts
     assert {(it.event_key, it.window_end_ms, it.state) for it in alerts} == {
         (it.key, it.window_end_ms, it.state) for it in driver.alerts
     }
     figures = {
         (row.key, int(row.window_end.timestamp() * 1000), row.window_ms, row.estimate)
-        for row in read_statistics(spark, str(tmp_path / "lake"), "counted").collect()
+        for row in read_statistics(spark, lake, "counted").collect()
     }
     assert figures == {
         (it.key, it.window_end_ms, figure.window_ms, figure.estimate)
         for it in driver.emissions
         for figure in it.figures
     }
+
+
+def test_lines_of_json_become_a_lake(
+    started: Callable[..., Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    """With the figures of a worker that reads them in order of time; another source is refused."""
+    events = events_of(500)
+    Path("events").mkdir()
+    Path("others").mkdir()
+    lines = [msgspec.json.encode(it).decode() for it in Random(5).sample(events, len(events))]
+    Path("events/1.json").write_text("\n".join([*lines, "", "no JSON"]), "utf-8")
+    code, said, error = started("--from", "json", "--path", f"{tmp_path}/events/")
+    driver = TopologyDriver(load_topology("counted.toml"), 4)
+    driver.send(*events)
+    assert code == 0, error
+    assert said == lines_of(driver, alerts=0, emissions=0, dead=1)
+    require_figures_of(driver, spark, str(tmp_path / "lake"))
+    code, _, error = started("--from", "json", "--path", str(tmp_path / "others"))
+    assert code == 2
+    assert "is the checkpoint of a stream from json" in error
+
+
+@pytest.mark.parametrize("source", ["parquet", "delta"])
+def test_tables_become_a_lake(
+    started: Callable[..., Any], spark: SparkSession, tmp_path: Path, source: str
+) -> None:
+    """With the figures of a worker, in two runs by two names of one path; also of a file that is
+    copied with a time of long before. A table whose rows were deleted meanwhile is refused.
+    """
+    events, driver = events_of(600), TopologyDriver(load_topology("counted.toml"), 4)
+    alerts = emissions = 0
+    path = tmp_path / "rows"
+    for part, name in ((slice(0, 400), f"{path}/"), (slice(400, 600), f"file://{path}")):
+        table = pa.Table.from_pylist(events[part])
+        table = table.set_column(1, "time", table["time"].cast(pa.timestamp("ms", "UTC")))
+        if source == "parquet":
+            path.mkdir(exist_ok=True)
+            file = path / f"{part.start}.parquet"
+            pq.write_table(table, file)
+            copied = time.time() - part.start / 10 * 86_400
+            os.utime(file, (copied, copied))
+        else:
+            rows = spark.createDataFrame(table.to_pandas())
+            rows.coalesce(1).write.format("delta").mode("append").save(str(path))
+        code, said, error = started("--from", source, "--path", name)
+        driver.send(*events[part])
+        assert code == 0, error
+        assert said == lines_of(driver, alerts=alerts, emissions=emissions)
+        alerts, emissions = len(driver.alerts), len(driver.emissions)
+    require_figures_of(driver, spark, str(tmp_path / "lake"))
+    if source == "delta":
+        spark.sql(f"DELETE FROM delta.`{path}` WHERE key = 'a'")  # noqa: S608
+        code, _, error = started("--from", source, "--path", str(path))
+        assert code == 2
+        assert "were changed or deleted, and a stream reads those that are appended" in error
+
+
+def test_what_cannot_be_read_is_refused(
+    started: Callable[..., Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    """Before a query starts, with what to type instead."""
+    spark.range(1).write.format("delta").save(str(tmp_path / "table"))
+    files = tmp_path / "files"
+    files.mkdir()
+    for words, said in (
+        (("--path", str(files)), "Give --from delta, parquet or json"),
+        (("--from", "json"), "Give --path"),
+        (("--from", "delta", "--path", str(files)), f"There is no Delta table at {files}."),
+        (("--from", "parquet", "--path", f"{tmp_path}/table"), "Give --from delta."),
+        (("--from", "parquet", "--path", str(files)), "files cannot be read"),
+        (("--from", "json", "--path", f"{tmp_path}/nowhere"), "nowhere cannot be read"),
+    ):
+        code, _, error = started(*words)
+        assert code == 2
+        assert said in error
+    assert not Path("lake", "counted").exists()
+    rows = spark.readStream.schema("key string, time bigint, value int").json(str(files))
+    placed = Origin(rows, "kafka", partitions=2)
+    lake = Lake(str(tmp_path / "lake"), "counted")
+    job = StreamIntoLake(spark, load_topology("counted.toml"), placed, lake, partitions=3)
+    with pytest.raises(SlidestatError, match="has partitions of its own: 2"):
+        job.run()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.pandas.functions import pandas_udf
 
 from slidestat.errors import SlidestatError
+from slidestat.spark.jars import release_line
 from slidestat.spark.session import is_connect
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def column_function(function: Callable[..., Any], returns: str) -> Any:
     """Return the function as one of Spark, of the SQL type `returns`.
 
     Its own annotations determine its kind: columns to a column or a table, or columns to one value,
-    an aggregate.
+    an aggregate. Raises SlidestatError for a PySpark whose workers are not known here.
     """
+    release_line()
     return _untyped(function, returns)

@@ -66,7 +66,8 @@ def keep_columns() -> None:
     if getattr(convert, "keeps_columns", False):
         return
 
-    def arrow_to_pandas(self: Any, column: Any) -> Any:
+    # PySpark 4.1 gives the column's place, too.
+    def arrow_to_pandas(self: Any, column: Any, *place: int) -> Any:
         kind = column.type
         if str(kind) == "month_interval":  # PyArrow knows no such block.
             raise SlidestatError(
@@ -75,7 +76,7 @@ def keep_columns() -> None:
             )
         values = _as_it_was(column)
         try:
-            series = convert(self, column)  # type: ignore[no-untyped-call]
+            series = convert(self, column, *place)  # type: ignore[no-untyped-call]
         except pa.ArrowInvalid as error:  # A time beyond the years of pandas' nanoseconds.
             if values is None:
                 raise SlidestatError(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from slidestat.declare.topology import Topology
@@ -32,8 +32,13 @@ _OWNER = "slidestat.json"
 _CHECKPOINT = "stream"
 # Of files and tables; Spark would take all that are there at once.
 _BYTES_PER_BATCH = 256 * 2**20
+# Spark passes over files that are older than the newest one by more than this, 7 days by default:
+# what is copied with its time would be lost in silence.
+_FILE_AGE = "36500d"
+_DELTA_LOG = "_delta_log"
 # Without it each batch would write all that RocksDB has merged meanwhile.
 _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_CHANGED = ("[DELTA_SOURCE_TABLE_IGNORE_CHANGES]", "[DELTA_SOURCE_IGNORE_DELETE]")
 _ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."
 
 
@@ -66,6 +71,11 @@ def origin(
                 f"Declare another topology whose source is {topology.events_topic}, where workers"
                 " move the records, and stream that.",
             )
+        if path is not None:
+            raise SlidestatError(
+                "There is a path, and the rows are to come from the topology's topic.",
+                "Give --from delta, parquet or json with it.",
+            )
         topic = topic_state(bootstrap, topology.source)
         reader = spark.readStream.format("kafka").options(**kafka_options(bootstrap))
         reader = reader.option("subscribe", topic.name).option("startingOffsets", "earliest")
@@ -76,12 +86,25 @@ def origin(
         raise SlidestatError(
             f"There is no path of the {source} rows.", "Give --path: a folder, or a table's."
         )
-    name = f"{source} {path}"
+    files = LakeFiles(spark)
+    name = f"{source} {files.qualified(path)}"
+    is_delta = files.exists(f"{path}/{_DELTA_LOG}")
     reader = spark.readStream.option("maxBytesPerTrigger", _BYTES_PER_BATCH)
+    if source is StreamSource.DELTA:
+        if not is_delta:
+            raise SlidestatError(
+                f"There is no Delta table at {path}.",
+                "Check the path; for a folder of Parquet files give --from parquet.",
+            )
+        require_delta(spark, path)
+        return Origin(reader.format("delta").load(path), name)
+    if is_delta:
+        raise SlidestatError(
+            f"{path} is a Delta table, and some of its files may be of rows that were deleted.",
+            "Give --from delta.",
+        )
+    reader = reader.option("maxFileAge", _FILE_AGE)
     try:
-        if source is StreamSource.DELTA:
-            require_delta(spark, path)
-            return Origin(reader.format("delta").load(path), name)
         if source is StreamSource.JSON:
             lines = reader.text(path).where("trim(value) != ''")
             key = f.lit(None).cast("binary").alias("key")
@@ -110,20 +133,27 @@ class StreamIntoLake:
     def run(self, every_ms: int | None = None) -> Mapping[str, int]:
         """Process what is there and end, or go on with a batch each `every_ms` until interrupted.
         Return how many records were written of each dataset. Raises SlidestatError while another
-        job writes to this part of the lake, and for a lake of another origin.
+        job writes to this part of the lake, for a lake of another origin, for partitions of a
+        topic, which has its own, and for a table whose rows were changed.
         """
+        if self.partitions is not None and self.origin.partitions is not None:
+            raise SlidestatError(
+                f"{self.topology.source} has partitions of its own: {self.origin.partitions}.",
+                "Leave out --partitions.",
+            )
         self.spark.conf.set(PROVIDER, ROCKSDB)
         self.spark.conf.set(_CHANGES, "true")
         partitions = self.origin.partitions or self.partitions
         written = stream(self.origin.rows, self.topology, partitions=partitions, unit=self.unit)
-        counts: Counter[str] = Counter()
+        topics = lake_topics(self.topology)
+        counts = Counter[str](dict.fromkeys(topics.keys() - {Dataset.SYNOPSES}, 0))
         with locked(self.spark, self.lake, "stream", self.say) as lock:
             self._claim()
             keep_declaration(self.spark, self.lake, self.topology)
             writer = (
                 written.writeStream.queryName(f"{self.topology.name} stream")
                 .option("checkpointLocation", self.lake.checkpoint(_CHECKPOINT))
-                .foreachBatch(self._writer(lock, counts))
+                .foreachBatch(self._writer(lock, topics, counts))
             )
             with in_words(f"The stream of {self.topology.name}", _ADVICE):
                 if every_ms is None:
@@ -132,6 +162,14 @@ class StreamIntoLake:
                     query = writer.trigger(processingTime=f"{every_ms} milliseconds").start()
                 try:
                     query.awaitTermination()
+                except StreamingQueryException as error:
+                    if not any(it in str(error) for it in _CHANGED):
+                        raise
+                    raise SlidestatError(
+                        f"Rows of {self.origin.name} were changed or deleted, and a stream reads"
+                        " those that are appended.",
+                        "Give another --lake, to count the rows that the table has now.",
+                    ) from error
                 finally:
                     query.stop()
         return counts
@@ -162,9 +200,9 @@ class StreamIntoLake:
                 )
         files.write(f"{folder}/{_OWNER}", json.dumps(wanted, indent=2) + "\n")
 
-    def _writer(self, lock: LakeLock, counts: "Counter[str]") -> Callable[[DataFrame, int], None]:
-        topics = lake_topics(self.topology)
-
+    def _writer(
+        self, lock: LakeLock, topics: Mapping[Dataset, str], counts: Counter[str]
+    ) -> Callable[[DataFrame, int], None]:
         def write(rows: DataFrame, batch: int) -> None:
             # The states are computed once, whatever is done with the rows.
             rows.persist(StorageLevel.DISK_ONLY)

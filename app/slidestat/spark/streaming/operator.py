@@ -17,6 +17,7 @@ from slidestat.kafka.partitioner import expected_places
 from slidestat.options import PARTITIONS, TIME_UNIT, TimeUnit
 from slidestat.produce.file_records import FileRecords
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
+from slidestat.spark.jars import release_line
 from slidestat.spark.streaming.blocks import (
     SHARDS_DDL,
     RowReader,
@@ -81,6 +82,7 @@ def stream(
 
 def _require(rows: DataFrame, topology: Topology, partitions: int | None, unit: str) -> None:
     """Raise SlidestatError for what is not possible."""
+    release_line()
     if not rows.isStreaming:
         raise SlidestatError(
             "The rows are a table, and no stream.",
