@@ -57,7 +57,7 @@ _TREES = {
         *("read-the-output", "when-a-key-is-written", "rows", "derived-figures"),
         *("calendar-windows", "alerts", "slos", "ask-a-worker", "rankings"),
         *("many-parties", "dead-letters"),
-        *("replay", "spark", "spark-streaming", "dataframes", "your-own-synopsis"),
+        *("replay", "seed", "spark", "spark-streaming", "dataframes", "your-own-synopsis"),
     ],
     "Reference": [
         *("reference", "../scripts/site/slidestat", "../scripts/site/synopses"),

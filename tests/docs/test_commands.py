@@ -33,6 +33,7 @@ ELSEWHERE = {
     "docs/secured-brokers.md": "tests/security has such a broker",
     "docs/spark.md": "tests/spark",
     "docs/rankings.md": "tests/docs/test_rankings.py has its events, tests/cli its command",
+    "docs/seed.md": "tests/broker/restarts/test_seed.py has such files",
     "docs/slos.md": "tests/examples types the commands of the example web-slo",
     "docs/source-formats.md": "tests/broker/source/test_avro_source.py has a schema registry",
 }

@@ -21,6 +21,7 @@ from slidestat.admin.state_reset import begin_anew
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import (
     BEING_RESET,
+    BEING_SEEDED,
     CHECKPOINT_KEY,
     Counters,
     stored_counters,
@@ -98,7 +99,7 @@ def _past(topology: Topology, checkpoints: Mapping[int, bytes]) -> StoredBefore 
     read, is_other = Counters(), False
     for stored in checkpoints.values():
         counters, meaning = stored_counters(stored), stored_meaning(stored)
-        if counters is None or meaning == BEING_RESET:
+        if counters is None or meaning in (BEING_RESET, BEING_SEEDED):
             return None
         read += counters
         is_other |= not topology.state_meaning.items() <= meaning.items()

@@ -82,7 +82,7 @@ def plan_replay(
             f"--into is {into!r}, which is what the topology writes.",
             "Leave --into out to replay in place, or give another name.",
         )
-    first, last = _point(begin, "--from", EARLIEST), _point(end, "--to", LATEST)
+    first, last = point(begin, "--from", EARLIEST), point(end, "--to", LATEST)
     if first is not None and not topology.sees_span_alone:
         raise SlidestatError(
             f"--from is {begin!r}, and {topology.name} has windows of events, or totals since a"
@@ -111,58 +111,62 @@ def plan_replay(
 
 
 @dataclass(frozen=True)
-class _Point:
+class Point:
     """A place in every partition: an offset, or a time in milliseconds."""
 
     number: int
     is_time: bool
 
 
-def _point(text: str, flag: str, otherwise: str) -> _Point | None:
+def point(text: str, flag: str, otherwise: str) -> Point | None:
+    """Return the place that an option's `text` names, None for what there is `otherwise`; raises
+    SlidestatError for none.
+    """
     if text == otherwise:
         return None
     if _OFFSET.fullmatch(text):
-        return _Point(int(text), is_time=False)
+        return Point(int(text), is_time=False)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
+        others = f'"{otherwise}", ' if otherwise else ""
         raise SlidestatError(
             f"{flag} is {text!r}.",
-            f'Give "{otherwise}", a time such as 2026-05-01T12:00:00Z, or an offset.',
+            f"Give {others}a time such as 2026-05-01T12:00:00Z, or an offset.",
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return _Point(int(moment.timestamp() * 1000), is_time=True)
+    return Point(int(moment.timestamp() * 1000), is_time=True)
 
 
 def _plan(
-    consumer: Consumer, topology: Topology, number: int, first: _Point | None, last: _Point | None
+    consumer: Consumer, topology: Topology, number: int, first: Point | None, last: Point | None
 ) -> PartitionPlan:
     tp = TopicPartition(topology.events_topic, number)
     oldest, newest = offset_bounds(consumer, tp.topic, tp.partition)
     end = newest
     if last is not None:
-        at = _offset_at(consumer, tp, last.number, newest) if last.is_time else last.number
+        at = offset_at(consumer, tp, last.number, newest) if last.is_time else last.number
         end = min(max(at, oldest), newest)
     start, silent_until = oldest, None
     if first is not None:
         silent_until = first.number
         if not first.is_time:
-            silent_until = _timestamp_at(consumer, tp, first.number)
+            silent_until = timestamp_at(consumer, tp, first.number)
         if silent_until is None:
             start = newest
         else:
             needed = topology.span_length.length + topology.lateness_ms + topology.ahead_ms
-            start = max(oldest, _offset_at(consumer, tp, silent_until - needed, newest))
+            start = max(oldest, offset_at(consumer, tp, silent_until - needed, newest))
     newest_ms = None
     if first is not None and first.is_time and start == newest > oldest:
-        newest_ms = _timestamp_at(consumer, tp, _after_last(consumer, tp, oldest, newest) - 1)
+        newest_ms = timestamp_at(consumer, tp, _after_last(consumer, tp, oldest, newest) - 1)
     start = min(start, end)
     end = _after_last(consumer, tp, start, end)
     return PartitionPlan(number, oldest, start, end, silent_until, newest_ms)
 
 
-def _offset_at(consumer: Consumer, tp: TopicPartition, time_ms: int, newest: int) -> int:
+def offset_at(consumer: Consumer, tp: TopicPartition, time_ms: int, newest: int) -> int:
     """Return the first offset whose timestamp is at least `time_ms`; the end if there is none."""
     asked = TopicPartition(tp.topic, tp.partition, max(time_ms, 0))
     found = consumer.offsets_for_times([asked], timeout=_TIMEOUT_S)[0]
@@ -171,7 +175,7 @@ def _offset_at(consumer: Consumer, tp: TopicPartition, time_ms: int, newest: int
     return newest if found.offset == OFFSET_END or found.offset < 0 else int(found.offset)
 
 
-def _timestamp_at(consumer: Consumer, tp: TopicPartition, offset: int) -> int | None:
+def timestamp_at(consumer: Consumer, tp: TopicPartition, offset: int) -> int | None:
     """Return the timestamp of the first record at or after `offset`, None if there is none."""
     for message in scan(consumer, tp.topic, {tp.partition: offset}):
         return int(message.timestamp()[1])

@@ -1,11 +1,12 @@
-"""Set a topology's state and offsets back to where a replay begins.
+"""Set a topology's state and offsets back to where a replay begins, or to what a seed has counted.
 
 The changelog is not deleted: each of its keys gets a tombstone, and each partition a checkpoint at
 its start, so that every copy of the tables, wherever it is, follows when it restores. Until that is
 whole, a checkpoint that no topology has made is there: a worker started meanwhile is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -36,15 +37,16 @@ _TIMEOUT_S = 30.0
 _BEYOND_ALL_GENERATIONS = 2**32
 
 
-def require_no_workers(bootstrap: str, topology: Topology) -> None:
-    """Raise SlidestatError while a worker is a member of the topology's group."""
+def require_no_workers(bootstrap: str, topology: Topology, otherwise: str) -> None:
+    """Raise SlidestatError while a worker is a member of the topology's group; `otherwise` is what
+    else may be done than to stop it.
+    """
     group = topology.application_id
     workers = count_workers(bootstrap, group)
     if workers:
         raise SlidestatError(
             f"The group {group} has {workers} running worker{'s' if workers > 1 else ''}.",
-            "Stop them (one that was killed is forgotten after 10 s), or replay beside them with"
-            " --into.",
+            f"Stop them (one that was killed is forgotten after 10 s), or {otherwise}.",
         )
 
 
@@ -55,23 +57,53 @@ def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -
     that was broken off is completed by the next one. Raises SlidestatError if the broker fails.
     """
     identity = topic_id(bootstrap, topology.events_topic)
+    checkpoints = {
+        partition: encode_checkpoint(Checkpoint(start, topic_id=identity), topology.state_label)
+        for partition, start in starts.items()
+    }
+    return replace_state(bootstrap, topology, checkpoints, starts, BEING_RESET)
+
+
+Row = tuple[bytes, bytes]
+
+
+def _no_rows(_partition: int) -> Iterable[Row]:
+    return ()
+
+
+def replace_state(
+    bootstrap: str,
+    topology: Topology,
+    checkpoints: Mapping[int, bytes],
+    starts: Mapping[int, int],
+    under_way: dict[str, str],
+    rows: Callable[[int], Iterable[Row]] = _no_rows,
+) -> int:
+    """Replace the state of all partitions by these `rows` and `checkpoints`, set the group's
+    offsets to `starts`, and return how many keys there were before.
+
+    The changelog must exist and no worker run. Until all is there, checkpoints with the meaning
+    `under_way` refuse every worker. Raises SlidestatError if the broker fails.
+    """
     sender = ChangelogWriter(bootstrap, topology.changelog_topic)
-    under_way = encode_checkpoint(Checkpoint(0), BEING_RESET)
-    for partition in starts:
-        sender.send(partition, CHECKPOINT_KEY, under_way)
+    begun = encode_checkpoint(Checkpoint(0), under_way)
+    for partition in checkpoints:
+        sender.send(partition, CHECKPOINT_KEY, begun)
     sender.flush()
     keys = 0
     epochs = {}
-    for partition in starts:
-        live, newest = _live_keys(bootstrap, topology.changelog_topic, partition)
-        epochs[partition] = newest + _BEYOND_ALL_GENERATIONS
-        for key in live - {CHECKPOINT_KEY, FENCE_KEY}:
+    for partition in checkpoints:
+        found = changelog_contents(bootstrap, topology.changelog_topic, partition)
+        epochs[partition] = found.newest + _BEYOND_ALL_GENERATIONS
+        for key in found.keys:
             sender.send(partition, key, None, epochs[partition])
             keys += 1
     sender.flush()
-    for partition, start in starts.items():
-        begun = Checkpoint(start, topic_id=identity)
-        checkpoint = encode_checkpoint(begun, topology.state_label)
+    for partition in checkpoints:
+        for key, value in rows(partition):
+            sender.send(partition, key, value, epochs[partition])
+        sender.flush()
+    for partition, checkpoint in checkpoints.items():
         sender.send(partition, CHECKPOINT_KEY, checkpoint, epochs[partition])
     sender.flush()
     _set_offsets(bootstrap, topology, starts)
@@ -113,21 +145,34 @@ def _set_offsets(bootstrap: str, topology: Topology, starts: Mapping[int, int]) 
         raise _refused(error) from error
 
 
-def _live_keys(bootstrap: str, topic: str, partition: int) -> tuple[set[bytes], int]:
-    """Return the keys of the records that compaction would keep, and the largest epoch."""
+class Contents(NamedTuple):
+    """The contents of a partition of a changelog: the keys of states that compaction would keep,
+    the last checkpoint, and the largest epoch.
+    """
+
+    keys: set[bytes]
+    checkpoint: bytes | None
+    newest: int
+
+
+def changelog_contents(bootstrap: str, topic: str, partition: int) -> Contents:
+    """Read a partition of a changelog to its end."""
     live: set[bytes] = set()
+    checkpoint = None
     newest = NO_EPOCH
     with reading(bootstrap, topic) as consumer:
         for message in scan(consumer, topic, {partition: 0}):
             newest = max(newest, epoch_of(message.headers()))
             key = message.key()
-            if not isinstance(key, bytes):
+            if key == CHECKPOINT_KEY:
+                checkpoint = message.value()
+            elif not isinstance(key, bytes) or key == FENCE_KEY:
                 continue
-            if message.value() is None:
+            elif message.value() is None:
                 live.discard(key)
             else:
                 live.add(key)
-    return live, newest
+    return Contents(live, checkpoint, newest)
 
 
 class ChangelogWriter:
@@ -173,6 +218,6 @@ class ChangelogWriter:
 
 def _refused(error: KafkaException) -> SlidestatError:
     return SlidestatError(
-        f"The broker does not allow the state to be reset: {error.args[0].str().rstrip('.')}.",
+        f"The broker does not allow the state to be replaced: {error.args[0].str().rstrip('.')}.",
         "Check that it is up and what this user may do, and try again.",
     )

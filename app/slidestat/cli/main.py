@@ -17,7 +17,7 @@ from slidestat.cli.operations import alertmanager, doctor, topics_app
 from slidestat.cli.options import OneObject, TopologyArgument
 from slidestat.cli.produce import produce
 from slidestat.cli.query import query, top
-from slidestat.cli.replay import replay
+from slidestat.cli.replay import replay, seed
 from slidestat.cli.run import run
 from slidestat.cli.spark.app import app as spark_app
 from slidestat.cli.watch import watch
@@ -80,6 +80,7 @@ app.command()(init)
 app.command()(doctor)
 app.command()(run)
 app.command()(replay)
+app.command()(seed)
 app.command()(alertmanager)
 
 

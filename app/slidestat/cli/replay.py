@@ -1,4 +1,4 @@
-"""The command `slidestat replay`: a topology once more over what its source still has."""
+"""Commands that count history: once more what the source still has, or first what files have."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from slidestat.cli.options import Bootstrap, OneObject, Registry, TopologyArgument
 from slidestat.errors import SlidestatError
-from slidestat.options import DEFAULT_BOOTSTRAP, EARLIEST, LATEST
+from slidestat.options import DEFAULT_BOOTSTRAP, EARLIEST, LATEST, TIME_UNIT, TimeUnit
 
 _BeginOption = Annotated[
     str,
@@ -74,7 +74,7 @@ def replay(
             print(line)
         for remark in remarks_on_times(bootstrap, plan.topology):
             print(f"beware      {remark.message}\n            {remark.advice}")
-    require_no_workers(bootstrap, plan.topology)
+    require_no_workers(bootstrap, plan.topology, "replay beside them with --into")
     if as_json:
         return
     if dry_run:
@@ -98,4 +98,53 @@ def replay(
                 )
             )
     for line in result_lines(plan, topology):
+        print(line)
+
+
+_FilesOption = Annotated[
+    list[str],
+    typer.Option(
+        metavar="PATH", help="A file, a folder or a pattern; repeat it. Formats as for `produce`."
+    ),
+]
+_CutOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME|OFFSET",
+        help="A time: rows are events, those before it are counted, and the topic goes on from it."
+        " An offset: rows are records of the topic, and it goes on from there; without it, where"
+        " they end.",
+    ),
+]
+_TimeUnitOption = Annotated[
+    TimeUnit, typer.Option(help="What integer times count since 1970-01-01T00:00:00Z.")
+]
+
+
+def seed(
+    topology: TopologyArgument,
+    files: _FilesOption,
+    until: _CutOption = None,
+    key: Annotated[str | None, typer.Option(help="Column of the key.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column of the event time.")] = None,
+    value: Annotated[str | None, typer.Option(help="Column of the value.")] = None,
+    time_unit: _TimeUnitOption = TIME_UNIT,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Begin a topology with the history in files: workers go on with the topic, with full windows.
+
+    Example: slidestat seed orders.toml --files history/ --until 2026-05-01T00:00:00Z
+
+    Example: slidestat seed orders.toml --files "archive/*.parquet"
+    """
+    from slidestat.admin.seed import seed as begin
+    from slidestat.cli.display.seed import report_lines
+    from slidestat.declare.forms.files import load_topology
+    from slidestat.produce.file_records import named_columns
+
+    declared = load_topology(topology)
+    report = begin(
+        bootstrap, declared, files, until, named_columns(declared, key, time, value), time_unit
+    )
+    for line in report_lines(report, topology):
         print(line)

@@ -23,7 +23,8 @@ from slidestat.faust.fencing import FENCE_KEY, SupersededError, epoch_header, ep
 from slidestat.faust.restore import Row, StateStore, read_rows
 from slidestat.kafka.producer import BulkProducer
 
-_KEY, _TOLD = b"k", b"t"
+STATE_KEY, _TOLD = b"k", b"t"
+"""In front of a key in its state's row, and in that of its provisional alerts."""
 _SIZES = ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
 
 
@@ -240,11 +241,13 @@ class TablePartition:
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         """Return the stored states of keys, None where there is none. About 1 microsecond a key."""
-        return cast(list[bytes | None], self.database.get([_KEY + key.encode() for key in keys]))
+        return cast(
+            list[bytes | None], self.database.get([STATE_KEY + key.encode() for key in keys])
+        )
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
         """Yield the keys from `start` on with their states, in key order."""
-        return self._rows(_KEY, start)
+        return self._rows(STATE_KEY, start)
 
     def told(self) -> Iterator[tuple[str, bytes]]:
         """Yield the keys of which alerts were told provisionally, and what is noted of them."""
@@ -274,7 +277,7 @@ class TablePartition:
 
 def rows_of(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield the rows of a snapshot for the changelog: states, then the checkpoint."""
-    for kind, rows in ((_KEY, snapshot.states), (_TOLD, snapshot.told)):
+    for kind, rows in ((STATE_KEY, snapshot.states), (_TOLD, snapshot.told)):
         for key, row in rows.items():
             yield kind + key.encode(), row
     # Last, so that one recovered from a half-written changelog is never ahead of its states.

@@ -8,7 +8,7 @@ One reading of files serves both (`slidestat.produce`), and a worker's decoder j
 So a row that is no event becomes the dead letter that it would have become, with its text.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.records import NO_TIME
+from slidestat.errors import SlidestatError
 from slidestat.options import TIME_UNIT, TimeUnit
 from slidestat.produce.cells import Cells
 from slidestat.produce.events import keys_in_json, objects, raw_keys
@@ -42,6 +43,15 @@ class Part(NamedTuple):
     file: EventFile
     rank: int
     share: Share = WHOLE
+
+
+def named_columns(
+    topology: Topology, key: str | None, time: str | None, value: str | None
+) -> dict[str, str]:
+    """Return the columns that are given for the fields of key, time and value, by field."""
+    fields = (topology.key_name, topology.time_name, field_text(topology.value_path))
+    given = zip(fields, (key, time, value), strict=True)
+    return {field: column for field, column in given if column is not None}
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,36 @@ class FileRecords:
     def names(self) -> list[str]:
         """Return the columns that are read, each once."""
         return list(dict.fromkeys((self.key, self.time, *self.fields.values())))
+
+    def require_columns(self, files: Sequence[EventFile], path: str) -> None:
+        """Raise SlidestatError if no file of `path` has one of the columns; lines of JSON have each
+        their own.
+        """
+        missing, present = self.names, list[str]()
+        for file in files:
+            if file.format is Format.JSON_LINES:
+                return
+            present = Reader(file).columns()
+            missing = [name for name in missing if name not in present]
+            if not missing:
+                return
+        if missing and files:
+            own = (self.topology.key_name, self.topology.time_name)
+            fields = dict.fromkeys((*own, *map(field_text, self.fields)))
+            raise SlidestatError(
+                f"{path} has no column {missing[0]!r}; it has {', '.join(present)}.",
+                f"Say which column holds each of {', '.join(fields)}.",
+            )
+
+    def are_zoneless(self, file: EventFile) -> bool:
+        """Return whether the first rows of a file have texts of times without an offset."""
+        if file.format is Format.JSON_LINES and self.line_key is not None:
+            return False  # The topology declares what they mean.
+        for rows in Reader(file).batches([self.time]):
+            cells = rows.columns[self.time]
+            is_typed = pa.types.is_temporal(cells.column.type)
+            return not is_typed and cells.count_zoneless(np.ones(len(cells), bool)) > 0
+        return False
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
         """Yield the records of a part, in the order of its rows, with the columns of `RECORDS`;

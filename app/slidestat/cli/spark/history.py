@@ -82,9 +82,9 @@ def backfill(
     Example: slidestat spark backfill flights --lake lake --files flights.parquet --key origin
     --time date --value delay --synopses 1d
     """
-    from slidestat.declare.fields import field_text
     from slidestat.declare.lengths import duration_ms
     from slidestat.declare.topology import require_json
+    from slidestat.produce.file_records import named_columns
     from slidestat.spark.backfill.history import Files, read_files, read_topic
     from slidestat.spark.backfill.interval_synopses import require_interval
     from slidestat.spark.backfill.stretches import require_stretches
@@ -100,12 +100,7 @@ def backfill(
         require_interval(declared, synopses_ms, synopses)
     if split_hot_keys:
         require_stretches(declared)
-    fields = (declared.key_name, declared.time_name, field_text(declared.value_path))
-    named = {
-        field: column
-        for field, column in zip(fields, (key, time, value), strict=True)
-        if column is not None
-    }
+    named = named_columns(declared, key, time, value)
     where = None
     if files is None:
         partitions = len(topic_state(bootstrap, declared.events_topic).end)

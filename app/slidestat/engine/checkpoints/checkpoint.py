@@ -171,8 +171,9 @@ _OF_STATISTICS = ("statistics", "computed")
 # Of a meaning: the states in which one window alone is kept, the whole span.
 ONE_WINDOW = "one window"
 
-# In place of a topology's meaning while a replay resets its states.
+# In place of a topology's meaning while a replay resets its states, or a seed writes them.
 BEING_RESET = {"reset": "under way"}
+BEING_SEEDED = {"seed": "under way"}
 
 
 class Counters(msgspec.Struct, frozen=True, array_like=True):
@@ -412,6 +413,11 @@ def decode_checkpoint(
         raise SlidestatError(
             "The stored state is only partly reset: a replay was interrupted.",
             "Run the same `slidestat replay` again.",
+        )
+    if decoded.meaning == BEING_SEEDED:
+        raise SlidestatError(
+            "The stored state is only partly seeded: a seed was interrupted, or is under way.",
+            "Wait for it, or run the same `slidestat seed` again.",
         )
     before_all = {**_MEANT_IF_NOT_SAID, **decoded.meaning}
     kept_for_one = before_all.get(ONE_WINDOW, "")

@@ -110,6 +110,20 @@ def decode_key_state(state: bytes) -> KeyState:
     return KeyState(watermark, offset, last_time, number, tuple(parts), used, alerts, written)
 
 
+def with_nothing_written(state: bytes, moved_by: int) -> bytes:
+    """Return the state of a key of which no record and no alert was ever written, and whose events
+    lie at offsets that are larger by `moved_by`.
+    """
+    found = decode_key_state(state)
+    used = np.frombuffer(found.used, "<i8").reshape(-1, _ENTRY_BYTES // 8).copy()
+    used[:, -1] += moved_by
+    return encode_key_state(
+        *found._replace(
+            offset=found.offset + moved_by, used=used.tobytes(), alerts=b"", written=b""
+        )
+    )
+
+
 class KeyClock(NamedTuple):
     """The times up to which a key's state has absorbed its events."""
 

@@ -17,6 +17,7 @@ from slidestat.engine.decoding.formats.source_schemas import Registry
 from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import group_offsets
+from slidestat.kafka.partitioner import default_partition
 from slidestat.kafka.read.scan import open_scanner, scan_ranges
 
 SAMPLE_RECORDS = 20_000
@@ -38,13 +39,14 @@ class SourceLook:
     starts: Mapping[int, int]
     ends: Mapping[int, int] | None = None
     registry: Registry | None = None
+    by_default: bool = False
 
     def look(self) -> int:
         """Look at some of the records, and return how many there are.
 
         Records that are no events are skipped, and those whose schema the registry cannot give now.
-        Raises SlidestatError for a key that lies in two partitions, KafkaException for a broker's
-        error.
+        Raises SlidestatError for a key that lies in two partitions, or in another one than it
+        must, KafkaException for a broker's error.
         """
         topology = self.topology
         if topology.publishes_partitions or self.partitions == 1:
@@ -57,10 +59,47 @@ class SourceLook:
                 first, last = consumer.get_watermark_offsets(tp, timeout=_TIMEOUT_S)
                 end = last if self.ends is None else min(last, self.ends.get(number, 0))
                 ranges[number] = (max(first, self.starts.get(number, first)), end)
-            _compare(topology, _spread(consumer, topology.events_topic, ranges), self.registry)
+            self._compare(_spread(consumer, topology.events_topic, ranges))
         finally:
             consumer.close()
         return sum(max(0, end - start) for start, end in ranges.values())
+
+    def _compare(self, messages: Iterator[Message]) -> None:
+        topology, registry = self.topology, self.registry
+        decoder = EventDecoder(topology)
+        if registry is not None:
+            decoder = EventDecoder(topology, schemas=registry.schemas)
+            messages = _readable(messages, registry)
+        may_be_shared = set(topology.publish)
+        places: dict[str, int] = {}
+        by_partition: dict[int, list[Message]] = {}
+        for message in messages:
+            by_partition.setdefault(message.partition() or 0, []).append(message)
+        for partition, found in by_partition.items():
+            values = [message.value() for message in found]
+            keys = [message.key() for message in found]
+            times = [message.timestamp()[1] for message in found]
+            columns = decoder.decode(values, keys, times)
+            if not topology.is_sequence:
+                columns = refuse_future(columns, times, topology.ahead_ms)
+            for key in set(columns.keys.to_pylist()) - may_be_shared:
+                first = places.setdefault(key, partition)
+                if first != partition:
+                    raise shared_key(topology, key, first, partition)
+                default = default_partition(key.encode(), self.partitions)
+                if self.by_default and default != partition:
+                    raise _placed_otherwise(topology, key, default, partition)
+
+
+def _placed_otherwise(topology: Topology, key: str, default: int, found: int) -> SlidestatError:
+    return SlidestatError(
+        f"The key {key!r} ({topology.key_name}) lies on partition {found} of"
+        f" {topology.events_topic!r}, and Kafka's clients send it to partition {default} by default"
+        " (murmur2), where its rows in files would be counted.",
+        "Seed with records of the topic, which have their partitions; or have the producers use the"
+        " default partitioner (in librdkafka `partitioner=murmur2_random`) from the topic's first"
+        " record on.",
+    )
 
 
 def unread_source(
@@ -128,26 +167,3 @@ def _readable(messages: Iterator[Message], registry: Registry) -> Iterator[Messa
             is_silent = is_silent or registry.look_up(number) is not None
         if not registry.schemas.unknown([message.value()]):
             yield message
-
-
-def _compare(topology: Topology, messages: Iterator[Message], registry: Registry | None) -> None:
-    decoder = EventDecoder(topology)
-    if registry is not None:
-        decoder = EventDecoder(topology, schemas=registry.schemas)
-        messages = _readable(messages, registry)
-    may_be_shared = set(topology.publish)
-    places: dict[str, int] = {}
-    by_partition: dict[int, list[Message]] = {}
-    for message in messages:
-        by_partition.setdefault(message.partition() or 0, []).append(message)
-    for partition, found in by_partition.items():
-        values = [message.value() for message in found]
-        keys = [message.key() for message in found]
-        times = [message.timestamp()[1] for message in found]
-        columns = decoder.decode(values, keys, times)
-        if not topology.is_sequence:
-            columns = refuse_future(columns, times, topology.ahead_ms)
-        for key in set(columns.keys.to_pylist()) - may_be_shared:
-            first = places.setdefault(key, partition)
-            if first != partition:
-                raise shared_key(topology, key, first, partition)

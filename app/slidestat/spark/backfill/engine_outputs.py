@@ -1,15 +1,11 @@
-"""The outputs of an engine for a partition of history, as rows; its states on the local disk."""
+"""The outputs of an engine for a partition of history, as rows."""
 
 from collections.abc import Callable, Iterable, Iterator
-from tempfile import TemporaryDirectory
-from typing import cast
 
 import pyarrow as pa
-import rocksdict
 
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import Snapshot
 from slidestat.engine.clock import closing_tick
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission_codec import JsonCodec, JsonWithNumbers
@@ -27,54 +23,8 @@ from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
 from slidestat.spark.backfill.emissions import EmissionFolder
 from slidestat.spark.backfill.interval_synopses import IntervalSynopses
+from slidestat.spark.backfill.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.spark.backfill.record_rows import Out, arrow_rows, emitted, letter_rows
-
-# States of a partition's keys on the local disk, for as long as a task works on the partition.
-
-
-class KeyStates:
-    """A PartitionStore on RocksDB in a folder of its own, which goes with it."""
-
-    def __init__(self) -> None:
-        self._folder = TemporaryDirectory(prefix="slidestat-backfill-")
-        self._database = rocksdict.Rdict(self._folder.name, rocksdict.Options(raw_mode=True))
-
-    def write(self, snapshot: Snapshot) -> None:
-        """Keep what a snapshot has."""
-        batch = rocksdict.WriteBatch(raw_mode=True)
-        for key, state in snapshot.states.items():
-            if state is None:
-                batch.delete(key.encode())
-            else:
-                batch.put(key.encode(), state)
-        self._database.write(batch)
-
-    def get_many(self, keys: list[str]) -> list[bytes | None]:
-        """Return the states of keys, None where there is none."""
-        return cast(list[bytes | None], self._database.get([key.encode() for key in keys]))
-
-    def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
-        """Yield the keys from `start` on and their states, in key order."""
-        items = cast(Iterator[tuple[bytes, bytes]], self._database.items(from_key=start.encode()))
-        for key, state in items:
-            yield key.decode(), state
-
-    def told(self) -> Iterator[tuple[str, bytes]]:
-        """Yield nothing: a backfill writes no alerts."""
-        return iter(())
-
-    def checkpoint(self) -> None:
-        """Return nothing: a partition of history is always read from the start."""
-        return
-
-    def close(self) -> None:
-        """Delete everything."""
-        self._database.close()
-        self._folder.cleanup()
-
-
-FLUSH_RECORDS = 500_000
-"""After how many records states are put away."""
 
 KEYS = "_keys"
 """Not a real topic: the keys that each partition has counted, to be compared."""
@@ -82,7 +32,7 @@ KEYS = "_keys"
 READ = "_read"
 """Nor is this: how many records of a partition were read, as a text."""
 
-EngineOf = Callable[[KeyStates, TickPublisher | None, JsonCodec | None], PartitionProcessor]
+EngineOf = Callable[[LocalStates, TickPublisher | None, JsonCodec | None], PartitionProcessor]
 
 
 def read_row(partition: int, records: int) -> Out:
@@ -110,7 +60,7 @@ class EngineOutputs:
         self._topology = topology
         self._number = number
         self._published = published
-        self._states = KeyStates()
+        self._states = LocalStates()
         self._interval = IntervalSynopses(topology, synopses_ms) if synopses_ms else None
         self._processor = engine_of(self._states, self._interval, codec)
         self._unflushed = 0

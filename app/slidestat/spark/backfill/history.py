@@ -5,14 +5,13 @@ in one task, in order.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology, require_times
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import RecordBatch
@@ -21,12 +20,10 @@ from slidestat.kafka.fetches.partition_range import PartitionRange, read_range
 from slidestat.kafka.settings import CarriedSecurity, broker_security
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import HISTORY_FORMAT, TIME_UNIT, TimeUnit
-from slidestat.produce.file_records import RECORDS, FileRecords, Part
-from slidestat.produce.files import EventFile, Format
-from slidestat.produce.readers import Reader
+from slidestat.produce.file_records import RECORDS, FileRecords
 from slidestat.spark.backfill.reading.file_tasks import FORMATS, file_urls, files_here, pieces
-from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER, in_order
-from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS, History
+from slidestat.spark.backfill.reading.ordered_pieces import BATCH_RECORDS, PIECE_ORDER, in_order
+from slidestat.spark.backfill.reading.partition_history import History
 from slidestat.spark.backfill.stretches import placed_by_partition
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka import topic_state
@@ -152,8 +149,8 @@ def read_files(
     records = FileRecords.of(topology, files.columns, files.time_unit)
     urls = file_urls(spark, files.path)
     here = files_here(urls, files.format)
-    _require_columns(records, files, here)
-    if here and _are_zoneless(records, here[0].file):
+    records.require_columns([part.file for part in here], files.path)
+    if here and records.are_zoneless(here[0].file):
         say(f"{records.time} has times without an offset: they are read in UTC.")
     with in_words(f"The reading of {files.path}", "Spark's log says more."):
         read = pieces(spark, records, urls, here, files.format, files.partitions)
@@ -189,33 +186,3 @@ def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> Histo
             )
 
     return History(placed_by_partition(rows, len(topic.end)), read, verify)
-
-
-def _require_columns(records: FileRecords, files: Files, here: Sequence[Part]) -> None:
-    """Raise SlidestatError if no file has one of the columns; lines of JSON have each their own."""
-    missing = records.names
-    for file in (part.file for part in here):
-        if file.format is Format.JSON_LINES:
-            return
-        present = Reader(file).columns()
-        missing = [name for name in missing if name not in present]
-        if not missing:
-            return
-    if missing and here:
-        topology = records.topology
-        fields = (topology.key_name, topology.time_name, *map(field_text, records.fields))
-        raise SlidestatError(
-            f"{files.path} has no column {missing[0]!r}; it has {', '.join(present)}.",
-            f"Say which column holds each of {', '.join(dict.fromkeys(fields))}.",
-        )
-
-
-def _are_zoneless(records: FileRecords, file: EventFile) -> bool:
-    """Return whether the first rows of a file have texts of times without an offset."""
-    if file.format is Format.JSON_LINES and records.line_key is not None:
-        return False  # The topology declares what they mean.
-    for rows in Reader(file).batches([records.time]):
-        cells = rows.columns[records.time]
-        is_typed = pa.types.is_temporal(cells.column.type)
-        return not is_typed and cells.count_zoneless(np.ones(len(cells), bool)) > 0
-    return False

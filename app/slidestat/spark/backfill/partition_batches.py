@@ -6,8 +6,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from slidestat.engine.records import RecordBatch
-from slidestat.spark.backfill.reading.ordered_pieces import equal_runs
-from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS
+from slidestat.spark.backfill.reading.ordered_pieces import BATCH_RECORDS, equal_runs
 
 Place = tuple[int, ...]
 Part = TypeVar("Part", contravariant=True)

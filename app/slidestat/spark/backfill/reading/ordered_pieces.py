@@ -18,9 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.kernels.compile import borrowing_kernel
+
+BATCH_RECORDS = 50_000
+"""How many records are given to the kernels at once: a call costs as much for one key as for many.
+"""
 
 # Rows that follow each other with the same values.
 
@@ -116,8 +119,9 @@ def in_pieces(
     schema: pa.Schema, partitions: int, batches: Iterable[tuple[int, pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     """Cut rows with the columns of `schema`, `timestamp` and `key` among them, into pieces, each of
-    the partition where Kafka's clients would send its keys. A batch comes with its place; those of
-    one place come together, in order. Raises what Arrow does for columns of other sorts.
+    the `partition` that its rows name, or else of the one where Kafka's clients would send its
+    keys. A batch comes with its place; those of one place come together, in order. Raises what
+    Arrow does for columns of other sorts.
     """
     for place, parts in groupby(batches, key=itemgetter(0)):
         pieces = 0
@@ -144,7 +148,10 @@ def _pieces_of(rows: pa.RecordBatch, count: int, place: int, number: int) -> pa.
     """Cut what was gathered; the pieces have numbers from `number` on."""
     has_time = rows["timestamp"].is_valid().to_numpy(zero_copy_only=False)
     times = rows["timestamp"].fill_null(0).to_numpy()
-    partitions = partitions_of(BinaryColumn.of(rows["key"]), count)
+    if "partition" in rows.schema.names:
+        partitions = rows["partition"].to_numpy()
+    else:
+        partitions = partitions_of(BinaryColumn.of(rows["key"]), count)
     order = np.lexsort((times, has_time, partitions))
     ordered = rows.take(pa.array(order))
     row_bytes = rows.nbytes // len(rows) + 1

@@ -10,11 +10,6 @@ from pyspark.sql import DataFrame
 
 from slidestat.engine.records import RecordBatch
 
-BATCH_RECORDS = 50_000
-"""How many records are given to the kernels at once: a call costs as much for one key as for many.
-"""
-
-
 ReadHistory = Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, RecordBatch]]]
 """Reads the rows that a task is given: batches of records in order, each under the number of its
 partition, those of one partition after another.

@@ -1,0 +1,452 @@
+"""Begin a topology with the history in files: its states and the checkpoints from which workers go
+on with the topic.
+
+What is written is what a worker has that has read all of it:
+
+    records   with their offsets in the topic: a worker that has read the topic up to there. Events
+              that wait for the watermark are read again from the topic, as after a restart;
+    events    up to a time T: a worker that has read them, and whose watermark is T then. No event
+              waits, and those of the topic from before T are late. So each event is counted once:
+              those before T from files, the others from the topic. Reading goes on with the first
+              record whose timestamp is T less `ahead` or later: before it no event is of T or
+              later, but for those that lie more than `ahead` after their timestamps, which are dead
+              letters.
+
+Emissions, letters and alerts of history are not written: the states have no alert and nothing that
+was written, as if alerts and `emit` were declared at the end of it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from confluent_kafka import KafkaException, TopicPartition
+from msgspec.structs import replace
+
+from slidestat.admin.replay_plan import Point, offset_at, point, timestamp_at
+from slidestat.admin.seed_files import EventFiles, OrderedFiles, RecordFiles, files_of
+from slidestat.admin.state_reset import (
+    Row,
+    changelog_contents,
+    replace_state,
+    require_no_workers,
+)
+from slidestat.admin.worker_topics import prepare_topics
+from slidestat.declare.alerts import ALERTS_LABEL
+from slidestat.declare.derived import EMIT_LABEL
+from slidestat.declare.topology import Topology, require_json, require_times
+from slidestat.engine.checkpoints.checkpoint import (
+    BEING_SEEDED,
+    Checkpoint,
+    Counters,
+    decode_emitted,
+    encode_checkpoint,
+    stored_counters,
+    stored_mark,
+    stored_meaning,
+)
+from slidestat.engine.clock import RECORDS as CLOCK_RECORDS
+from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
+from slidestat.engine.effects import Effects
+from slidestat.engine.keys.key_state import with_nothing_written
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import LogMark, RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.faust.table import STATE_KEY
+from slidestat.kafka.connection import require_broker
+from slidestat.kafka.partitioner import expected_places
+from slidestat.kafka.read.same_log import first_difference
+from slidestat.kafka.read.scan import offset_bounds, reading, unreadable
+from slidestat.kafka.read.source_sample import SourceLook, check_source
+from slidestat.kafka.topic_identity import topic_id
+from slidestat.options import TIME_UNIT
+from slidestat.produce.file_records import FileRecords
+from slidestat.spark.backfill.local_states import FLUSH_RECORDS, LocalStates
+from slidestat.testing.records import DriverDecoder, tick_at
+from slidestat.text import iso_time
+
+# One partition, without a broker.
+
+
+@dataclass
+class Seeded:
+    """A partition that has counted its history: where it goes on in the topic, its checkpoint, the
+    outcomes of its records, why some were refused (an example of each reason), and its newest
+    event.
+    """
+
+    partition: int
+    next_offset: int
+    checkpoint: bytes
+    counters: Counters
+    refused: dict[str, str] = field(default_factory=dict)
+    newest_ms: int | None = None
+    moved_by: int = 0
+
+
+def seed_label(topology: Topology) -> dict[str, str]:
+    """Return what is stored with the states: nothing was written of them, by any rule."""
+    label = topology.state_label
+    return {name: text for name, text in label.items() if name not in (ALERTS_LABEL, EMIT_LABEL)}
+
+
+class SeededPartition:
+    """The engine of a partition that reads history, whose states are on the local disk."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        partition: int,
+        topic_id: str,
+        expected: Mapping[str, int],
+        folder: Path,
+    ) -> None:
+        self._topology, self._partition = topology, partition
+        self._states = LocalStates()
+        self._processor = PartitionProcessor(
+            topology,
+            topology.events_topic,
+            partition,
+            self._states,
+            DriverDecoder(topology, SourceSchemas()),
+            topic_id=topic_id,
+            expected=expected,
+            file=folder / f"{partition}.waiting",
+        )
+        self._stored: bytes | None = None
+        self._unflushed = 0
+        self._refused: dict[str, str] = {}
+
+    def read(self, batches: Iterable[RecordBatch]) -> None:
+        """Count records, in their order."""
+        for batch in batches:
+            for effects in self._processor.steps(batch, more_follows=True):
+                self._note(effects)
+            self._processor.note(batch.mark)
+            self._unflushed += len(batch)
+            if self._unflushed >= FLUSH_RECORDS:
+                self._flush()
+
+    def end(self) -> Seeded:
+        """End where the last record lies in the topic."""
+        self._flush()
+        if self._stored is None:
+            start = Checkpoint(0, topic_id=self._processor.checkpoint.topic_id)
+            return self._seeded(encode_checkpoint(start, seed_label(self._topology)), 0)
+        checkpoint = self._processor.checkpoint
+        stored = encode_checkpoint(
+            checkpoint,
+            seed_label(self._topology),
+            decode_emitted(self._stored, checkpoint),
+            mark=stored_mark(self._stored),
+        )
+        return self._seeded(stored, checkpoint.next_offset)
+
+    def end_at(self, time_ms: int, next_offset: int) -> Seeded:
+        """End with the watermark at a time, after all events, and go on at an offset of the topic
+        before which they lie.
+        """
+        read = self._processor.next_offset
+        newest = self._processor.newest_time
+        tick = tick_at(time_ms + self._topology.lateness_ms)
+        self.read(
+            [
+                RecordBatch(
+                    self._topology.events_topic,
+                    self._partition,
+                    np.arange(read, read + CLOCK_RECORDS, dtype=np.int64),
+                    [tick.key] * CLOCK_RECORDS,
+                    [tick.value] * CLOCK_RECORDS,
+                    [tick.timestamp] * CLOCK_RECORDS,
+                    read,
+                )
+            ]
+        )
+        self._flush()
+        found = self._processor.checkpoint
+        if found.next_offset != read + CLOCK_RECORDS:
+            raise RuntimeError("an event waits behind the watermark")
+        ticks = Counters(read=CLOCK_RECORDS, passed_over=CLOCK_RECORDS)
+        checkpoint = replace(found, next_offset=next_offset, counters=found.counters.since(ticks))
+        seeded = self._seeded(
+            encode_checkpoint(checkpoint, seed_label(self._topology)), next_offset
+        )
+        seeded.counters = checkpoint.counters
+        seeded.newest_ms = newest if checkpoint.counters.counted else None
+        seeded.moved_by = next_offset - found.next_offset
+        return seeded
+
+    def rows(self, moved_by: int) -> Iterator[Row]:
+        """Yield the states as rows of a changelog, of events at offsets larger by so much."""
+        for key, state in self._states.scan():
+            yield STATE_KEY + key.encode(), with_nothing_written(state, moved_by)
+
+    def close(self) -> None:
+        """Delete what is on the disk."""
+        self._states.close()
+
+    def _seeded(self, checkpoint: bytes, next_offset: int) -> Seeded:
+        counters = self._processor.reached.counters
+        newest = self._processor.newest_time if counters.counted else None
+        return Seeded(self._partition, next_offset, checkpoint, counters, self._refused, newest)
+
+    def _note(self, effects: Effects) -> None:
+        for letter in (*effects.dead_letters, *effects.late):
+            self._refused.setdefault(str(letter.reason), letter.detail)
+
+    def _flush(self) -> None:
+        for effects in self._processor.kept_back():
+            self._note(effects)
+        self._unflushed = 0
+        snapshot = self._processor.snapshot()
+        if snapshot is not None:
+            self._states.write(snapshot)
+            self._stored = snapshot.checkpoint
+            self._processor.written()
+
+
+# All partitions, on a broker.
+
+
+@dataclass(frozen=True)
+class SeedReport:
+    """The result of a seed: how many rows were read, how many of them were left to the topic, and
+    each partition.
+    """
+
+    read: int
+    left: int
+    partitions: Sequence[Seeded]
+
+    @property
+    def counters(self) -> Counters:
+        """The outcomes of all records."""
+        return sum((it.counters for it in self.partitions), Counters())
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A partition of the topic: the first offset that the broker still has, the one after the last,
+    and the one from which it goes on after a time.
+    """
+
+    oldest: int
+    newest: int
+    start: int
+
+
+def seed(
+    bootstrap: str,
+    topology: Topology,
+    paths: Sequence[str],
+    until: str | None,
+    columns: Mapping[str, str],
+    time_unit: str = TIME_UNIT,
+    say: Callable[[str], None] = print,
+) -> SeedReport:
+    """Begin a topology with the history in files, up to a time, if their rows are events, or an
+    offset, if they are records of the topic; without it, with all of them. `columns` name the
+    column of a field where it is not of that field's name.
+
+    Nothing is written where something is refused. Raises SlidestatError for a topology that has
+    states or runs, for files that do not fit it, and for a topic that does not go on where they
+    end.
+    """
+    _require_seedable(topology)
+    cut = None if until is None else point(until, "--until", "")
+    files = files_of(paths)
+    require_broker(bootstrap)
+    source: EventFiles | RecordFiles
+    if cut is not None and cut.is_time:
+        _require_past(topology, cut)
+        records = FileRecords.of(topology, columns, time_unit)
+        records.require_columns(files, paths[0])
+        if records.are_zoneless(files[0]):
+            say(f"{records.time} has times without an offset: they are read in UTC.")
+        source = EventFiles(records, files, cut.number)
+    else:
+        source = RecordFiles(topology, files, None if cut is None else cut.number)
+        source.require_columns()
+    count = prepare_topics(bootstrap, topology)
+    require_no_workers(bootstrap, topology, "seed a topology of another name")
+    _require_no_states(bootstrap, topology, count)
+    places = _places(bootstrap, topology, cut, count)
+    if isinstance(source, EventFiles):
+        check_source(SourceLook(bootstrap, topology, count, {}, by_default=True))
+    identity = topic_id(bootstrap, topology.events_topic)
+    with ExitStack() as on_disk:
+        engines = _counted(topology, identity, source, count, on_disk, say)
+        seeded = [
+            engine.end_at(cut.number, place.start)
+            if cut is not None and cut.is_time
+            else engine.end()
+            for engine, place in zip(engines, places, strict=True)
+        ]
+        if isinstance(source, RecordFiles):
+            for it, place in zip(seeded, places, strict=True):
+                _require_joined(bootstrap, topology, it, place)
+        report = SeedReport(source.read, source.left, seeded)
+        _require_counted(report)
+        replace_state(
+            bootstrap,
+            topology,
+            {it.partition: it.checkpoint for it in seeded},
+            {it.partition: it.next_offset for it in seeded},
+            BEING_SEEDED,
+            lambda number: engines[number].rows(seeded[number].moved_by),
+        )
+    return report
+
+
+def _counted(
+    topology: Topology,
+    topic_id: str,
+    source: EventFiles | RecordFiles,
+    count: int,
+    on_disk: ExitStack,
+    say: Callable[[str], None],
+) -> list[SeededPartition]:
+    """Return the engine of each partition, which has read its records."""
+    folder = Path(on_disk.enter_context(TemporaryDirectory(prefix="slidestat-seed-")))
+    ordered = on_disk.enter_context(closing(OrderedFiles(source, count)))
+    if ordered.partitions and ordered.partitions[-1] >= count:
+        raise SlidestatError(
+            f"The files have records of partition {ordered.partitions[-1]}, and"
+            f" {topology.events_topic!r} has {count} partitions.",
+            "Give files of this topic.",
+        )
+    expected = expected_places(topology.expected, count)
+    engines = []
+    for number in range(count):
+        engine = SeededPartition(topology, number, topic_id, expected, folder)
+        engines.append(on_disk.enter_context(closing(engine)))
+    for number, batches in ordered.read(topology):
+        engines[number].read(batches)
+        say(f"Partition {number} is counted.")
+    return engines
+
+
+def _require_seedable(topology: Topology) -> None:
+    require_times(topology, "a seed")
+    require_json(topology, "a seed")
+    if topology.publish:
+        raise SlidestatError(
+            f"{topology.name} publishes its synopses: those of history would be missing, and its"
+            " referee could not tell.",
+            "Seed a topology of the same statistics that does not publish, or produce the history"
+            f" to {topology.source!r} before all else.",
+        )
+    if topology.repartition:
+        raise SlidestatError(
+            f"{topology.name} moves its source's records: where they go on is not known before they"
+            " are moved.",
+            "Seed a topology whose source is partitioned by the key.",
+        )
+    if topology.key_path in topology.computed_fields:
+        raise SlidestatError(
+            f"The key {topology.key_name!r} is computed, and rows of files are given out by a key"
+            " that they have.",
+            f"Produce them to {topology.source!r} before all else.",
+        )
+
+
+def _require_past(topology: Topology, cut: Point) -> None:
+    if not topology.times.earliest <= cut.number <= time.time() * 1_000:
+        raise SlidestatError(
+            f"--until is {iso_time(cut.number)}, which is not in the past, or before 1980.",
+            "Give the time up to which the files have all events.",
+        )
+
+
+def _require_no_states(bootstrap: str, topology: Topology, count: int) -> None:
+    """Raise SlidestatError if there are states, unless a seed was interrupted."""
+    topic = topology.changelog_topic
+    contents = [changelog_contents(bootstrap, topic, number) for number in range(count)]
+    checkpoints = [it.checkpoint for it in contents if it.checkpoint is not None]
+    if BEING_SEEDED in map(stored_meaning, checkpoints):
+        return
+    keys = sum(len(it.keys) for it in contents)
+    if keys or checkpoints:
+        known = (stored_counters(it) or Counters() for it in checkpoints)
+        read = sum(known, Counters()).read
+        raise SlidestatError(
+            f"{topology.name} has states already, of {keys:,} keys and {read:,} records; a seed"
+            " would write over them.",
+            "Give the topology another name. To have another seed under this one, stop its workers"
+            f" and delete their data folders and the topic {topic!r}: its states are gone then.",
+        )
+
+
+def _places(bootstrap: str, topology: Topology, cut: Point | None, count: int) -> list[_Place]:
+    """Return where partitions go on: after a time with the first record that may be of an event
+    from then on. Raises SlidestatError where such records may have been deleted.
+    """
+    topic = topology.events_topic
+    places = []
+    with reading(bootstrap, topic) as consumer:
+        for number in range(count):
+            oldest, newest = offset_bounds(consumer, topic, number)
+            start = newest
+            if cut is not None and cut.is_time:
+                first = cut.number - topology.ahead_ms
+                place = TopicPartition(topic, number)
+                start = offset_at(consumer, place, first, newest)
+                if start == oldest > 0:
+                    there = timestamp_at(consumer, place, oldest)
+                    there_text = "none" if there is None else iso_time(there)
+                    raise SlidestatError(
+                        f"The broker has deleted the first {oldest:,} records of {topic!r}"
+                        f" partition {number}, and has none from before {iso_time(first)} (--until"
+                        f" less the topology's `ahead`): the oldest one is {there_text}. Events of"
+                        " --until or later may be among the deleted ones.",
+                        "Give files that reach further, and a later --until.",
+                    )
+            places.append(_Place(oldest, newest, start))
+    return places
+
+
+def _require_counted(report: SeedReport) -> None:
+    reasons = {why: detail for it in report.partitions for why, detail in it.refused.items()}
+    # Without a reason they are passed over, or wait and are read again.
+    if report.counters.counted or (report.read > report.left and not reasons):
+        return
+    why = "; ".join(f"{reason}: {detail}" for reason, detail in reasons.items())
+    raise SlidestatError(
+        f"None of {report.read:,} rows is counted{why and f': {why}'}; {report.left:,} are from"
+        " --until on.",
+        "Look at --until, and at the columns for key, time and value.",
+    )
+
+
+def _require_joined(bootstrap: str, topology: Topology, seeded: Seeded, place: _Place) -> None:
+    """Raise SlidestatError unless the topic has the records that follow on those of files, and is
+    the one of which these are, as far as can be seen.
+    """
+    topic, number = topology.events_topic, seeded.partition
+    mark = stored_mark(seeded.checkpoint)
+    if mark is not None and (
+        mark.offset >= place.newest or _is_other(bootstrap, topic, number, mark)
+    ):
+        raise SlidestatError(
+            f"The files have another record of partition {number}, offset {mark.offset:,}, than"
+            f" {topic!r}, which ends at {place.newest:,}.",
+            "They are of another topic, also if it had this one's name: give files of this one.",
+        )
+    if seeded.next_offset < place.oldest:
+        raise SlidestatError(
+            f"A worker would go on with offset {seeded.next_offset:,} of {topic!r} partition"
+            f" {number}, and the broker has deleted what lies before {place.oldest:,}.",
+            "Give files that reach further.",
+        )
+
+
+def _is_other(bootstrap: str, topic: str, partition: int, mark: LogMark) -> bool:
+    """Return whether the topic has another record than the one that is marked."""
+    try:
+        return first_difference(bootstrap, topic, partition, mark) is not None
+    except KafkaException as error:
+        raise unreadable(topic, error) from error

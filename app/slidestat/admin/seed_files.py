@@ -1,0 +1,277 @@
+"""Files of history as the records of partitions, in the order in which a worker would read them.
+
+    events    rows with a key and a time: by the partition of their key, in order of time, those of
+              one time as they are in the files, which come in order of their paths
+    records   rows of Parquet as Spark's Kafka source has them, with `partition`, `offset`,
+              `timestamp`, `key` and `value`: in order of their offsets
+
+They are put in order on the local disk, piece by piece.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from glob import has_magic
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.produce.cells import Cells
+from slidestat.produce.file_records import RECORDS, FileRecords, Part
+from slidestat.produce.files import EventFile, Format, event_file
+from slidestat.produce.readers import Reader
+from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER, in_order, in_pieces
+
+# Behind the places of all pieces of a file come those of the next one.
+_RANK_BITS = 42
+
+Placed = Iterator[tuple[int, pa.RecordBatch]]
+
+
+def files_of(paths: Sequence[str]) -> list[EventFile]:
+    """Return the files of paths, each that of a file, a folder or a pattern, in order of their
+    names; raises SlidestatError for one that has none, or none that can be read.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        names = [path]
+        if has_magic(path):
+            root = Path(Path(path).anchor)
+            found_there = root.glob(str(Path(path).relative_to(root)))
+            names = sorted(str(each) for each in found_there if each.is_file())
+        elif Path(path).is_dir():
+            below = (each for each in Path(path).rglob("*") if each.is_file())
+            # Marks and check sums of those who write files.
+            names = sorted(str(each) for each in below if each.name[0] not in "._")
+        if not names:
+            raise SlidestatError(f"{path} has no files.", "Check the path.")
+        found |= dict.fromkeys(names)
+    return list(map(event_file, found))
+
+
+# Rows that are events, up to a time.
+
+
+@dataclass
+class EventFiles:
+    """Rows of files that are events: those before the time `until`, or without one that can be
+    read, are records of the topology's; `left` are the others.
+    """
+
+    records: FileRecords
+    files: Sequence[EventFile]
+    until: int
+    read: int = 0
+    left: int = 0
+
+    schema = RECORDS
+
+    def batches(self) -> Placed:
+        """Yield the records, each batch with the place of its file."""
+        for rank, file in enumerate(self.files):
+            for rows in self.records.read(Part(file, rank)):
+                before = pc.fill_null(pc.less(rows["timestamp"], self.until), fill_value=True)
+                wanted = rows.filter(before)
+                self.read += len(rows)
+                self.left += len(rows) - len(wanted)
+                yield rank << _RANK_BITS, wanted
+
+    def partition(self, topology: Topology, number: int, parts: Iterable[pa.RecordBatch]) -> "Read":
+        """Yield the records of a partition, with offsets from 0 on."""
+        next_offset = 0
+        for rows in parts:
+            offsets = np.arange(next_offset, next_offset + len(rows), dtype=np.int64)
+            stamps = rows["timestamp"].fill_null(-1).to_numpy()
+            yield _batch(topology, number, offsets, rows, stamps)
+            next_offset += len(rows)
+
+
+# Rows that are records of the topic, up to an offset.
+
+_FIELDS = ("partition", "offset", "timestamp", "key", "value")
+_TOPIC = "topic"
+
+
+class RecordFiles:
+    """Rows of files that are records of a topic; those from the offset `until` on are `left`."""
+
+    # In order of the first column: that of times, for events.
+    schema = pa.schema(
+        [
+            ("timestamp", pa.int64()),
+            ("key", pa.large_binary()),
+            ("value", pa.large_binary()),
+            ("stamp", pa.int64()),
+            ("partition", pa.int32()),
+        ]
+    )
+
+    def __init__(self, topology: Topology, files: Sequence[EventFile], until: int | None) -> None:
+        self._topic = topology.events_topic
+        self._files = files
+        self._until = until
+        self.read = self.left = 0
+
+    def require_columns(self) -> None:
+        """Raise SlidestatError for a file that has no records."""
+        for file in self._files:
+            present = Reader(file).columns() if file.format is Format.PARQUET else []
+            if missing := [name for name in _FIELDS if name not in present]:
+                raise SlidestatError(
+                    f"{file.name} has no column {missing[0]!r}: its rows are no records of a"
+                    " topic.",
+                    "Give the time up to which they are its events, such as --until"
+                    " 2026-05-01T12:00:00Z; or Parquet with the columns"
+                    f" {', '.join(_FIELDS)}, as Spark's Kafka source has them.",
+                )
+
+    def batches(self) -> Placed:
+        """Yield the records, each batch with the place of its file."""
+        for rank, file in enumerate(self._files):
+            for rows in Reader(file).batches((*_FIELDS, _TOPIC), may_lack={_TOPIC}):
+                yield rank << _RANK_BITS, self._records(file, rows.columns)
+
+    def _records(self, file: EventFile, cells: dict[str, Cells]) -> pa.RecordBatch:
+        columns = {name: each.column for name, each in cells.items()}
+        others = pc.unique(columns[_TOPIC].drop_null().cast(pa.string())).to_pylist()
+        if {*others} - {self._topic}:
+            raise SlidestatError(
+                f"{file.name} has records of the topic {others[0]!r}.",
+                f"Give files of {self._topic!r} alone.",
+            )
+        try:
+            stamp = columns["timestamp"]
+            if pa.types.is_timestamp(stamp.type):
+                stamp = stamp.cast(pa.timestamp("ms", stamp.type.tz), safe=False)
+            arrays = [
+                columns["offset"].cast(pa.int64()),
+                columns["key"].cast(pa.large_binary()),
+                columns["value"].cast(pa.large_binary()),
+                stamp.cast(pa.int64()).fill_null(-1),
+                columns["partition"].cast(pa.int32()),
+            ]
+        except pa.ArrowException as error:
+            raise SlidestatError(
+                f"{file.name} has records with other types: {str(error).splitlines()[0]}.",
+                "partition and offset are whole numbers, timestamp is a time or milliseconds, key"
+                " and value are bytes.",
+            ) from error
+        if arrays[0].null_count or arrays[-1].null_count:
+            raise SlidestatError(
+                f"{file.name} has records without an offset or a partition.",
+                "Give files that have them of each record.",
+            )
+        rows = pa.record_batch(arrays, schema=self.schema)
+        self.read += len(rows)
+        if self._until is not None:
+            rows = rows.filter(pc.less(rows["timestamp"], self._until))
+        self.left = self.left + len(arrays[0]) - len(rows)
+        return rows
+
+    def partition(self, topology: Topology, number: int, parts: Iterable[pa.RecordBatch]) -> "Read":
+        """Yield the records of a partition, each once; raises SlidestatError where two of one
+        offset differ.
+        """
+        before: pa.RecordBatch | None = None
+        for rows in parts:
+            joined = rows if before is None else pa.concat_batches([before, rows])
+            offsets = joined["timestamp"].to_numpy()
+            is_again = np.flatnonzero(offsets[1:] == offsets[:-1])
+            for row in is_again.tolist():
+                if joined.slice(row, 1) != joined.slice(row + 1, 1):
+                    raise SlidestatError(
+                        f"The files have two different records of partition {number}, offset"
+                        f" {offsets[row]}.",
+                        "They are of two topics, also if one had the other's name: give the files"
+                        " of one.",
+                    )
+            is_new = np.ones(len(joined), dtype=bool)
+            is_new[is_again + 1] = False
+            is_new[: 0 if before is None else 1] = False
+            before = joined.slice(len(joined) - 1, 1)
+            found = joined.filter(pa.array(is_new))
+            if len(found):
+                stamps = found["stamp"].to_numpy()
+                yield _batch(topology, number, offsets[is_new], found, stamps)
+
+
+Read = Iterator[RecordBatch]
+
+
+def _batch(
+    topology: Topology,
+    number: int,
+    offsets: np.ndarray,
+    rows: pa.RecordBatch,
+    stamps: np.ndarray,
+) -> RecordBatch:
+    return RecordBatch(
+        topology.events_topic,
+        number,
+        offsets,
+        BinaryColumn.of(rows["key"]),
+        BinaryColumn.of(rows["value"]),
+        stamps,
+        int(offsets[0]),
+    )
+
+
+# Their order.
+
+
+class OrderedFiles:
+    """The records of files by partition, in order. They are read when it is made, and lie on the
+    local disk until it is closed.
+    """
+
+    def __init__(self, source: EventFiles | RecordFiles, partitions: int) -> None:
+        self._source = source
+        self._spool: IO[bytes] = TemporaryFile(prefix="slidestat-seed-")  # noqa: SIM115  # `close`
+        self._places: list[tuple[int, bool, int, int, int, int, int]] = []
+        try:
+            for pieces in in_pieces(source.schema, partitions, source.batches()):
+                self._keep(pieces)
+        except BaseException:
+            self.close()
+            raise
+        self._places.sort()
+
+    def _keep(self, pieces: pa.RecordBatch) -> None:
+        for row in range(len(pieces)):
+            partition, first, place, piece = (pieces[name][row].as_py() for name in PIECE_ORDER)
+            start = self._spool.tell()
+            size = self._spool.write(pieces["rows"][row].as_buffer())
+            at = (partition, first is not None, first or 0, place, piece)
+            self._places.append((*at, start, size))
+
+    def close(self) -> None:
+        """Delete what is on the disk."""
+        self._spool.close()
+
+    @property
+    def partitions(self) -> list[int]:
+        """Return which partitions have records."""
+        return sorted({place[0] for place in self._places})
+
+    def read(self, topology: Topology) -> Iterator[tuple[int, Read]]:
+        """Yield each partition that has records, with these; to be read one after another."""
+        rows = in_order(map(self._piece, self._places), self._source.schema)
+        for number, parts in groupby(rows, key=itemgetter(0)):
+            yield number, self._source.partition(topology, number, (part for _, part in parts))
+
+    def _piece(self, place: tuple[int, bool, int, int, int, int, int]) -> pa.RecordBatch:
+        partition, has_time, first, file, piece, start, size = place
+        self._spool.seek(start)
+        columns = [[partition], [first if has_time else None], [file], [piece]]
+        return pa.record_batch(
+            [*map(pa.array, columns), pa.array([self._spool.read(size)])], [*PIECE_ORDER, "rows"]
+        )

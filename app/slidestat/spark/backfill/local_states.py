@@ -1,0 +1,53 @@
+"""States of a partition's keys on the local disk, for as long as its history is read."""
+
+from collections.abc import Iterator
+from tempfile import TemporaryDirectory
+from typing import cast
+
+import rocksdict
+
+from slidestat.engine.checkpoints.checkpoint import Snapshot
+
+FLUSH_RECORDS = 500_000
+"""After how many records states are put away."""
+
+
+class LocalStates:
+    """A PartitionStore on RocksDB in a folder of its own, which goes with it."""
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="slidestat-backfill-")
+        self._database = rocksdict.Rdict(self._folder.name, rocksdict.Options(raw_mode=True))
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Keep what a snapshot has."""
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for key, state in snapshot.states.items():
+            if state is None:
+                batch.delete(key.encode())
+            else:
+                batch.put(key.encode(), state)
+        self._database.write(batch)
+
+    def get_many(self, keys: list[str]) -> list[bytes | None]:
+        """Return the states of keys, None where there is none."""
+        return cast(list[bytes | None], self._database.get([key.encode() for key in keys]))
+
+    def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
+        """Yield the keys from `start` on and their states, in key order."""
+        items = cast(Iterator[tuple[bytes, bytes]], self._database.items(from_key=start.encode()))
+        for key, state in items:
+            yield key.decode(), state
+
+    def told(self) -> Iterator[tuple[str, bytes]]:
+        """Yield nothing: a backfill writes no alerts."""
+        return iter(())
+
+    def checkpoint(self) -> None:
+        """Return nothing: a partition of history is always read from the start."""
+        return
+
+    def close(self) -> None:
+        """Delete everything."""
+        self._database.close()
+        self._folder.cleanup()

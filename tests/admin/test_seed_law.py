@@ -1,0 +1,179 @@
+"""The law of seeds: history from files and then the topic are one reading of both, to the byte."""
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from hypothesis import given, settings, strategies as st
+
+from slidestat.admin.seed import Seeded, SeededPartition
+from slidestat.declare.topology import Topology
+from slidestat.engine.clock import RECORDS
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
+from slidestat.engine.keys.stored_keys import NoStates
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import NO_TIME
+from slidestat.testing.records import DriverDecoder, Row, tick_at
+from tests.engine.cases import BY_FIGURES, EMITTED, TOPOLOGIES, Case, cases, laws
+from tests.engine.memory import (
+    PARTITION,
+    SOURCE,
+    MemoryStore,
+    Output,
+    Partition,
+    batch_of,
+    outputs_of,
+    rows_of,
+)
+from tests.engine.model import Record
+
+ALL = TOPOLOGIES | EMITTED | BY_FIGURES
+SEEDABLE = [name for name, topology in ALL.items() if not topology.publish]
+
+
+def seeded(
+    case: Case, records: list[Record], cut: tuple[int, int] | None
+) -> tuple[Seeded, list[Row]]:
+    """A seed of these records, in any batches, and the rows of its changelog."""
+    with TemporaryDirectory() as folder:
+        engine = SeededPartition(case.topology, PARTITION, "", {}, Path(folder))
+        try:
+            while records:
+                size = case.random.choice([1, 5, 40, 1_000])
+                engine.read([batch_of(records[:size])])
+                records = records[size:]
+            found = engine.end() if cut is None else engine.end_at(*cut)
+            rows: list[Row] = [
+                (key[1:].decode(), state) for key, state in engine.rows(found.moved_by)
+            ]
+            return found, [*rows, (None, found.checkpoint)]
+        finally:
+            engine.close()
+
+
+def synopses(store: MemoryStore, topology: Topology) -> dict[str, tuple[int, tuple[bytes, ...]]]:
+    return {key: (it[0], it[1]) for key, it in store.synopses(topology).items()}
+
+
+def emitted(outputs: list[Output]) -> dict[object, object]:
+    """What was sent, but for alerts."""
+    return {(kind, key): rest for kind, key, rest in outputs if kind != "alert"}
+
+
+def run(case: Case, records: list[Record]) -> Partition:
+    """A worker that reads these records from the first one on."""
+    partition = Partition(case.topology, records, Random(1))
+    partition.live()
+    return partition
+
+
+@settings(laws, max_examples=25)
+@given(cases(topologies=SEEDABLE), st.floats(0, 1))
+def test_records_and_then_the_topic(case: Case, share: float) -> None:
+    """Cut at any record: states, counters and clock in the end are those of a worker that read all,
+    and what it writes is what that one wrote after the cut.
+    """
+    until = int(share * (len(case.records) + 1))
+    before, whole = case.records[:until], run(case, case.records)
+    history = run(case, before)
+    found, rows = seeded(case, before, None)
+    assert found.next_offset == (history.committed or 0)
+    partition = Partition(case.topology, case.records, case.random)
+    partition.changelog, partition.committed = rows, found.next_offset
+    partition.live()
+    topology = case.topology
+    assert synopses(partition.store(), topology) == synopses(whole.store(), topology)
+    wanted = whole.store().newest_checkpoint(topology)
+    assert partition.store().newest_checkpoint(topology) == wanted
+    if not topology.chooses:
+        out = emitted(history.outputs)
+        expected = {key: it for key, it in emitted(whole.outputs).items() if key not in out}
+        assert emitted(partition.outputs) == expected
+
+
+def times_of(topology: Topology, records: list[Record]) -> list[int]:
+    """The times of records, NO_TIME of those that have none."""
+    values, keys = [it.value for it in records], [it.key for it in records]
+    columns = EventDecoder(topology).decode(values, keys, [it.timestamp for it in records])
+    times = np.full(len(records), NO_TIME)
+    times[columns.rows] = columns.times
+    times[columns.passed_over] = columns.passed_over_times
+    found: list[int] = times.tolist()
+    return found
+
+
+def numbered(records: list[Record], start: int) -> list[Record]:
+    return [record._replace(offset=start + place) for place, record in enumerate(records)]
+
+
+def read_on(
+    processor: PartitionProcessor, records: list[Record], random: Random
+) -> tuple[list[Output], list[Row]]:
+    """What a processor writes of records in any batches, and its changelog."""
+    outputs: list[Output] = []
+    rows: list[Row] = []
+    while records:
+        size = random.choice([1, 7, 300])
+        outputs += outputs_of(processor.process(batch_of(records[:size])))
+        records = records[size:]
+        if random.random() < 0.3 and (snapshot := processor.snapshot()) is not None:
+            rows += rows_of(snapshot)
+            processor.written()
+    if (snapshot := processor.snapshot()) is not None:
+        rows += rows_of(snapshot)
+    return outputs, rows
+
+
+@settings(laws, max_examples=25)
+@given(cases(topologies=SEEDABLE), st.floats(0, 1), st.sampled_from([0, 1, 10**6, -3]))
+def test_events_up_to_a_time_and_then_the_topic(case: Case, share: float, moved_by: int) -> None:
+    """A worker that has read the events of files in order of time, and whose watermark is at the
+    cut then, goes on as one that was seeded with them. Where the topic's offsets are not those that
+    follow on, states are the same but for these.
+    """
+    topology, random = case.topology, case.random
+    times = times_of(topology, case.records)
+    known = sorted(time for time in times if time != NO_TIME) or [1_600_000_000_000]
+    cut = known[int(share * (len(known) - 1))] + random.choice([0, 1, 50])
+    pairs = sorted(zip(times, range(len(times)), strict=True))
+    history = numbered([case.records[at] for time, at in pairs if time < cut], 0)
+    # Some from before the cut lie in the topic, too: they are late.
+    tail = [
+        record
+        for time, record in zip(times, case.records, strict=True)
+        if time >= cut or random.random() < 0.1
+    ]
+    end = len(history) + RECORDS
+    start = max(0, end + moved_by)
+
+    decoder = DriverDecoder(topology, SourceSchemas())
+    whole = PartitionProcessor(topology, SOURCE, PARTITION, NoStates(), decoder)
+    tick = tick_at(cut + topology.lateness_ms)
+    ticks = [Record(len(history) + place, *tick) for place in range(RECORDS)]
+    if history:
+        whole.process(batch_of(history))
+    # By identity: a column would copy its value.
+    whole.process(replace(batch_of(ticks), values=[it.value for it in ticks]))
+    snapshot = whole.snapshot()
+    assert snapshot is not None
+    before, first = whole.checkpoint, rows_of(snapshot)
+    whole.written()
+    wanted, expected = read_on(whole, numbered(tail, end), random)
+
+    found, rows = seeded(case, history, (cut, start))
+    assert found.next_offset == start
+    assert found.counters.counted == before.counters.counted
+    assert found.counters.read == len(history)
+    after = PartitionProcessor(topology, SOURCE, PARTITION, MemoryStore(rows))
+    got, written = read_on(after, numbered(tail, start), random)
+
+    one, other = MemoryStore([*rows, *written]), MemoryStore([*first, *expected])
+    assert synopses(one, topology) == synopses(other, topology)
+    if start == end and not topology.chooses:
+        assert emitted(got) == emitted(wanted)
+        states = [dict(it.scan()) for it in (one, other)]
+        if not topology.alerts and topology.forget_ms is None:
+            assert states[0] == states[1]
