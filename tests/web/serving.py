@@ -68,6 +68,7 @@ class Held:
         self.output: list[Emission] = []
         self.cut_at: int | None = None
         self.refusal: SlidestatError | None = None
+        self.moves: Mapping[str, Behind] | None = None
         self._stores = {number: MemoryStore() for number in partitions}
         self.processors = {
             number: self._processor(number, store) for number, store in self._stores.items()
@@ -146,7 +147,7 @@ class Held:
         )
 
     def behind(self) -> Mapping[str, Behind] | None:
-        return None
+        return self.moves
 
     def firing(self) -> dict[str, int]:
         found: Counter[str] = Counter()

@@ -1,5 +1,6 @@
 """Metrics: what was sent is what is counted, and every name is there from the start."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 
+from slidestat.repartition.moved_from import Behind
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
 from tests.web.serving import TOPOLOGY, Answer, Held, get, serving, serving_of
@@ -198,3 +200,21 @@ async def test_the_page_and_its_files() -> None:
         for path in ("/static/", "/static/../page.py", "/static/%2e%2e/page.py", "/static/x.js"):
             assert (await get(worker.url, path)).status == 404
         assert (await get(worker.url, "/static//etc/passwd")).status == 404
+
+
+async def test_what_is_not_moved_yet() -> None:
+    """Of all sources together, and of each; without a time where nothing of the rest is here."""
+    async with serving({0: []}) as [worker]:
+        held = worker.live.held
+        assert isinstance(held, Held)
+        assert not [it for it in read(await get(worker.url, "/metrics")) if "repartition" in it[0]]
+        written = round(1000 * time.time()) - 60_000
+        held.moves = {"eu": Behind(3, written), "us": Behind(4, None)}
+        found = read(await get(worker.url, "/metrics"))
+        lag = "slidestat_repartition_source_lag"
+        assert of(found, "slidestat_repartition_lag_records") == 7
+        assert of(found, f"{lag}_records", source="eu") == 3
+        assert of(found, f"{lag}_records", source="us") == 4
+        assert 60 <= of(found, "slidestat_repartition_lag_seconds") < 600
+        assert 60 <= of(found, f"{lag}_seconds", source="eu") < 600
+        assert sum(name == f"{lag}_seconds" for name, _ in found) == 1

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.error import HTTPError
@@ -19,6 +20,7 @@ from selenium.webdriver.support.select import Select
 from slidestat.declare.statistics import Count, Mean, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
+from slidestat.repartition.moved_from import Behind
 from tests.web.browser import Browser
 from tests.web.page_server import SHOP, Shop, shop
 
@@ -435,6 +437,25 @@ def test_numbers_of_a_sequence_are_no_times(browser: Browser) -> None:
         browser.close()
 
 
+def shows(browser: Browser, text: str) -> bool:
+    return browser.text("#total-moving") == text
+
+
+def test_what_is_not_moved_yet_is_shown(browser: Browser, worker: Shop) -> None:
+    """Of each source, where there are several."""
+    worker.sell(["a"] * 20)
+    try:
+        for moves, text in (
+            ({"eu": Behind(1_200, None)}, "1,200 records"),
+            ({"eu": Behind(3, 5), "us": Behind(0, None)}, "eu: 3, us: 0 records"),
+        ):
+            worker.held.moves = moves
+            browser.open(page(worker, "a"))
+            browser.until(partial(shows, browser, text), text)
+    finally:
+        worker.held.moves = None
+
+
 def test_alerts_that_fire_are_shown(browser: Browser, worker: Shop) -> None:
     """Of the key each that fires or is pending, how surely and since when; and of how many keys
     each fires. What is resolved is shown no more.
@@ -443,6 +464,7 @@ def test_alerts_that_fire_are_shown(browser: Browser, worker: Shop) -> None:
     browser.open(page(worker, "a"))
     browser.until(lambda: browser.text("#total-firing") == "none fires", "no alert")
     assert not browser.find("#key-alerts").is_displayed()
+    assert not browser.find("#moving").is_displayed()
     worker.sell(["a"] * 60)
     browser.until(lambda: len(browser.all("#key-alerts li")) == 2, "both alerts")
     busy, many = browser.texts("#key-alerts li")

@@ -124,17 +124,18 @@ def look_at_source(
         it: sample_ends(bootstrap, it, count, SAMPLED) for it, count in counts.items() if count
     }
     found = list(chain.from_iterable(samples.values()))
+    schemas = None
+    if registry is not None:
+        schemas = registry.schemas
+        for number in schemas.unknown([record.value for record in found]):
+            if registry.look_up(number) is not None:
+                return None  # It does not answer: a worker waits until it does.
     if topology.sources:
         for source, own in samples.items():
-            alone = judge(replace(topology, source=source, sources=()), own)
+            alone = judge(replace(topology, source=source, sources=()), own, schemas)
             if alone.refuses_all:
                 return alone
-    if registry is None:
-        return judge(topology, found) if found else None
-    for number in registry.schemas.unknown([record.value for record in found]):
-        if registry.look_up(number) is not None:
-            return None  # It does not answer: a worker waits until it does.
-    return judge(topology, found, registry.schemas) if found else None
+    return judge(topology, found, schemas) if found else None
 
 
 def prepare_first_start(bootstrap: str, topology: Topology, registry: Registry | None) -> bool:

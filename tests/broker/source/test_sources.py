@@ -30,7 +30,7 @@ from tests.broker.workers import Records, Stage, produce, wait_until
 from tests.conftest import MakeTopic
 
 PARTITIONS = {"eu": 3, "us": 2}
-EVENTS = 40_000
+EVENTS = 30_000
 BODY = (
     'span="1m", every="1m", lateness="2s", exactly_once=True,\n'
     "    statistics=(Count(epsilon=0.01),), key_field='who',\n"
@@ -86,7 +86,7 @@ def test_two_sources_are_one_stream(
         other = b if mover is a else a
         await_moved()
         # What comes now, comes of one partition after the other: within the lateness.
-        for names, minute in ((["eu"], 20), (["eu"], 30), (["us", "eu"], 40)):
+        for names, minute in ((["eu"], 30), (["us", "eu"], 40)):
             bring(names, minute, minute + 0.005, 1_000)
             await_moved()
         stage.await_settled([other], 120)

@@ -26,6 +26,7 @@ export class Status {
     const rates = this.rates(partitions);
     this.flow.show({ rates, totals, workers: status.workers.length });
     this.showTotals(totals, rates, status.now_ms);
+    showMoving(status.workers);
     showFiring(status.workers);
     showIncomplete(partitions, totals.isSequence);
     showWorkers(status.workers);
@@ -76,6 +77,18 @@ export class Status {
     say(byId("total-keys"), keysText(totals));
     say(byId("total-state"), bytes(totals.state));
   }
+}
+
+/** How many records of each source are not moved by their key yet; nothing where none are moved. */
+function showMoving(workers) {
+  const moving = workers.map(({ repartition }) => repartition).filter(Boolean);
+  const texts = moving.map(({ records, sources }) =>
+    sources
+      ? Object.entries(sources).map(([source, lag]) => `${source}: ${number(lag.records)}`).join(", ")
+      : number(records),
+  );
+  byId("moving").hidden = !texts.length;
+  say(byId("total-moving"), `${texts.join(", ")} records`);
 }
 
 /** For how many keys of all workers each alert fires; nothing for a topology without alerts. */
