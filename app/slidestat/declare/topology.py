@@ -47,8 +47,8 @@ class Topology(KeptFigures):
     source: the topic that the events are on.
     sources: in place of `source`, several topics whose events are counted together, as names, or
     patterns in which "*" stands for any characters: "orders-*". Topics that come to match are read
-    from their beginning. Several sources are always moved as by `repartition`, which see; they may
-    differ in their partitions, and records that are moved have the header `moved_from`, with
+    from their beginning. Sources may differ in their partitions: their records are always moved, as
+    with `repartition`. Each is then on one topic, with a header `moved_from`:
     "topic/partition/offset".
     span: the longest window kept (N): of event time, "1h", or of a key's last events, "100000
     events".

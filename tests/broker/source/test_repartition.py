@@ -1,41 +1,51 @@
-"""A source that is not partitioned by the key, with `repartition = true`: moved once, in order."""
+"""Two sources that are not partitioned by the key: moved once, in order, counted together."""
 
 import signal
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import numpy as np
+import pytest
 from aiokafka.partitioner import murmur2
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from slidestat.admin.letters import open_letters, send_again
 from slidestat.engine.emissions.emission_codec import JsonCodec
-from tests.broker.conftest import MakeStage
+from slidestat.errors import SlidestatError
+from slidestat.repartition.moved_from import MOVED_FROM
 from tests.broker.outputs.test_queries import get
-from tests.broker.workers import START_S, Stage, Worker, produce, wait_until
+from tests.broker.workers import START_S, Records, Stage, Worker, produce, wait_until
+from tests.conftest import MakeTopic
 
 NOON = 1_700_000_000_000
 MINUTE = 60_000
-PARTITIONS = 3
+SOURCES = {"eu": 3, "us": 2}
+# Those of the topic that records are moved to.
+PARTITIONS = max(SOURCES.values())
 EVENTS = 150_000
 BAD = 40
 BODY = (
-    'span="1m", every="1m", lateness="2s", repartition=True, statistics=(Count(epsilon=0.01),),\n'
-    "    key_field='who', computed=[\"user || '@' || site as who\"],\n"
+    'span="1m", every="1m", lateness="2s", exactly_once=True,\n'
+    "    statistics=(Count(epsilon=0.01),), key_field='who',\n"
+    "    computed=[\"user || '@' || site as who\"], sources={sources!r},\n"
 )
 
 
-def history(partition: int) -> Iterator[bytes]:
-    """Events of forty minutes, in order but for a second and a half; some are none."""
-    random = np.random.default_rng(partition)
-    times = NOON + np.sort(random.integers(0, 40 * MINUTE, EVENTS // PARTITIONS))
-    times -= random.integers(0, 1_500, len(times))
-    users = random.integers(0, 50, len(times))
+def history(begin: int, end: float, count: int, seed: int) -> Iterator[bytes]:
+    """Events of the minutes between, in order but for a second and a half; of a backlog, some are
+    none.
+    """
+    random = np.random.default_rng(seed)
+    times = NOON + np.sort(random.integers(begin * MINUTE, int(end * MINUTE), count))
+    times -= random.integers(0, 1_500, count)
+    users = random.integers(0, 50, count)
     for place, (at, user) in enumerate(zip(times.tolist(), users.tolist(), strict=True)):
-        if place % (len(times) // BAD) == 7:
+        if not begin and place % (count // BAD) == 7:
             yield b"no event"
         yield b'{"user":"u%d","site":"s%d","time":%d}' % (user, user % 7, at)
 
@@ -69,38 +79,66 @@ def freeze_in_a_transaction(admin: AdminClient, stage: Stage, workers: list[Work
         time.sleep(0.02)
 
 
-def test_each_record_is_moved_once_and_in_order(make_stage: MakeStage, admin: AdminClient) -> None:
-    """Two workers; the one that moves dies in the middle of a transaction. What it had written of
-    that counts for nobody, and every figure of the backlog is right: no record came late.
+def test_two_sources_are_one_stream(
+    bootstrap_servers: str,
+    admin: AdminClient,
+    topic_name: str,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+) -> None:
+    """Of 3 and 2 partitions, by two workers. The one that moves dies in the middle of a
+    transaction; what it had written of that counts for nobody. Then one source is silent for ten
+    minutes. Each record is moved once, with where it was; no record is late; each figure is right,
+    and written once. A letter that is corrected goes to the source that its record was on.
     """
-    stage = make_stage(partitions=PARTITIONS, body=BODY)
-    source, topic = stage.topology.source, stage.topology.events_topic
+    topics = {name: make_topic(name, count) for name, count in SOURCES.items()}
+    body = BODY.format(sources=[*topics.values()])
+    stage = Stage(bootstrap_servers, tmp_path, topic_name, "", body)
+    topic = stage.topology.events_topic
     sent: list[bytes] = []
-    for partition in range(PARTITIONS):
-        records = list(history(partition))
-        produce(stage.bootstrap, source, [(None, value) for value in records], partition)
-        sent += records
+
+    def bring(names: list[str], begin: int, end: float, count: int) -> None:
+        for name in names:
+            for number in range(SOURCES[name]):
+                own = list(history(begin, end, count, begin + 10 * number + len(sent)))
+                produce(stage.bootstrap, topics[name], [(None, it) for it in own], number)
+                sent.extend(own)
+
+    def are_all_moved() -> bool:
+        # The end counts markers of transactions, too; it takes less than to read all.
+        return end_of(admin, topic, IsolationLevel.READ_COMMITTED) > len(sent) and (
+            sum(map(len, stage.read(topic).values())) == len(sent)
+        )
+
+    bring(["eu", "us"], 0, 20, EVENTS // sum(SOURCES.values()))
     with stage.worker("a") as a, stage.worker("b") as b:
         mover = freeze_in_a_transaction(admin, stage, [a, b])
         mover.kill()
         other = b if mover is a else a
-        wait_until(
-            lambda: sum(map(len, stage.read(topic).values())) == len(sent), "all are moved", 120
-        )
+        wait_until(are_all_moved, "all are moved", 120)
+        # What comes now, comes of one partition after the other: within the lateness.
+        for names, minute in ((["eu"], 30), (["us", "eu"], 40)):
+            bring(names, minute, minute + 0.005, 200)
+            wait_until(are_all_moved, "all are moved", 120)
         stage.await_settled([other], 120)
 
         def told() -> list[dict[str, object]]:
             _, body = get(other.url, f"/topologies/{stage.name}/status")
             return [told["repartition"] for told in body["workers"] if "repartition" in told]
 
-        wait_until(lambda: told() == [{"records": 0, "seconds": 0.0}], "nothing is behind", 30)
+        none = {"records": 0, "seconds": 0.0}
+        wanted = [none | {"sources": dict.fromkeys(topics.values(), none)}]
+        wait_until(lambda: told() == wanted, "nothing is behind", 30)
         with urllib.request.urlopen(f"{other.url}/metrics") as metrics:  # noqa: S310
             text = metrics.read().decode()
         for name in ("records", "seconds"):
-            assert f'slidestat_repartition_lag_{name}{{topology="{stage.name}"}} 0.0' in text
+            labels = f'topology="{stage.name}"'
+            assert f"slidestat_repartition_lag_{name}{{{labels}}} 0.0" in text
+            labels = f'source="{topics["us"]}",{labels}'
+            assert f"slidestat_repartition_source_lag_{name}{{{labels}}} 0.0" in text
         other.stop()
     moved = stage.read(topic)
-    assert Counter(r.value for own in moved.values() for r in own) == Counter(sent)
+    assert_each_has_its_place(moved, {it: stage.read(it) for it in topics.values()})
     for partition, own in moved.items():
         for record in own:
             if record.key is not None:
@@ -111,6 +149,48 @@ def test_each_record_is_moved_once_and_in_order(make_stage: MakeStage, admin: Ad
     assert expected.counters.late == 0
     assert expected.counters.dead == len(keyless)
     assert_exact(stage, sent)
+    written = sum(map(len, stage.read(stage.topology.output_topic).values()))
+    assert written == len(stage.emissions())
+    assert_letters_go_back(stage, topics["us"])
+
+
+def assert_each_has_its_place(found: Records, sources: dict[str, Records]) -> None:
+    """Each record of a source was moved once, as it was, with its place in a header."""
+    wanted = {
+        f"{topic}/{number}/{record.offset}": (record.value, record.timestamp)
+        for topic, records in sources.items()
+        for number, own in records.items()
+        for record in own
+    }
+    places = [
+        (record.headers[MOVED_FROM].decode(), (record.value, record.timestamp))
+        for own in found.values()
+        for record in own
+    ]
+    assert len(places) == len(wanted)
+    assert dict(places) == wanted
+
+
+def assert_letters_go_back(stage: Stage, source: str) -> None:
+    topic = stage.topology.dead_letter_topic
+    letters = [
+        letter
+        for letter in open_letters(stage.bootstrap, topic)
+        if any(it.name == MOVED_FROM and f"{source}/1/" in str(it.value) for it in letter.headers)
+    ]
+    corrected = [msgspec.structs.replace(it, value="{}", key=None) for it in letters]
+    before = len(stage.read(source)[1])
+    bare = [msgspec.structs.replace(it, headers=()) for it in letters]
+    with pytest.raises(SlidestatError, match="has no header moved_from"):
+        send_again(stage.bootstrap, stage.topology, topic, bare)
+    assert (
+        send_again(stage.bootstrap, stage.topology, topic, corrected).sent
+        == len(letters)
+        > BAD // 2
+    )
+    back = stage.read(source)[1][before:]
+    assert [record.value for record in back] == [b"{}"] * len(letters)
+    assert all(MOVED_FROM not in record.headers for record in back)
 
 
 def assert_exact(stage: Stage, sent: list[bytes]) -> None:
