@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from slidestat.web.openapi import openapi_document
+from slidestat.web.routes import openapi_document
 from slidestat.web.server import is_page
 from tests.web.serving import Served, get, serving
 

@@ -14,7 +14,7 @@ from slidestat.declare.statistics import Count, Quantiles
 from slidestat.declare.topology import Topology
 from slidestat.engine.publishing import SynopsisRecord
 from slidestat.errors import SlidestatError
-from slidestat.web.openapi import openapi_document
+from slidestat.web.routes import openapi_document
 from tests.engine.model import Record
 from tests.web.serving import Answer, get, serving_of
 

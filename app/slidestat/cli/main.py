@@ -11,16 +11,13 @@ from typing import Annotated
 
 import typer
 
-from slidestat.cli.dlq import dlq_app
 from slidestat.cli.init import init
-from slidestat.cli.operations import alertmanager, doctor, topics_app
+from slidestat.cli.operations import alertmanager, dlq_app, doctor, replay, seed, topics_app
 from slidestat.cli.options import OneObject, TopologyArgument
 from slidestat.cli.produce import produce
-from slidestat.cli.query import query, top
-from slidestat.cli.replay import replay, seed
+from slidestat.cli.query import query, top, watch
 from slidestat.cli.run import run
-from slidestat.cli.spark.app import app as spark_app
-from slidestat.cli.watch import watch
+from slidestat.cli.spark import app as spark_app
 from slidestat.errors import SlidestatError
 from slidestat.options import BOOTSTRAP_VARIABLE, BROKER_PORT, SchemaForm
 from slidestat.redaction import redacted

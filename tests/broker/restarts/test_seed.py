@@ -14,7 +14,7 @@ from slidestat.admin import state_reset
 from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.seed import SeedReport, seed
 from slidestat.admin.state_reset import ChangelogWriter
-from slidestat.cli.display.seed import report_lines
+from slidestat.cli.display.lines import report_lines
 from slidestat.errors import SlidestatError
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import Records, Stage, Tables, events, produce, undisturbed

@@ -15,7 +15,7 @@ import pytest
 
 from slidestat import TopologyDriver
 from slidestat.cli.display.topology import show_topology
-from slidestat.cli.spark.history import backfill
+from slidestat.cli.spark import backfill
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.resolved import require_audited

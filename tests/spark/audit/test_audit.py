@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession, functions as f
 
 from slidestat import TopologyDriver
-from slidestat.cli.spark.app import audit, ingest, report
+from slidestat.cli.spark import audit, ingest, report
 from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from slidestat import TopologyDriver
-from slidestat.cli.spark.app import audit, ingest
+from slidestat.cli.spark import audit, ingest
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.errors import SlidestatError

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from slidestat import TopologyDriver
-from slidestat.cli.spark.app import audit, ingest, report
+from slidestat.cli.spark import audit, ingest, report
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.errors import SlidestatError

@@ -11,7 +11,7 @@ import typer
 from confluent_kafka import Producer
 
 from slidestat import Referee, RefereeDriver
-from slidestat.cli.spark.app import audit, ingest
+from slidestat.cli.spark import audit, ingest
 from slidestat.declare.forms.files import load_declaration
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.errors import SlidestatError

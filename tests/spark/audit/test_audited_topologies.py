@@ -13,7 +13,7 @@ import typer
 from confluent_kafka import Producer
 
 from slidestat import TopologyDriver
-from slidestat.cli.spark.app import audit, ingest
+from slidestat.cli.spark import audit, ingest
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.spark.figures import read_statistics

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession, functions as f
 
 from slidestat import TopologyDriver, load_topology
-from slidestat.cli.spark.app import audit, compact, ingest, report
+from slidestat.cli.spark import audit, compact, ingest, report
 from slidestat.errors import SlidestatError
 from slidestat.options import Tables
 from slidestat.schemas.dead_letter import Reason

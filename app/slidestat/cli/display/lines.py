@@ -11,6 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from slidestat.admin.seed import SeedReport
 from slidestat.errors import SlidestatError, unknown
 from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission
@@ -360,3 +361,20 @@ def _lines(report: "ProduceReport") -> list[str]:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def report_lines(report: SeedReport, declared: str) -> Iterator[str]:
+    """Yield the result in a few lines, and the next step."""
+    yield f"read        {report.read:,} rows; {report.left:,} from --until on are left to the topic"
+    for it in report.partitions:
+        counters = it.counters
+        newest = "" if it.newest_ms is None else f", the newest of {iso_time(it.newest_ms)}"
+        refused = counters.dead + counters.late
+        yield (
+            f"partition {it.partition}: {counters.counted:,} counted{newest};"
+            f" {refused:,} refused, {counters.passed_over:,} passed over;"
+            f" goes on at offset {it.next_offset:,}"
+        )
+        for reason, detail in it.refused.items():
+            yield f"            refused as {reason}, such as: {detail}"
+    yield f"Seeded. To go on with the topic: slidestat run {declared}"

@@ -27,7 +27,7 @@ from slidestat.declare.statistics.histograms import Items as Items
 from slidestat.declare.statistics.distinct import Distinct as Distinct
 from slidestat.declare.statistics.distinct import LeanDistinct as LeanDistinct
 from slidestat.declare.statistics.distinct import Norm as Norm
-from slidestat.declare.statistics.ages import AgeOfLast as AgeOfLast
-from slidestat.declare.statistics.samples import Sample as Sample
+from slidestat.declare.statistics.counts import AgeOfLast as AgeOfLast
+from slidestat.declare.statistics.top import Sample as Sample
 from slidestat.declare.statistics.sums import LandmarkCount as LandmarkCount
 from slidestat.declare.statistics.sums import LandmarkSum as LandmarkSum
