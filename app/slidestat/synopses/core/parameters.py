@@ -39,12 +39,8 @@ def _buckets_per_level(epsilon: float) -> int:
 
 
 @dataclass(frozen=True)
-class CountParameters:
-    """A count of events over windows of up to `span`.
-
-    epsilon: largest relative error wanted, 10^-6 to 1. span: longest window kept, 1 to 2^53, in
-    the unit of the event times. Raises SynopsisError for anything else.
-    """
+class _Parameters:
+    """The parameters that counts and sums share."""
 
     epsilon: float
     span: int
@@ -61,13 +57,22 @@ class CountParameters:
     def relative_error(self) -> float:
         """The promise, 1 / (2 l) <= epsilon: |estimate - exact| <= relative_error * exact.
 
-        Beyond 2^52 / (2 l) events, the rounding of a double (2^-52 of it) comes on top.
+        Beyond 2^52 / (2 l) events or units, the rounding of a double (2^-52 of it) comes on top.
         """
         return 0.5 / self.buckets_per_level
 
 
 @dataclass(frozen=True)
-class SumParameters:
+class CountParameters(_Parameters):
+    """A count of events over windows of up to `span`.
+
+    epsilon: largest relative error wanted, 10^-6 to 1. span: longest window kept, 1 to 2^53, in
+    the unit of the event times. Raises SynopsisError for anything else.
+    """
+
+
+@dataclass(frozen=True)
+class SumParameters(_Parameters):
     """A sum of non-negative values over windows of up to `span`, in units of 10^-decimals.
 
     epsilon and span as for a count; decimals 0 to 9. The promise is
@@ -76,26 +81,11 @@ class SumParameters:
     of it) and 2^-48 of the sum come on top. Raises SynopsisError for anything else.
     """
 
-    epsilon: float
-    span: int
     decimals: int = 3
 
     def __post_init__(self) -> None:
-        check(self.epsilon, self.span)
+        super().__post_init__()
         check_whole("decimals", self.decimals, 0, MAX_DECIMALS)
-
-    @property
-    def buckets_per_level(self) -> int:
-        """The paper's l = ceil(1 / (2 epsilon)): buckets of each size are l or l + 1."""
-        return _buckets_per_level(self.epsilon)
-
-    @property
-    def relative_error(self) -> float:
-        """The promise, 1 / (2 l) <= epsilon, of the part that is relative to the sum.
-
-        Beyond 2^52 / (2 l) units, the rounding of a double (2^-52 of it) comes on top.
-        """
-        return 0.5 / self.buckets_per_level
 
 
 Parameters = CountParameters | SumParameters

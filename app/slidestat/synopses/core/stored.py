@@ -96,9 +96,18 @@ class Stored(ABC, Generic[P]):
         """Return what `_moved` takes for the values of no events."""
         return None
 
-    @abstractmethod
+    def _question(self, n: int, now: int | None) -> Batch:
+        """Return the batch of this key that asks for the window [now - n, now)."""
+        return asking(self._no_values(), self._at(now), n)
+
     def _moved(self, times: Integers, values: Any, to: Integers | None) -> bytes:
         """Return the state after the events, moved on to the time `to`, if any."""
+        states: list[bytes] = self._run(moving(times, values, to)).states
+        return states[0]
+
+    def _run(self, batch: Batch) -> Any:
+        """Return the result of a batch of this key, with its new state."""
+        raise NotImplementedError
 
 
 NO_VALUES: Floats = np.empty(0, np.float64)

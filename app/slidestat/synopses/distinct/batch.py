@@ -5,14 +5,16 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import Batch, BatchResult, integers, split
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult, integers, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
+from slidestat.synopses.core.stored import Stored
 from slidestat.synopses.distinct.codec import RANDOMISED_WAVE, SPAN
 from slidestat.synopses.distinct.field_hash import coefficients
 from slidestat.synopses.distinct.kernel import run
@@ -32,6 +34,25 @@ def head_of(parameters: DistinctParameters) -> tuple[Integers, Integers]:
         RANDOMISED_WAVE,
     ]
     return np.array(head, np.int64), coefficients(parameters.seed, parameters.instances)
+
+
+P = TypeVar("P")
+
+
+class ItemSynopsis(Stored[P]):
+    """A synopsis of the items of one stream."""
+
+    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
+        """Take in events: `times` not falling, from `now` - 1 on, and an item for each.
+
+        Items are int64 or uint64 (which is kept by its 64 bits): numbers, or what
+        `item_ids.item_ids` makes of strings. Raises SynopsisError, and takes in nothing, if a time
+        goes back or columns differ.
+        """
+        self._insert(times, np.atleast_1d(items))
+
+    def _no_values(self) -> Integers:
+        return NO_QUERIES
 
 
 def item_column(items: npt.ArrayLike, length: int) -> Integers:

@@ -35,17 +35,15 @@ from functools import lru_cache
 from math import log, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult
+from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.philox import philox
-from slidestat.synopses.core.stored import Stored, asking, moving
-from slidestat.synopses.distinct.batch import item_column, run_items
+from slidestat.synopses.distinct.batch import ItemSynopsis, item_column, run_items
 from slidestat.synopses.distinct.codec import (
     BITMAPS,
     CAPACITY,
@@ -194,7 +192,7 @@ def run_bitmaps_batch(
     return BatchResult(result.states, *figures.reshape(3, *bits.shape))
 
 
-class DistinctBitmaps(Stored[BitmapsParameters]):
+class DistinctBitmaps(ItemSynopsis[BitmapsParameters]):
     """Roughly how many distinct items one stream had, over any window up to the span.
 
     >>> from slidestat.synopses import BitmapsParameters, DistinctBitmaps
@@ -213,18 +211,13 @@ class DistinctBitmaps(Stored[BitmapsParameters]):
         parameters, now, _ = _read(data)
         return cls(parameters, bytes(data), now)
 
-    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
-        """Take in events; as `DistinctWave.insert`."""
-        self._insert(times, np.atleast_1d(items))
-
     def query(self, n: int, now: int | None = None) -> Estimate:
         """Return how many distinct items are in [now - n, now), 1 <= n <= span.
 
         `now` as in `advance`: a later one is a look ahead that changes nothing; an earlier one
         raises SynopsisError. Cost: O(bytes).
         """
-        asked = asking(NO_QUERIES, self._at(now), n)
-        return run_bitmaps_batch(self._parameters, [self._data], asked).only()
+        return self._run(self._question(n, now)).only()
 
     def kept(self) -> int:
         """Return how many bits are set."""
@@ -237,12 +230,8 @@ class DistinctBitmaps(Stored[BitmapsParameters]):
         """
         _read(self._data)
 
-    def _no_values(self) -> Integers:
-        return NO_QUERIES
-
-    def _moved(self, times: Integers, values: npt.ArrayLike, to: Integers | None) -> bytes:
-        batch = moving(times, values, to)
-        return run_bitmaps_batch(self._parameters, [self._data], batch).states[0]
+    def _run(self, batch: Batch) -> BatchResult:
+        return run_bitmaps_batch(self._parameters, [self._data], batch)
 
 
 def merge_bitmaps(states: Sequence[bytes]) -> bytes:

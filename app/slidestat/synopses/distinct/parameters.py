@@ -139,14 +139,8 @@ def checked_delta(delta: float) -> None:
 
 
 @dataclass(frozen=True)
-class DistinctParameters:
-    """The number of distinct items in windows of up to `span`.
-
-    epsilon: largest relative error wanted, 0.005 to 0.5, at most six decimals. delta: the chance
-    of a larger one, 10^-9 to 0.5, at most nine decimals. span: longest window kept, 1 to 2^53, in
-    the unit of the event times. seed: 0 to 2^63 - 1, of the hash functions; synopses are merged
-    only if theirs is the same. Raises SynopsisError for anything else.
-    """
+class SketchParameters:
+    """The parameters that both synopses of distinct items have."""
 
     epsilon: float
     delta: float
@@ -158,6 +152,17 @@ class DistinctParameters:
         checked_delta(self.delta)
         check_whole("span", self.span, 1, MAX_SPAN)
         check_whole("seed", self.seed, 0, 2**63 - 1)
+
+
+@dataclass(frozen=True)
+class DistinctParameters(SketchParameters):
+    """The number of distinct items in windows of up to `span`.
+
+    epsilon: largest relative error wanted, 0.005 to 0.5, at most six decimals. delta: the chance
+    of a larger one, 10^-9 to 0.5, at most nine decimals. span: longest window kept, 1 to 2^53, in
+    the unit of the event times. seed: 0 to 2^63 - 1, of the hash functions; synopses are merged
+    only if theirs is the same. Raises SynopsisError for anything else.
+    """
 
     @property
     def instances(self) -> int:

@@ -29,11 +29,11 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, windows
+from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, BatchResult, windows
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.stored import Stored, moving
-from slidestat.synopses.distinct.batch import head_of, run_distinct_batch
+from slidestat.synopses.core.stored import moving
+from slidestat.synopses.distinct.batch import ItemSynopsis, head_of, run_distinct_batch
 from slidestat.synopses.distinct.codec import (
     CAPACITY,
     DELTA,
@@ -73,7 +73,7 @@ class Retained(NamedTuple):
     level: int
 
 
-class DistinctWave(Stored[DistinctParameters]):
+class DistinctWave(ItemSynopsis[DistinctParameters]):
     """The number of distinct items of one stream, over any window up to the span.
 
     >>> from slidestat.synopses import DistinctParameters, DistinctWave
@@ -97,15 +97,6 @@ class DistinctWave(Stored[DistinctParameters]):
         if twice or wave._moved(NO_QUERIES, NO_QUERIES, None) != wave._data:
             raise damaged()
         return wave
-
-    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
-        """Take in events: `times` not falling, from `now` - 1 on, and an item for each.
-
-        Items are int64 or uint64 (which is kept by its 64 bits): numbers, or what
-        `item_ids.item_ids` makes of strings. Raises SynopsisError, and takes in nothing, if a time
-        goes back or columns differ.
-        """
-        self._insert(times, np.atleast_1d(items))
 
     def query(
         self, n: int, now: int | None = None, predicate: Predicate | None = None
@@ -189,12 +180,8 @@ class DistinctWave(Stored[DistinctParameters]):
         reached = np.bincount(kept.levels[:, instance], minlength=64).astype(np.int64)
         return int(complete_level(reached, self._parameters.capacity))
 
-    def _no_values(self) -> Integers:
-        return NO_QUERIES
-
-    def _moved(self, times: Integers, values: npt.ArrayLike, to: Integers | None) -> bytes:
-        batch = moving(times, values, to)
-        return run_distinct_batch(self._parameters, [self._data], batch).states[0]
+    def _run(self, batch: Batch) -> BatchResult:
+        return run_distinct_batch(self._parameters, [self._data], batch)
 
 
 def merge_distinct(states: Sequence[bytes]) -> bytes:

@@ -19,11 +19,12 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import CountParameters, Parameters, SumParameters
-from slidestat.synopses.core.stored import Stored, asking, moving
+from slidestat.synopses.core.stored import Stored
 from slidestat.synopses.exponential_histogram.batch import run_batch
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.exponential_histogram.codec import (
@@ -82,8 +83,7 @@ class ExponentialHistogram(Stored[Parameters]):
         A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
         Cost: O(bytes).
         """
-        asked = asking(self._no_values(), self._at(now), n)
-        return run_batch(self._parameters, [self._data], asked).only()
+        return self._run(self._question(n, now)).only()
 
     def buckets(self) -> list[tuple[int, int]]:
         """Return the live buckets, oldest to newest, as (size, time of the newest unit)."""
@@ -121,8 +121,8 @@ class ExponentialHistogram(Stored[Parameters]):
     def _no_values(self) -> list[float] | None:
         return [] if isinstance(self._parameters, SumParameters) else None
 
-    def _moved(self, times: Integers, values: npt.ArrayLike | None, to: Integers | None) -> bytes:
-        return run_batch(self._parameters, [self._data], moving(times, values, to)).states[0]
+    def _run(self, batch: Batch) -> BatchResult:
+        return run_batch(self._parameters, [self._data], batch)
 
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:

@@ -70,7 +70,7 @@ from slidestat.synopses.core.keyed import (
     with_room,
 )
 from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON, check_whole
-from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
+from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
@@ -431,8 +431,7 @@ class Extreme(StoredSynopsis[ExtremeParameters]):
         NaN, three times, for an empty window. A later `now` is a look ahead that changes nothing;
         an earlier one raises SynopsisError. Cost: O(bytes).
         """
-        asked = asking(NO_VALUES, self._at(now), n)
-        return run_extreme_batch(self._parameters, [self._data], asked).only()
+        return self._run(self._question(n, now)).only()
 
     def kept(self) -> int:
         """Return how many events are kept."""
@@ -451,9 +450,8 @@ class Extreme(StoredSynopsis[ExtremeParameters]):
         if kept > 0 and not (self._now - self._parameters.span <= times[0] <= self._now - 1):
             raise SynopsisError("the queue holds what has expired")
 
-    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        batch = moving(times, values, to)
-        return run_extreme_batch(self._parameters, [self._data], batch).states[0]
+    def _run(self, batch: Batch) -> BatchResult:
+        return run_extreme_batch(self._parameters, [self._data], batch)
 
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:

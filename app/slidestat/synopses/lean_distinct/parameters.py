@@ -17,8 +17,7 @@ from math import atanh, ceil, log, sqrt
 from statistics import NormalDist
 
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
-from slidestat.synopses.distinct.parameters import checked_delta, checked_epsilon
+from slidestat.synopses.distinct.parameters import SketchParameters
 
 MIN_EPSILON = 0.01
 MIN_DELTA = 1e-6
@@ -41,7 +40,7 @@ def bitmaps_for(epsilon: float, delta: float) -> int:
 
 
 @dataclass(frozen=True)
-class LeanDistinctParameters:
+class LeanDistinctParameters(SketchParameters):
     """The number of distinct items in windows of up to `span`.
 
     epsilon: largest relative error wanted, 0.01 to 0.5, at most six decimals. delta: the chance of
@@ -50,14 +49,8 @@ class LeanDistinctParameters:
     theirs is the same. Raises SynopsisError for anything else.
     """
 
-    epsilon: float
-    delta: float
-    span: int
-    seed: int
-
     def __post_init__(self) -> None:
-        checked_epsilon(self.epsilon)
-        checked_delta(self.delta)
+        super().__post_init__()
         if self.epsilon < MIN_EPSILON:
             raise SynopsisError(
                 f"epsilon must be from {MIN_EPSILON} to 0.5, not {self.epsilon!r}: a randomised"
@@ -67,8 +60,6 @@ class LeanDistinctParameters:
             raise SynopsisError(
                 f"delta must be from {MIN_DELTA} to {MAX_DELTA}, not {self.delta!r}"
             )
-        check_whole("span", self.span, 1, MAX_SPAN)
-        check_whole("seed", self.seed, 0, 2**63 - 1)
 
     @property
     def bitmaps(self) -> int:

@@ -28,15 +28,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.core.batch import NO_QUERIES, windows
+from slidestat.synopses.core.batch import Batch, BatchResult, windows
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.stored import Stored, asking, moving
+from slidestat.synopses.distinct.batch import ItemSynopsis
 from slidestat.synopses.distinct.codec import COUNT, DELTA, EPSILON, NOW, SEED, SPAN
 from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS
 from slidestat.synopses.distinct.union_of_states import common
@@ -102,7 +101,7 @@ def _window(head: Integers, arena: Bytes, start: int) -> tuple[int, int, int, By
     return error_codes.OK, 0, 0, out, end
 
 
-class LeanDistinct(Stored[LeanDistinctParameters]):
+class LeanDistinct(ItemSynopsis[LeanDistinctParameters]):
     """The number of distinct items of one stream, over any window up to the span.
 
     >>> from slidestat.synopses import LeanDistinct, LeanDistinctParameters
@@ -122,23 +121,13 @@ class LeanDistinct(Stored[LeanDistinctParameters]):
         synopsis.check()
         return synopsis
 
-    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
-        """Take in events: `times` not falling, from `now` - 1 on, and an item for each.
-
-        Items are int64 or uint64 (which is kept by its 64 bits): numbers, or what
-        `item_ids.item_ids` makes of strings. Raises SynopsisError, and takes in nothing, if a time
-        goes back or columns differ.
-        """
-        self._insert(times, np.atleast_1d(items))
-
     def query(self, n: int, now: int | None = None) -> Estimate:
         """Return how many distinct items are in [now - n, now), 1 <= n <= span.
 
         `now` as in `advance`: a later one is a look ahead that changes nothing; an earlier one
         raises SynopsisError. Cost: O(bytes).
         """
-        asked = asking(NO_QUERIES, self._at(now), n)
-        return run_lean_distinct_batch(self._parameters, [self._data], asked).only()
+        return self._run(self._question(n, now)).only()
 
     def window(self, n: int, now: int | None = None) -> bytes:
         """Return a state of span 1 that has seen at 0 what this one has seen in [now - n, now).
@@ -156,12 +145,8 @@ class LeanDistinct(Stored[LeanDistinctParameters]):
         if united(self._parameters, [self._data]) != self._data:
             raise damaged()
 
-    def _no_values(self) -> Integers:
-        return NO_QUERIES
-
-    def _moved(self, times: Integers, values: npt.ArrayLike, to: Integers | None) -> bytes:
-        batch = moving(times, values, to)
-        return run_lean_distinct_batch(self._parameters, [self._data], batch).states[0]
+    def _run(self, batch: Batch) -> BatchResult:
+        return run_lean_distinct_batch(self._parameters, [self._data], batch)
 
 
 def merge_lean_distinct(states: Sequence[bytes]) -> bytes:

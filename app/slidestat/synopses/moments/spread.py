@@ -60,14 +60,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.batch import Batch, BatchResult, split
 from slidestat.synopses.core.envelope import refusals
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSILON, check_whole
-from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
+from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.moments.codec import (
     DECIMALS,
     FIRST,
@@ -267,10 +267,8 @@ class Spread(StoredSynopsis[SpreadParameters]):
                 raise SynopsisError(f"bucket {i} deviates too much from the events after it")
 
     def _ask(self, statistic: int, n: int, now: int | None) -> Estimate:
-        asked = asking(NO_VALUES, self._at(now), n)
-        result = run_spread_batch(self._parameters, [self._data], asked)
+        result = self._run(self._question(n, now))
         return (result.mean, result.variance, result.deviation)[statistic].only()
 
-    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        batch = moving(times, values, to)
-        return run_spread_batch(self._parameters, [self._data], batch).states[0]
+    def _run(self, batch: Batch) -> SpreadResult:
+        return run_spread_batch(self._parameters, [self._data], batch)

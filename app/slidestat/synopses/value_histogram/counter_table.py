@@ -37,7 +37,7 @@ from slidestat.synopses.core.parameters import (
     CountParameters,
     check_whole,
 )
-from slidestat.synopses.core.stored import Stored, asking, moving
+from slidestat.synopses.core.stored import Stored
 from slidestat.synopses.value_histogram.cells import check_cells
 from slidestat.synopses.value_histogram.cells_batch import CellsBatch, Settings, inspect, run_cells
 
@@ -131,8 +131,7 @@ upper=1.0)}
         `now` is the table's if None. A later one is a look ahead that changes nothing; an earlier
         one raises SynopsisError. Cost: O(bytes).
         """
-        asked = asking([], self._at(now), n)
-        found = run_counter_table_batch(self._parameters, [self._data], asked)
+        found = self._run(self._question(n, now))
         figures = np.stack([found.estimates, found.lowers, found.uppers], axis=1).tolist()
         return {item: Estimate(*row) for item, row in zip(found.ids.tolist(), figures, strict=True)}
 
@@ -144,6 +143,5 @@ upper=1.0)}
     def _no_values(self) -> Integers:
         return NO_QUERIES
 
-    def _moved(self, times: Integers, values: Integers, to: Integers | None) -> bytes:
-        batch = moving(times, values, to)
-        return run_counter_table_batch(self._parameters, [self._data], batch).states[0]
+    def _run(self, batch: Batch) -> CellsBatch:
+        return run_counter_table_batch(self._parameters, [self._data], batch)

@@ -40,7 +40,7 @@ from slidestat.synopses.core.parameters import (
     MAX_SPAN,
     CountParameters,
 )
-from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
+from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.value_histogram.cells import check_cells
 from slidestat.synopses.value_histogram.cells_batch import Settings, inspect, run_cells
 
@@ -264,10 +264,8 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
         check_cells(settings.head, *inspect(settings, self._data))
 
     def _figures(self, n: int, now: int | None) -> Floats:
-        asked = asking(NO_VALUES, self._at(now), n)
-        result = run_value_histogram_batch(self._parameters, [self._data], asked)
+        result = self._run(self._question(n, now))
         return np.stack([result.estimates[0, 0], result.lowers[0, 0], result.uppers[0, 0]])
 
-    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        batch = moving(times, values, to)
-        return run_value_histogram_batch(self._parameters, [self._data], batch).states[0]
+    def _run(self, batch: Batch) -> BatchResult:
+        return run_value_histogram_batch(self._parameters, [self._data], batch)

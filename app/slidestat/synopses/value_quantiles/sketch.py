@@ -25,16 +25,17 @@ Windows of the last n events: number the events and give the numbers as times.
 Estimate(estimate=0.5, lower=0.5, upper=0.5)
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.envelope import damaged, numbers, opened, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking, moving
+from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.value_quantiles.bands import (
     COLUMNS,
@@ -47,7 +48,11 @@ from slidestat.synopses.value_quantiles.bands import (
     WIDTH,
     may_be_one,
 )
-from slidestat.synopses.value_quantiles.batch import head_of, run_value_quantile_batch
+from slidestat.synopses.value_quantiles.batch import (
+    ValueQuantileBatch,
+    head_of,
+    run_value_quantile_batch,
+)
 from slidestat.synopses.value_quantiles.bounds import PARTS
 from slidestat.synopses.value_quantiles.codec import (
     BANDS,
@@ -116,7 +121,7 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         SynopsisError. Cost: O(bytes).
         """
         result = run_value_quantile_batch(
-            self._parameters, [self._data], asking(NO_VALUES, self._at(now), n), [quantile]
+            self._parameters, [self._data], self._question(n, now), [quantile]
         )
         figures = (result.estimates, result.lowers, result.uppers)
         return Estimate(*(float(figure[0, 0, 0]) for figure in figures))
@@ -125,7 +130,7 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         """Return how many of the window's events are at most `value`, how many are more, and the
         shares of both. SynopsisError for NaN. Cost: O(bytes).
         """
-        asked = asking(NO_VALUES, self._at(now), n)
+        asked = self._question(n, now)
         result = run_value_quantile_batch(self._parameters, [self._data], asked, ranked=[value])
         return rank_of(result.ranks[:, :, 0, 0, 0])
 
@@ -156,10 +161,8 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
             if newer < per_level * (size - 1):
                 raise SynopsisError(f"invariant 2.1 fails: size {size} behind {newer} events")
 
-    def _moved(self, times: Integers, values: Any, to: Integers | None) -> bytes:
-        return run_value_quantile_batch(
-            self._parameters, [self._data], moving(times, values, to)
-        ).states[0]
+    def _run(self, batch: Batch) -> ValueQuantileBatch:
+        return run_value_quantile_batch(self._parameters, [self._data], batch)
 
 
 def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
