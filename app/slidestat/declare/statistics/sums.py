@@ -64,7 +64,21 @@ class SumRunner(PartRunner, AdditiveRunner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sum(ValueStatistic):
+class _Sums(ValueStatistic):
+    """Sums of values: exponential histograms of their units."""
+
+    has_past: ClassVar[bool] = True
+    epsilons: ClassVar[tuple[float, float]] = 0.0001, 1
+    keeps_decimals: ClassVar[bool] = True
+    epsilon: float = 0.01
+    decimals: int = DECIMALS
+
+    def _parameters(self, span: int) -> synopses.SumParameters:
+        return synopses.SumParameters(epsilon=self.epsilon, span=span, decimals=self.decimals)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sum(_Sums):
     """The sum of non-negative values: an exponential histogram of their units.
 
     epsilon: the largest error, as a share of the sum, 0.0001 to 1.
@@ -78,11 +92,6 @@ class Sum(ValueStatistic):
 
     kind: ClassVar[str] = "sum"
     least_figure: ClassVar[float] = 0.0
-    has_past: ClassVar[bool] = True
-    epsilons: ClassVar[tuple[float, float]] = 0.0001, 1
-    keeps_decimals: ClassVar[bool] = True
-    epsilon: float = 0.01
-    decimals: int = DECIMALS
 
     @property
     def limits(self) -> Limits:
@@ -106,12 +115,9 @@ class Sum(ValueStatistic):
     def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         return plain(answers[self.kind])
 
-    def _parameters(self, span: int) -> synopses.SumParameters:
-        return synopses.SumParameters(epsilon=self.epsilon, span=span, decimals=self.decimals)
-
 
 @dataclass(frozen=True, kw_only=True)
-class _SignedSums(ValueStatistic):
+class _SignedSums(_Sums):
     """Sums of parts of the values, below and above zero: an exponential histogram each.
 
     epsilon: the largest error, as a share of the sum of the magnitudes, 0.0001 to 1.
@@ -120,12 +126,6 @@ class _SignedSums(ValueStatistic):
     union: answers and bounds of each part of the values add up; off by at most the share of the
     magnitudes of one party, and what rounding adds, once for each party.
     """
-
-    has_past: ClassVar[bool] = True
-    epsilons: ClassVar[tuple[float, float]] = 0.0001, 1
-    keeps_decimals: ClassVar[bool] = True
-    epsilon: float = 0.01
-    decimals: int = DECIMALS
 
     @property
     def limits(self) -> Limits:
@@ -165,9 +165,6 @@ class _SignedSums(ValueStatistic):
     def _cuts(self) -> tuple[float, ...]:
         """The edges, and zero: parts have values of one sign."""
         return tuple(sorted({_ZERO, *self._edges}))
-
-    def _parameters(self, span: int) -> synopses.SumParameters:
-        return synopses.SumParameters(epsilon=self.epsilon, span=span, decimals=self.decimals)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,14 +10,14 @@ coins of its own, the samples of a party would say nothing of the others'.
 Cost: O(bytes log(bytes)), and the hashing of what is kept.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch
+from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.distinct.batch import run_distinct_batch
@@ -32,9 +32,9 @@ from slidestat.synopses.distinct.wave import (
 from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 from slidestat.synopses.lean_distinct.sketch import LeanDistinct, merge_lean_distinct
-from slidestat.synopses.merge.asked import UnionAnswers, ask
+from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.summary import Body, WindowFigure, WindowSummary, must_agree
+from slidestat.synopses.merge.summary import Body, StateSummary, WindowFigure, must_agree
 
 
 def union_distinct(
@@ -46,12 +46,20 @@ def union_distinct(
     of 1 - delta each. Raises SynopsisError as `ask` does.
     """
     asked = ask(DistinctParameters, DistinctWave.kinds, bundles, times, spans)
-    merged = [merge_distinct([part.data for part in bundle.parts]) for bundle in bundles]
+    return _answered(asked, bundles, merge_distinct, run_distinct_batch)
+
+
+def _answered(
+    asked: Asked[MadeWith],
+    bundles: Sequence[Bundle],
+    merge: Callable[[Sequence[bytes]], bytes],
+    run: Callable[[MadeWith, Sequence[bytes], Batch], BatchResult],
+) -> UnionAnswers:
+    """Return the answers of each bundle's merged state."""
+    merged = [merge([part.data for part in bundle.parts]) for bundle in bundles]
     each = np.arange(len(bundles) + 1)
     at = asked.times[asked.starts[:-1]]
-    found = run_distinct_batch(
-        asked.parameters, merged, Batch(np.zeros_like(each), (), (), each, at, asked.spans)
-    )
+    found = run(asked.parameters, merged, Batch(np.zeros_like(each), (), (), each, at, asked.spans))
     return UnionAnswers(found.estimates, found.lowers, found.uppers)
 
 
@@ -78,13 +86,7 @@ def union_lean_distinct(
     confidence of 1 - delta each. Raises SynopsisError as `ask` does.
     """
     asked = ask(LeanDistinctParameters, LeanDistinct.kinds, bundles, times, spans)
-    merged = [merge_lean_distinct([part.data for part in bundle.parts]) for bundle in bundles]
-    each = np.arange(len(bundles) + 1)
-    at = asked.times[asked.starts[:-1]]
-    found = run_lean_distinct_batch(
-        asked.parameters, merged, Batch(np.zeros_like(each), (), (), each, at, asked.spans)
-    )
-    return UnionAnswers(found.estimates, found.lowers, found.uppers)
+    return _answered(asked, bundles, merge_lean_distinct, run_lean_distinct_batch)
 
 
 # Distinct items of one window.
@@ -127,10 +129,8 @@ def union_lean_distinct(
 
 
 @dataclass(frozen=True)
-class WindowDistinct(WindowSummary):
+class WindowDistinct(StateSummary):
     """A window as a wave of items that were all seen at time 0."""
-
-    data: bytes
 
     form: ClassVar[int] = 6
     kinds: ClassVar[tuple[int, ...]] = DistinctWave.kinds
@@ -157,9 +157,6 @@ class WindowDistinct(WindowSummary):
     def figures(self, _quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
         return [WindowFigure("distinct", self.answer())]
 
-    def body(self) -> bytes:
-        return self.data
-
     @classmethod
     def from_body(cls, body: Body) -> "WindowDistinct":
         read = cls(body.rest())
@@ -170,10 +167,8 @@ class WindowDistinct(WindowSummary):
 
 
 @dataclass(frozen=True)
-class WindowLeanDistinct(WindowSummary):
+class WindowLeanDistinct(StateSummary):
     """A window as a state of lean distinct items that were all seen at time 0."""
-
-    data: bytes
 
     form: ClassVar[int] = 8
     kinds: ClassVar[tuple[int, ...]] = LeanDistinct.kinds
@@ -193,9 +188,6 @@ class WindowLeanDistinct(WindowSummary):
 
     def figures(self, _quantiles: Sequence[float], _share: float) -> Sequence[WindowFigure]:
         return [WindowFigure("distinct", self.answer())]
-
-    def body(self) -> bytes:
-        return self.data
 
     @classmethod
     def from_body(cls, body: Body) -> "WindowLeanDistinct":

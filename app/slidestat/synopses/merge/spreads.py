@@ -38,7 +38,7 @@ from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.summary import Body, WindowFigure, WindowSummary, must_agree
+from slidestat.synopses.merge.summary import Body, StateSummary, WindowFigure, must_agree
 from slidestat.synopses.moments.codec import (
     BUCKET_ROWS,
     FIRST,
@@ -243,10 +243,8 @@ def _shaped(of: BatchResult, shape: tuple[int, int]) -> UnionAnswers:
 
 
 @dataclass(frozen=True)
-class WindowSpread(WindowSummary):
+class WindowSpread(StateSummary):
     """A window as a spread of its own, which is asked for its whole length."""
-
-    data: bytes
 
     form: ClassVar[int] = 3
     kinds: ClassVar[tuple[int, ...]] = Spread.kinds
@@ -286,9 +284,6 @@ class WindowSpread(WindowSummary):
             WindowFigure("variance", self.variance()),
             WindowFigure("deviation", self.deviation()),
         ]
-
-    def body(self) -> bytes:
-        return self.data
 
     @classmethod
     def from_body(cls, body: Body) -> "WindowSpread":

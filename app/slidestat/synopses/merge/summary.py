@@ -6,6 +6,7 @@ module of that form defines. Reading is strict: what is read is written back and
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -87,6 +88,16 @@ class WindowSummary(ABC):
     def to_bytes(self) -> bytes:
         """Return the summary: equal summaries are equal bytes. Cost: O(bytes)."""
         return sealed(SUMMARY, varint(self.form) + self.body())
+
+
+@dataclass(frozen=True)
+class StateSummary(WindowSummary):
+    """A window as the stored state of a synopsis of its own."""
+
+    data: bytes
+
+    def body(self) -> bytes:
+        return self.data
 
 
 class Body:
