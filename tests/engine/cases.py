@@ -197,6 +197,23 @@ TOPOLOGIES = {
         statistics=(*AGES, Count()),
         forget_after="2s",
     ),
+    "after every third event": topology(
+        every="3 events",
+        span="12 events",
+        windows=("3 events", "12 events"),
+        statistics=(Count(), Sum(), Mean(decimals=1), *AGES),
+    ),
+    "after every second event, late, forgotten": topology(
+        every="2 events",
+        span="9 events",
+        windows=(),
+        lateness="300ms",
+        statistics=(Count(), LandmarkCount(), Maximum()),
+        forget_after="150ms",
+    ),
+    "after every event, late": topology(
+        every="1 events", span="9 events", windows=(), lateness="90ms"
+    ),
     "landmarks of last events": topology(
         span="3 events", windows=(), statistics=(LandmarkSum(), Maximum())
     ),

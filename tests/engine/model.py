@@ -305,7 +305,14 @@ def ticks_of(topology: Topology, times: Sequence[int]) -> set[int]:
     last one was so long ago that the key is forgotten; and what `emit` asks for beside.
     """
     every = topology.every_ms
-    ticks = {(time // every + 1) * every for time in times}
+    due = list(times)
+    if topology.every_events:
+        due, number = [], 0
+        for before, time in pairwise([-(2**62), *times]):
+            silence = topology.forget_ms or 2**62
+            number = 1 if time - before >= silence else number + 1
+            due += [time] if number % topology.every_events == 0 else []
+    ticks = {(time // every + 1) * every for time in due}
     silences = [] if topology.span_length.of_events else [topology.span_length.length]
     if silences and topology.emit == "windows":
         silences += [duration_ms(window, "windows") for window in topology.windows]

@@ -210,6 +210,33 @@ def check_emit(topology: KeptFigures) -> None:
         )
 
 
+def check_every_events(topology: KeptFigures) -> None:
+    """Check what emissions after so many events of a key cannot be taken with: what is decided at
+    ticks of time, and what may yet have other events before it.
+    """
+    if not topology.every_events:
+        return
+    if topology.idle_ms:
+        raise SlidestatError(
+            f"every is {topology.every!r}, and idle is {topology.idle!r}: an event that comes after"
+            " all changes which ones are counted to, and no final emission need follow a"
+            " provisional one.",
+            'Leave idle out, or give every as a time such as "1m".',
+        )
+    for field, is_given in (
+        ("publish", topology.publish),
+        ("alerts", topology.alerts),
+        ("having", topology.having),
+        (f"emit = {topology.emit!r}", topology.emit == EMIT_CHANGE),
+    ):
+        if is_given:
+            raise SlidestatError(
+                f"every is {topology.every!r}, and {field} is given, which goes by ticks of event"
+                " time.",
+                'Leave it out, or give every as a time such as "1m".',
+            )
+
+
 def check_having(topology: KeptFigures) -> None:
     """Check the condition for a key to be emitted."""
     if not isinstance(topology.having, str):
@@ -521,9 +548,14 @@ def check_statistics(topology: KeptFigures) -> None:
 
 def check_times(topology: EventTimes) -> None:
     """Check the span, the windows and all lengths of event time."""
-    if topology.every_ms < 1:
+    if topology.every_events == 0 or topology.every_ms < 1:
         raise SlidestatError("every is 0.", 'Give a length such as "1m".')
     span = topology.span_length
+    if topology.every_events and not span.of_events:
+        raise SlidestatError(
+            f"every is {topology.every!r}, but the span is {topology.span!r}.",
+            'Give a time such as "1m", or a span of a key\'s last events such as "1000 events".',
+        )
     if isinstance(topology.windows, str) or not isinstance(topology.windows, Sequence):
         raise SlidestatError(
             f"windows is {topology.windows!r}, which is not a list.",

@@ -58,6 +58,7 @@ from slidestat.declare.figure_names import (
 from slidestat.declare.lengths import (
     WindowLength,
     duration_ms,
+    number_of_events,
     sequence_length,
     share_of,
     window_length,
@@ -162,9 +163,15 @@ class EventTimes:
         """The emitted windows of the calendar, by their names."""
         return {it.name: it for it in self.window_lengths if isinstance(it, CalendarWindow)}
 
+    @cached_property
+    def every_events(self) -> int | None:
+        """The number of its events after which a key is emitted; None where `every` is a time."""
+        return None if self.is_sequence else number_of_events(self.every, "every")
+
     @property
     def every_ms(self) -> int:
-        return self.duration(self.every, "every")
+        """The time between ticks. After events of a key, any millisecond may be one."""
+        return 1 if self.every_events else self.duration(self.every, "every")
 
     @property
     def lateness_ms(self) -> int:

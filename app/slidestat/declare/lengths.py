@@ -102,12 +102,18 @@ class WindowLength:
         return int(self.length) > span.length
 
 
+def number_of_events(text: str, field: str) -> int | None:
+    """Return the number that is written as "1000 events", 0 too; None for another text."""
+    match = _matched(_EVENTS, text)
+    return None if match is None else _events(match, text, field)
+
+
 def window_length(text: str, field: str) -> WindowLength:
     """Return the length that is written as a duration or as "1000 events"; raises SlidestatError
     for another text, and for a length of 0.
     """
-    match = _matched(_EVENTS, text)
-    length = duration_ms(text, field) if match is None else _events(match, text, field)
+    events = number_of_events(text, field)
+    length = duration_ms(text, field) if events is None else events
     if length < 1:
         raise SlidestatError(f"{field} is 0.", 'Give a length such as "1h" or "1000 events".')
-    return WindowLength(length, match is not None)
+    return WindowLength(length, events is not None)

@@ -12,6 +12,7 @@ from slidestat.declare.checks import (
     check_conditions,
     check_derived,
     check_emit,
+    check_every_events,
     check_exactly_once,
     check_expected,
     check_fields,
@@ -52,7 +53,9 @@ class Topology(KeptFigures):
     "topic/partition/offset".
     span: the longest window kept (N): of event time, "1h", or of a key's last events, "100000
     events".
-    every: an emission follows each time the watermark passes a multiple of it.
+    every: an emission follows each time the watermark passes a multiple of it. Where windows are of
+    a key's last events, also "10 events": one follows the 10th event of the key, the 20th, and so
+    on, once the watermark has passed it. Events of one millisecond are in it together.
     windows: the lengths emitted, each n <= N; without any, the span itself. Others, up to the span,
     can be asked for at any time. "this_hour", "today" and "this_week" begin with an hour, a day or
     a Monday of `time_zone`: they are as long as it is since then.
@@ -202,6 +205,7 @@ class Topology(KeptFigures):
         check_forgetting(self)
         check_derived(self)
         check_emit(self)
+        check_every_events(self)
         check_conditions(self)
         check_computed(self)
         check_publish(self)

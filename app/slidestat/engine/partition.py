@@ -114,7 +114,8 @@ class PartitionProcessor:
         self._added = AddedFigures(topology, starts)
         self._durability = Durability(topology, store.checkpoint(), topic_id, kept)
         start = self._durability.checkpoint
-        self._waiting = EventStore(topology.columns, file)
+        whole_ms = topology.every_events is not None
+        self._waiting = EventStore(topology.columns, file, whole_ms=whole_ms)
         watermark = start.max_time - self._lateness
         self._alerting = None
         if topology.alerts:
@@ -412,9 +413,10 @@ class PartitionProcessor:
         Each is yielded once. They leave no trace, and the final ones follow in any case; where a
         change of an alert has none, what is so is told at its tick. So a change is noted first, and
         yielded by the next call once a snapshot with the note is durable. None while ticks are kept
-        back, and none where figures decide what is written: a final one might not follow.
+        back, and none where figures or numbers of events decide what is written: a final one might
+        not follow.
         """
-        if self._kept or self._chooses:
+        if self._kept or self._chooses or self._topology.every_events:
             return
         if self._alerting is not None and (told := self._alerting.unconfirmed.to_tell()):
             yield Effects(alerts=told)

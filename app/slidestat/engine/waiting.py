@@ -123,9 +123,14 @@ class _Part(NamedTuple):
 class EventStore:
     """The events of a partition that wait."""
 
-    def __init__(self, columns: Columns, file: Path | None = None) -> None:
-        """Use files, each at `file` for a moment, for what is more than memory is to hold."""
+    def __init__(
+        self, columns: Columns, file: Path | None = None, *, whole_ms: bool = False
+    ) -> None:
+        """Use files, each at `file` for a moment, for what is more than memory is to hold. With
+        `whole_ms` events of the last millisecond of a time are not taken: more may come in it.
+        """
         self._columns = columns
+        self._held = int(whole_ms)
         self._file = file
         self._runs: list[_Part] = []
         self._newest: list[_Part] = []
@@ -141,7 +146,7 @@ class EventStore:
 
     def copy(self) -> "EventStore":
         """Return a store of the same events, which wait there independently."""
-        other = EventStore(self._columns)
+        other = EventStore(self._columns, whole_ms=bool(self._held))
         other._runs, other._newest = [*self._untaken(), *self._runs], list(self._newest)
         return other
 
@@ -161,8 +166,8 @@ class EventStore:
     def take(self, until: int) -> Events:
         """Return and remove the events with times up to `until`, by (time, offset)."""
         taken: list[Events] = []
-        self._runs = _cut(self._runs, until, taken)
-        self._newest = _cut(self._newest, until, taken)
+        self._runs = _cut(self._runs, until - self._held, taken)
+        self._newest = _cut(self._newest, until - self._held, taken)
         self._newest_events = sum(len(part.events) for part in self._newest)
         self.added_events = self.added_bytes = 0
         return joined(taken, self._columns).in_order()
@@ -229,7 +234,9 @@ class EventStore:
         times up to it.
         """
         offsets = (
-            part.first_offset for part in self._parts() if until is None or part.first_time <= until
+            part.first_offset
+            for part in self._parts()
+            if until is None or part.first_time <= until - self._held
         )
         return min(offsets, default=None)
 

@@ -242,7 +242,7 @@ class TopologyDescription(msgspec.Struct, frozen=True, kw_only=True):
     span_ms: Annotated[int | None, Meta(description="the same, for windows of time")]
     span_events: Annotated[int | None, Meta(description="the same, for windows of a key's events")]
     windows: Annotated[list[str], Meta(description="windows that are emitted")]
-    every: Annotated[str, Meta(description="time between two emissions")]
+    every: Annotated[str, Meta(description="between two emissions, of time or events")]
     every_ms: Annotated[int | None, Meta(description="the same, of event times")]
     every_seq: Annotated[int | None, Meta(description="the same, of numbers of a sequence")]
     lateness: Annotated[str, Meta(description="how far the watermark stays behind")]

@@ -147,11 +147,17 @@ def _facts(topology: Topology) -> dict[str, str]:
         "changelog": topology.changelog_topic,
         "group": topology.application_id,
         "windows": f"{windows}; the span is {topology.span}",
-        "every": topology.every if topology.is_sequence else f"{topology.every} of event time",
+        "every": _every(topology),
         **({"emits": _emits(topology)} if topology.emit != EMIT_WINDOWS or topology.having else {}),
         "lateness": topology.lateness,
         "keeps keys": keeping_text(topology),
     }
+
+
+def _every(topology: Topology) -> str:
+    if topology.is_sequence:
+        return topology.every
+    return f"{topology.every} of {'a key' if topology.every_events else 'event time'}"
 
 
 def _emits(topology: Topology) -> str:
@@ -264,6 +270,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
     footprints = measure(topology)
     span = topology.span_length
     clock_unit = "events" if topology.is_sequence else "ms"
+    every_unit = "events" if topology.every_events else clock_unit
     labelled = zip(topology.labels, topology.statistics, topology.runners, strict=True)
     return {
         "topology": topology.name,
@@ -308,7 +315,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "span": span.length,
         "windows": list(map(resolved_window, topology.window_lengths)),
         **({"time_zone": topology.time_zone} if topology.time_zone else {}),
-        f"every_{clock_unit}": topology.every_ms,
+        f"every_{every_unit}": topology.every_events or topology.every_ms,
         f"lateness_{clock_unit}": topology.lateness_ms,
         "statistics": [
             {

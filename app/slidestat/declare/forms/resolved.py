@@ -78,6 +78,8 @@ def _topology(topology: Topology) -> dict[str, object]:
             for statistic, label in zip(topology.statistics, topology.labels, strict=True)
         ],
     }
+    if topology.every_events:
+        table["every_events"] = topology.every_events
     if topology.calendar_windows:
         table["time_zone"] = topology.time_zone
         # Figures are others by other rules.

@@ -39,7 +39,9 @@ class Deadlines(NamedTuple):
         watermarks, _, last_times = clocks.T
         passed, every = np.maximum(watermarks, watermark), topology.every_ms
         ticks = tick_after(last_times, every)
-        opened = np.where(ticks > passed, ticks, NOT_DUE)
+        # After so many events, a state has none whose tick has not passed.
+        is_open = (ticks > passed) & (topology.every_events is None)
+        opened = np.where(is_open, ticks, NOT_DUE)
         closing = SilentTicks.of_emissions(topology).next_after(last_times, passed)
         is_closed = np.full(len(clocks), topology.forget_ms is not None) & (closing == NOT_DUE)
         is_closed &= ~is_expected

@@ -18,7 +18,14 @@ from slidestat.engine.keys.states import States, objects
 from slidestat.engine.records import NO_TIME
 from slidestat.engine.ticks.chosen_records import ChosenRecords
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
-from slidestat.engine.ticks.kernel_calls import KernelCalls, KeyRuns, cut, gaps_of, previous_times
+from slidestat.engine.ticks.kernel_calls import (
+    KernelCalls,
+    KeyRuns,
+    cut,
+    gaps_of,
+    numbers_in_life,
+    previous_times,
+)
 from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
 from slidestat.engine.ticks.ranked_ticks import RankedTicks
 from slidestat.engine.ticks.silent_keys import Closing
@@ -51,7 +58,7 @@ class Absorber:
         is not certain in it: it is told only where silence is emitted at all.
         """
         self._topology = topology
-        self._every = topology.every_ms
+        self._every, self._every_events = topology.every_ms, topology.every_events
         self._span = topology.span_length
         self._closing = Closing(topology, keys)
         self._keys = keys
@@ -82,7 +89,9 @@ class Absorber:
         due = taken or self._keys.take_due(numbers, advance.watermark)
         states = self._keys.states.load(numbers)
         groups, times = keyed.groups, keyed.events.times
-        queries = self._passed(numbers, groups, times, due, advance.watermark)
+        queries = NO_QUERIES
+        if self._every_events is None:
+            queries = self._passed(numbers, groups, times, due, advance.watermark)
         rows = None
         is_new = keyed.events.offsets > states.offsets[groups]
         is_new |= times > states.watermarks[groups]
@@ -90,17 +99,19 @@ class Absorber:
             rows = np.flatnonzero(is_new)
             groups, times = groups[rows], times[rows]
         gaps = np.zeros(len(times), dtype=bool)
-        silent, ends, due_now = NO_QUERIES, NO_QUERIES, queries
         previous = previous_times(groups, times, states.last_times)
-        if self._closing.is_ever:
-            if self._topology.forget_ms is not None:
-                gaps = gaps_of(previous, times, self._topology.forget_ms)
-            if self._finds_silence:
-                silent, ends, of_silences = self._closing.find(
-                    numbers, states.last_times, groups, times, previous, due.is_closing, advance
-                )
-                if self._shows_silence:
-                    queries, due_now = queries.and_(silent), queries.and_(of_silences)
+        if self._topology.forget_ms is not None:
+            gaps = gaps_of(previous, times, self._topology.forget_ms)
+        if self._every_events is not None:
+            ranks = numbers_in_life(groups, gaps, states.counts)
+            queries = self._counted_to(ranks, groups, times, advance.watermark)
+        silent, ends, due_now = NO_QUERIES, NO_QUERIES, queries
+        if self._finds_silence:
+            silent, ends, of_silences = self._closing.find(
+                numbers, states.last_times, groups, times, previous, due.is_closing, advance
+            )
+            if self._shows_silence:
+                queries, due_now = queries.and_(silent), queries.and_(of_silences)
         silences = NO_SILENCES
         if self._alerts.are_any:
             last_times = states.last_times.copy()
@@ -159,6 +170,15 @@ class Absorber:
         self._keys.opened.arm(numbers[coming.groups], coming.times)
         return queries.where(~still_open)
 
+    def _counted_to(
+        self, ranks: Integers, groups: Integers, times: Integers, watermark: int
+    ) -> Queries:
+        """Return the ticks of events whose number `ranks` asks for one, as far as the watermark has
+        come: a question sees those of its own millisecond as well, in which more may come.
+        """
+        is_due = (ranks % (self._every_events or 1) == 0) & (times < watermark)
+        return Queries(groups[is_due], clock.tick_after(times[is_due], self._every)).distinct()
+
     def _run(
         self, hand: Hand, queries: Queries, gaps: Bools, events: Events, groups: Integers
     ) -> "_Ran":
@@ -193,7 +213,7 @@ class Absorber:
         count += runs.starts[last_runs + 1] - runs.starts[last_runs]
         used, alerts, written = self._kept_beside(hand, touched, runs.first != runs.last)
         states = States(
-            np.full(len(touched), advance.watermark),
+            np.full(len(touched), advance.watermark - (self._every_events is not None)),
             np.full(len(touched), advance.last_offset),
             events.times[newest],
             count,

@@ -97,6 +97,21 @@ def gaps_of(previous: Integers, times: Integers, silence: int) -> npt.NDArray[np
     return gaps
 
 
+def numbers_in_life(groups: Integers, gaps: npt.NDArray[np.bool_], counts: Integers) -> Integers:
+    """Return int64[n]: which event of its key each is, the first one being 1, since the last of the
+    `gaps`, or of all if there is none; `counts` int64[G] are the numbers of events before.
+    """
+    rows = np.arange(len(groups))
+    begins = np.ones(len(groups), bool)
+    begins[1:] = groups[1:] != groups[:-1]
+    before = np.where(begins & ~gaps, counts[groups], 0)
+    begins |= gaps
+    starts = np.flatnonzero(begins)
+    run = np.cumsum(begins) - 1
+    numbers: Integers = before[starts][run] + rows - starts[run] + 1
+    return numbers
+
+
 # Windows of the calendar have a length of their own at each tick. A synopsis is asked for the
 # lengths of several ticks in one call, and of its answers each query takes its own. Where there are
 # more ticks, events are absorbed in several calls, as if they had come in several batches: that

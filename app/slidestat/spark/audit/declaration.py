@@ -99,6 +99,7 @@ class Declaration(msgspec.Struct, frozen=True):
     """A topology; `span` and `windows` are in ms, or in events if `of_events`. Without a `key_path`
     keys are those of the Kafka records, without a `time_path` times are their timestamps.
     Keys end with the span if it `forgets_keys`, else after `forget_after_ms` without an event.
+    A key is emitted after its events, or after every so many of them in `every_events`.
     `computed` has the expressions of the fields that no record has, by their names. The keys that
     it would `publish` for a referee it does not emit.
 
@@ -118,6 +119,7 @@ class Declaration(msgspec.Struct, frozen=True):
     lateness_ms: int
     forgets_keys: bool
     statistics: tuple[DeclaredStatistic, ...]
+    every_events: int = 0
     where: str = ""
     computed: tuple[tuple[str, str], ...] = ()
     tombstones: str = "pass-over"

@@ -96,17 +96,19 @@ class KeyJudge:
         self._expected = expected_figures(declaration)
         self._having = Having(declaration) if declaration.having else None
 
-    def due(self, times: Integers, following: Integers) -> set[int]:
+    def due(self, times: Integers, following: Integers, numbers: Integers) -> set[int]:
         """Return the ticks at which a key is emitted by events at `times`, each followed by the
-        next: the first after each, the first at which the span, or a window where that is asked
-        for, has none left, or all before that, and the one at which it is forgotten, up to the
-        watermark; none if the key is published for a referee.
+        next: the first after each, or after those of `numbers` that it is emitted after; the first
+        at which the span, or a window where that is asked for, has none left, or all before that,
+        and the one at which it is forgotten, up to the watermark; none if the key is published for
+        a referee.
         """
         if self.name in self.declaration.publish:
             return set()
         every, until = self.declaration.every_ms, self.watermark_ms
         ticks = (times // every + 1) * every
-        wanted = set(np.unique(ticks[ticks <= until]).tolist())
+        is_due = numbers % max(1, self.declaration.every_events) == 0
+        wanted = set(np.unique(ticks[is_due & (ticks <= until)]).tolist())
         for silence in self.declaration.silences:
             emptied = [((times + silence) // every + 1) * every]
             if self.declaration.is_of_referee:
@@ -336,7 +338,8 @@ class KeyJudge:
         """Yield a violation for each tick that this declaration should have emitted at."""
         for tick in sorted(ticks):
             is_its = any(charge.has(tick) for charge in self._charges)
-            if is_its and tick - self.declaration.span >= self._complete_from_ms:
+            begin = 0 if self.declaration.every_events else tick - self.declaration.span
+            if is_its and begin >= self._complete_from_ms:
                 yield Finding(self.name, tick, violation=NOT_EMITTED)
 
     def not_due(self, ticks: Iterable[int]) -> Iterator[Finding]:
@@ -348,7 +351,8 @@ class KeyJudge:
             return
         reach = max(declaration.every_ms, *declaration.silences, 0) + declaration.every_ms
         for tick in sorted(ticks):
-            if tick <= self.watermark_ms and tick - reach >= self._complete_from_ms:
+            begin = 0 if declaration.every_events else tick - reach
+            if tick <= self.watermark_ms and begin >= self._complete_from_ms:
                 yield Finding(self.name, tick, violation="emitted without a reason")
 
     def emission(self, key: ExactKey, emission: Emission) -> Iterator[Finding]:
@@ -495,7 +499,8 @@ def audit_key(
     judge_of_key = KeyJudge(
         declaration, name, watermark_ms, complete_from_ms, charges, is_marked=is_marked
     )
-    wanted = judge_of_key.due(key.times, np.append(key.times[1:], watermark_ms))
+    numbers = numbered(key.times, 0, declaration.forget_ms)
+    wanted = judge_of_key.due(key.times, np.append(key.times[1:], watermark_ms), numbers)
     must = judge_of_key.must_be_emitted(wanted, np.insert(key.times, 0, BEFORE_ALL))
     yield from judge_of_key.not_emitted(must - emissions.keys() - set(by_others))
     final = {tick for tick, emission in emissions.items() if _is_sure(emission)}
@@ -504,6 +509,18 @@ def audit_key(
         yield from judge_of_key.emission(key, emission)
     records = sorted({**dict.fromkeys(by_others), **emissions}.items())
     yield from judge_of_key.not_as_asked(key, records, BEFORE_ALL, watermark_ms + 1)
+
+
+def numbered(times: Integers, before: int, forget_ms: int | None) -> Integers:
+    """Return which event of its key each is, the first since it was forgotten being 1; `before` are
+    the events before them.
+    """
+    rows = np.arange(len(times), dtype=np.int64)
+    is_new = np.zeros(len(times), bool)
+    if forget_ms is not None:
+        is_new[1:] = np.diff(times) >= forget_ms
+    begins = np.maximum.accumulate(np.where(is_new, rows, -before))
+    return rows - begins + 1
 
 
 def _ends(figure: Figure) -> tuple[float | None, float | None]:
@@ -667,6 +684,8 @@ class RunningAudit:
         names = judge.declaration.columns
         of_events = judge.declaration.of_events
         self._key = ExactKey(nothing, nothing, {name: [] for name in names}, of_events=of_events)
+        # Of the last event.
+        self._number = 0
         # Ticks at which the key is to be emitted, and was, as far as they are not settled.
         self._wanted: set[int] = set()
         # Those of them at which a record must be there; and the last event before they were noted.
@@ -705,15 +724,20 @@ class RunningAudit:
         self._want(events.times)
         self._key.extend(*events)
         last, until = self._key.times[-1:], self._judge.watermark_ms
-        self._add(self._judge.due(last, np.full(len(last), until)), last)
+        numbers = np.full(len(last), self._number)
+        self._add(self._judge.due(last, np.full(len(last), until), numbers), last)
         latest = max((until, *self._emitted, *(one.tick for one in self._waiting)))
         yield from self._settle(latest + 1, is_end=True)
         yield from self._look_at(latest + 1)
 
     def _want(self, times: Integers) -> None:
-        known = np.append(self._key.times[-1:], times)
+        last = self._key.times[-1:]
+        known = np.append(last, times)
         if len(known):
-            self._add(self._judge.due(known[:-1], known[1:]), known[:-1])
+            forget_ms = self._judge.declaration.forget_ms
+            numbers = numbered(known, self._number - len(last), forget_ms)
+            self._number = int(numbers[-1])
+            self._add(self._judge.due(known[:-1], known[1:], numbers[:-1]), known[:-1])
 
     def _add(self, due: set[int], times: Integers) -> None:
         """Note what is due of events at `times`, which come after those before."""

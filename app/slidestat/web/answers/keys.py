@@ -309,7 +309,7 @@ class TopologyAnswers:
             span_events=topology.span_length.length if topology.windows_of_events else None,
             windows=list(topology.windows or (topology.span,)),
             every=topology.every,
-            every_ms=None if topology.is_sequence else topology.every_ms,
+            every_ms=None if topology.is_sequence or topology.every_events else topology.every_ms,
             every_seq=topology.every_ms if topology.is_sequence else None,
             lateness=topology.lateness,
             statistics=[

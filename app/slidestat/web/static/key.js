@@ -266,7 +266,7 @@ export class Key {
     const points = [...written, ...seen];
     const known = this.known(written, seen);
     const { every_ms: every, every_seq: numbers } = this.topology;
-    const ticks = { everyX: numbers ?? every / 1000, isSequence: numbers !== null };
+    const ticks = { everyX: numbers ?? (every ?? Infinity) / 1000, isSequence: numbers !== null };
     const holes = holesOf(points, ticks, known);
     const { untold } = this.history;
     const isCut = untold !== undefined && points.length > 0;
