@@ -272,8 +272,7 @@ def seed(
         source = RecordFiles(topology, files, None if cut is None else cut.number)
         source.require_columns()
     count = prepare_topics(bootstrap, topology)
-    require_no_workers(bootstrap, topology, "seed a topology of another name")
-    _require_no_states(bootstrap, topology, count)
+    _require_new(bootstrap, topology, count)
     places = _places(bootstrap, topology, cut, count)
     if isinstance(source, EventFiles):
         check_source(SourceLook(bootstrap, topology, count, {}, by_default=True))
@@ -291,6 +290,8 @@ def seed(
                 _require_joined(bootstrap, topology, it, place)
         report = SeedReport(source.read, source.left, seeded)
         _require_counted(report)
+        # Counting takes a while, in which a worker may have begun.
+        _require_new(bootstrap, topology, count)
         replace_state(
             bootstrap,
             topology,
@@ -362,8 +363,9 @@ def _require_past(topology: Topology, cut: Point) -> None:
         )
 
 
-def _require_no_states(bootstrap: str, topology: Topology, count: int) -> None:
-    """Raise SlidestatError if there are states, unless a seed was interrupted."""
+def _require_new(bootstrap: str, topology: Topology, count: int) -> None:
+    """Raise SlidestatError if workers run or states are there, unless a seed was interrupted."""
+    require_no_workers(bootstrap, topology, "seed a topology of another name")
     topic = topology.changelog_topic
     contents = [changelog_contents(bootstrap, topic, number) for number in range(count)]
     checkpoints = [it.checkpoint for it in contents if it.checkpoint is not None]

@@ -15,6 +15,7 @@ from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.seed import SeedReport, seed
 from slidestat.admin.state_reset import ChangelogWriter
 from slidestat.cli.display.lines import report_lines
+from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Checkpoint, encode_checkpoint
 from slidestat.errors import SlidestatError
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import Records, Stage, Tables, events, produce, undisturbed
@@ -200,7 +201,18 @@ def test_what_is_refused(make_stage: MakeStage, tmp_path: Path, admin: AdminClie
         stage, of("early.parquet", records[:50])
     )
     assert "The broker has deleted the first 60 records" in refusal(stage, file, until=UNTIL)
-    assert seed_with(stage, of("enough.parquet", records[:60])).counters.counted == 60
+    enough = of("enough.parquet", records[:60])
+    later = make_stage(partitions=1, name="later", source=source)
+
+    def begin(_: str) -> None:
+        sender = ChangelogWriter(later.bootstrap, later.changelog)
+        sender.send(0, CHECKPOINT_KEY, encode_checkpoint(Checkpoint(7), later.topology.state_label))
+        sender.flush()
+
+    with pytest.raises(SlidestatError, match="has states already"):
+        seed(later.bootstrap, later.topology, [str(enough)], None, {}, say=begin)
+    assert later.checkpoints()[0].next_offset == 7
+    assert seed_with(stage, enough).counters.counted == 60
 
 
 def test_another_partitioner_is_refused(make_stage: MakeStage, tmp_path: Path) -> None:
