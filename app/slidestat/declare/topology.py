@@ -47,7 +47,7 @@ class Topology(KeptFigures):
     digits, '.', '_' and '-', the first a letter or digit.
     source: the topic that the events are on.
     sources: in place of `source`, several topics whose events are counted together, as names, or
-    patterns in which "*" stands for any characters: "orders-*". Topics that come to match are read
+    patterns in which "*" stands for any characters: "orders-*". Topics that match later are read
     from their beginning. Sources may differ in their partitions: their records are always moved, as
     with `repartition`. Each is then on one topic, with a header `moved_from`:
     "topic/partition/offset".

@@ -27,7 +27,7 @@ MINUTE = 60_000
 SOURCES = {"eu": 3, "us": 2}
 # Those of the topic that records are moved to.
 PARTITIONS = max(SOURCES.values())
-EVENTS = 150_000
+EVENTS = 110_000
 BAD = 40
 BODY = (
     'span="1m", every="1m", lateness="2s", exactly_once=True,\n'

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.topology import Topology
+from slidestat.doctor.finding import Verdict
 from slidestat.doctor.permissions import worker_permissions
 from slidestat.errors import SlidestatError
 from slidestat.repartition import mover as mover_module
@@ -75,8 +77,25 @@ def test_sources_that_are_missing_or_compacted_are_refused(
     named = [f"{name}-in-eu", f"{name}-out"]
     with pytest.raises(SlidestatError, match=f"There is no topic '{name}-out'"):
         prepare_topics(bootstrap_servers, replace(topology, sources=named))
+    unmatched = replace(topology, sources=[f"{name}-on-*"])
     with pytest.raises(SlidestatError, match="There is no topic yet that matches"):
-        prepare_topics(bootstrap_servers, replace(topology, sources=[f"{name}-on-*"]))
+        prepare_topics(bootstrap_servers, unmatched)
+    findings = worker_permissions(bootstrap_servers, unmatched)
+    assert next(findings).verdict is Verdict.BAD
     make_topic("in-table", 2, {"cleanup.policy": "compact"})
     with pytest.raises(SlidestatError, match=f"'{name}-in-table' is compacted"):
         prepare_topics(bootstrap_servers, topology)
+
+
+def test_a_source_of_which_all_would_be_refused(
+    bootstrap_servers: str, topology: Topology, make_topic: MakeTopic
+) -> None:
+    """It is named at the first start, though the records of another one are as declared."""
+    eu, us = f"{topology.name}-in-eu", make_topic("in-us", 1)
+    good = [event("a", place) for place in range(20)]
+    send(bootstrap_servers, replace(topology, source=eu, sources=()), good, 1)
+    assert prepare_first_start(bootstrap_servers, topology, None)
+    bad = [value.replace(b'"key"', b'"user"') for value in good]
+    send(bootstrap_servers, replace(topology, source=us, sources=()), bad, 0)
+    with pytest.raises(SlidestatError, match=f"none of 20 records of '{us}' has"):
+        prepare_first_start(bootstrap_servers, topology, None)
