@@ -15,6 +15,7 @@ from slidestat.local.jars import locked_jars
 from slidestat.spark import register_functions, stream
 from slidestat.spark.jars import LINES
 from slidestat.spark.session import spark_session
+from tests.docs.markdown import ROOT
 from tests.spark.requests_history import TOPOLOGY
 
 
@@ -39,7 +40,9 @@ def test_times_are_utc(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("name", LINES)
 def test_jars_are_locked_for_each_line_of_pyspark(name: str) -> None:
-    """By their digests: connector, its tokens, Kafka's client, its pool; Delta Lake, its files."""
+    """By their digests: connector, its tokens, Kafka's client, its pool; Delta Lake, its files. The
+    documentation has the same releases.
+    """
     line = LINES[name]
     connector, delta = (
         {jar.coordinate: jar.sha256 for jar in locked_jars(lock)}
@@ -49,6 +52,8 @@ def test_jars_are_locked_for_each_line_of_pyspark(name: str) -> None:
     assert line.connector_package in connector
     assert line.connector.startswith(f"{name}.")
     assert line.delta_package in delta
+    row = f"| {name} | `{line.connector_package}` | `{line.delta_package}` |"
+    assert row in (ROOT / "docs" / "spark.md").read_text("utf-8")
     assert all(re.fullmatch("[0-9a-f]{64}", it) for it in (*connector.values(), *delta.values()))
 
 
