@@ -5,9 +5,14 @@ before, at which nobody looked.
 from dataclasses import replace
 from random import Random
 
+import msgspec
+import numpy as np
 from hypothesis import given, settings, strategies as st
 
 from slidestat import Alert, Count, Topology, TopologyDriver
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import RecordBatch
+from slidestat.testing.records import MemoryStore
 from tests.engine.cases import laws
 
 START, TICK = 1_764_072_000_000, 1_000
@@ -81,3 +86,37 @@ def test_alerts_that_were_there_are_not_judged_once_more() -> None:
         driver.close_windows()
         courses.append([*map(repr, driver.alerts)])
     assert courses[0] == courses[1]
+
+
+def test_a_crash_while_records_are_read_again_keeps_the_tick() -> None:
+    """States are durable key by key: those of the others are judged again at the same tick."""
+    declared = replace(BEFORE, lateness="1500ms", alerts=())
+    store, records = MemoryStore(), [("a", 0), ("b", 0), *(("busy", 500 * i) for i in range(14))]
+    first = len(records)
+    records += [("late", 5_600), ("busy", 7_200), *(("busy", 500 * i) for i in range(15, 24))]
+
+    def started(topology: Topology, until: int) -> PartitionProcessor:
+        processor = PartitionProcessor(topology, "events", 0, store)
+        keys = [key.encode() for key, _ in records[processor.next_offset : until]]
+        values = [
+            msgspec.json.encode({"key": key, "time": START + at, "value": 1})
+            for key, at in records[processor.next_offset : until]
+        ]
+        offsets = np.arange(processor.next_offset, until)
+        times = [START + at for _, at in records[processor.next_offset : until]]
+        processor.process(RecordBatch("events", 0, offsets, keys, values, times, 0))
+        return processor
+
+    def keep(processor: PartitionProcessor, *slots: list[int]) -> None:
+        taken = processor.snapshot(*slots)
+        assert taken is not None
+        store.write([*taken.states.items(), (None, taken.checkpoint)], taken.told)
+        processor.written()
+
+    keep(started(declared, first))
+    added = replace(declared, alerts=(SILENT,))
+    processor = started(added, len(records))
+    busy = processor._keys.numbers.of(["busy"])
+    keep(processor, processor._keys.numbers.slots[busy].tolist())
+    keep(started(added, first + 2))
+    assert started(added, len(records)).firing == {"silent": 3}

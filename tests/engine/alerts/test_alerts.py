@@ -328,18 +328,25 @@ def test_crashes_leave_no_trace_in_alerts(case: Case, crashes: list[int], again:
 
 
 @settings(laws, max_examples=60)
-@given(alerting_cases, st.lists(st.integers(0, 120), min_size=1, max_size=4), st.booleans())
+@given(
+    alerting_cases,
+    st.lists(st.integers(0, 120), min_size=1, max_size=4),
+    st.lists(st.integers(0, 60), max_size=4),
+    st.booleans(),
+)
 def test_alerts_that_are_declared_after_a_crash_tell_all_that_they_do(
-    case: Case, crashes: list[int], some: bool
+    case: Case, crashes: list[int], more: list[int], some: bool
 ) -> None:
-    """Also where they begin to fire at an emission that is out: what fires by the states does so by
-    the records.
+    """Also where they begin to fire at an emission that is out, or workers crash before their first
+    tick or after it: what fires by the states does so by the records.
     """
     before = case.topology.alerts[1:] if some else ()
     partition = Partition(replace(case.topology, alerts=before), case.records, case.random)
     for steps in crashes:
         partition.live(steps)
     partition.topology = case.topology
+    for steps in more:
+        partition.live(steps)
     partition.live()
     newest = {(change.alert, change.key): change.state for change in told(partition)}
     states = partition.store().synopses(case.topology)

@@ -229,7 +229,7 @@ class Durability:
         self.has_same_emit = before.get(EMIT_LABEL) == self._label.get(EMIT_LABEL)
         # The alerts that have judged all that was emitted, and the rule that chose it: the stored
         # ones, until the new ones have.
-        judges = (ALERTS_LABEL, EMIT_LABEL)
+        judges = (ALERTS_LABEL, EMIT_LABEL, _JUDGE_ALL_AT)
         others = {name: text for name, text in self._label.items() if name not in judges}
         self._judged_by = others | {name: before[name] for name in judges if name in before}
         # Stored at once: until then, the topic could be deleted and created again unnoticed.
