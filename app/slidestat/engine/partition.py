@@ -353,14 +353,13 @@ class PartitionProcessor:
         advance = self._kept.take(self._durability.emitted_watermark, self._intake.loss)
         self._expected.begin(advance)
         if self._publisher is None:
+            self._ranked.begin(advance)
             emissions = (
                 self._ticker.piecewise(self._waiting, advance, self.LIMITS.kept_emissions)
                 if self._asks_always
                 else self._ticker.emissions(self._waiting, advance)
             )
-            clocks = self._ranked.clocks(advance)
-            last = (Effects(published=[*clocks]),) if clocks else ()
-            return chain(map(_effects_of, emissions), last)
+            return map(_effects_of, emissions)
         placed, published = absorb_and_publish(
             self._publisher,
             self._absorber,

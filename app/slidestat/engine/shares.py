@@ -65,7 +65,7 @@ class Judge:
         """Create the judge; raises ValueError for a topology that publishes, as its synopses are of
         whole partitions.
         """
-        if topology.publish:
+        if topology.has_referee:
             raise ValueError("what a topology publishes is of its partitions, not of keys alone")
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms

@@ -139,6 +139,7 @@ class RankedTicks:
         }
         self._meanings = {it.name: it.text for it in topology.rankings}
         self._found: dict[int, dict[str, _Found]] = {}
+        self._coming: list[Clock] = []
 
     def __bool__(self) -> bool:
         """Return whether there are rankings."""
@@ -188,23 +189,24 @@ class RankedTicks:
                 )
         return table
 
-    def take(self, advance: Advance) -> list[Publication]:
-        """Return what leads at the ticks that an advance, or a piece of one, passes, in order."""
-        found, self._found = self._found, {}
-        before = max(advance.before, advance.emitted)
-        return [
-            published
-            for tick, of_tick in sorted(found.items())
-            if before < tick <= advance.watermark
-            for published in self._of_tick(tick, of_tick, advance)
-        ]
+    def begin(self, advance: Advance) -> None:
+        """Note the clocks of an advance, which may then be taken piece by piece."""
+        if self._figures:
+            clocks = self._clocks(advance.before, advance.offsets, advance.watermarks)
+            self._coming = [clock for clock in clocks if clock.tick > advance.emitted]
 
-    def clocks(self, advance: Advance) -> list[Clock]:
-        """Return the clocks of a whole advance, which come after all that leads at its ticks."""
-        if not self._figures:
-            return []
-        clocks = self._clocks(advance.before, advance.offsets, advance.watermarks)
-        return [clock for clock in clocks if clock.tick > advance.emitted]
+    def take(self, advance: Advance) -> list[Publication | Clock]:
+        """Return what is published at the ticks that an advance, or a piece of one, passes: what
+        leads at each, then the clock that has passed it.
+        """
+        found, self._found = self._found, {}
+        before, end = max(advance.before, advance.emitted), advance.watermark
+        published: list[Publication | Clock] = [it for it in self._coming if it.tick <= end]
+        self._coming = self._coming[len(published) :]
+        for tick, of_tick in found.items():
+            if before < tick <= end:
+                published += self._of_tick(tick, of_tick, advance)
+        return sorted(published, key=lambda it: (it.tick, isinstance(it, Clock)))
 
     def _of_tick(
         self, tick: int, found: Mapping[str, _Found], advance: Advance

@@ -17,7 +17,7 @@ from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.intake.intake import Taken
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_timers import Place, due_slices
-from slidestat.engine.publishing import Publication
+from slidestat.engine.publishing import Clock, Publication
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.ranked_ticks import RankedTicks
 from slidestat.engine.ticks.silent_keys import SilentKeys
@@ -41,7 +41,7 @@ class Outputs(NamedTuple):
 
     emissions: OutputRecords
     alerts: list[AlertRecord]
-    published: Sequence[Publication] = ()
+    published: Sequence[Publication | Clock] = ()
 
 
 def in_order(
