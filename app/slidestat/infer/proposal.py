@@ -484,11 +484,6 @@ def _alerts(proposal: Proposal, shortest: str, span: str) -> Iterator[str]:
         yield '# name = "changed"'
         yield '# change = "some / count"'
         yield f"# window = {_text(span)}"
-    yield ""
-    yield "# [[rankings]]  # at each tick, over all partitions: docs/rankings.md"
-    yield '# name = "most"'
-    yield f"# by = {_text(f'count_{shortest}')}"
-    yield "# largest = 20"
     yield from _objectives(proposal, span)
 
 
