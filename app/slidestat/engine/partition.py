@@ -114,8 +114,7 @@ class PartitionProcessor:
         self._added = AddedFigures(topology, starts)
         self._durability = Durability(topology, store.checkpoint(), topic_id, kept)
         start = self._durability.checkpoint
-        whole_ms = topology.every_events is not None
-        self._waiting = EventStore(topology.columns, file, whole_ms=whole_ms)
+        self._waiting = EventStore(topology.columns, file, whole_ms=bool(topology.every_events))
         watermark = start.max_time - self._lateness
         self._alerting = None
         if topology.alerts:

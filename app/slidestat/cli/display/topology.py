@@ -154,6 +154,12 @@ def _facts(topology: Topology) -> dict[str, str]:
     }
 
 
+def _every_length(topology: Topology, clock_unit: str) -> dict[str, int]:
+    if topology.every_events:
+        return {"every_events": topology.every_events}
+    return {f"every_{clock_unit}": topology.every_ms}
+
+
 def _every(topology: Topology) -> str:
     if topology.is_sequence:
         return topology.every
@@ -270,7 +276,6 @@ def topology_object(topology: Topology) -> dict[str, Any]:
     footprints = measure(topology)
     span = topology.span_length
     clock_unit = "events" if topology.is_sequence else "ms"
-    every_unit = "events" if topology.every_events else clock_unit
     labelled = zip(topology.labels, topology.statistics, topology.runners, strict=True)
     return {
         "topology": topology.name,
@@ -315,7 +320,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "span": span.length,
         "windows": list(map(resolved_window, topology.window_lengths)),
         **({"time_zone": topology.time_zone} if topology.time_zone else {}),
-        f"every_{every_unit}": topology.every_events or topology.every_ms,
+        **_every_length(topology, clock_unit),
         f"lateness_{clock_unit}": topology.lateness_ms,
         "statistics": [
             {

@@ -89,19 +89,15 @@ class Absorber:
         due = taken or self._keys.take_due(numbers, advance.watermark)
         states = self._keys.states.load(numbers)
         groups, times = keyed.groups, keyed.events.times
-        queries = NO_QUERIES
-        if self._every_events is None:
-            queries = self._passed(numbers, groups, times, due, advance.watermark)
+        queries = self._passed(numbers, groups, times, due, advance.watermark)
         rows = None
         is_new = keyed.events.offsets > states.offsets[groups]
         is_new |= times > states.watermarks[groups]
         if not is_new.all():
             rows = np.flatnonzero(is_new)
             groups, times = groups[rows], times[rows]
-        gaps = np.zeros(len(times), dtype=bool)
         previous = previous_times(groups, times, states.last_times)
-        if self._topology.forget_ms is not None:
-            gaps = gaps_of(previous, times, self._topology.forget_ms)
+        gaps = gaps_of(previous, times, self._topology.forget_ms)
         if self._every_events is not None:
             ranks = numbers_in_life(groups, gaps, states.counts)
             queries = self._counted_to(ranks, groups, times, advance.watermark)
@@ -156,8 +152,10 @@ class Absorber:
         self, numbers: Integers, groups: Integers, times: Integers, due: DueBeside, watermark: int
     ) -> Queries:
         """Return the ticks of events and what was due, as far as the watermark has come; the
-        others' timers are armed.
+        others' timers are armed. None if events are counted to.
         """
+        if self._every_events is not None:
+            return NO_QUERIES
         ticks = clock.tick_after(times, self._every)
         first = np.ones(len(ticks), dtype=bool)
         first[1:] = (groups[1:] != groups[:-1]) | (ticks[1:] != ticks[:-1])

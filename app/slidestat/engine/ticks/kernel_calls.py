@@ -89,10 +89,12 @@ def previous_times(groups: Integers, times: Integers, last_times: Integers) -> I
     return previous
 
 
-def gaps_of(previous: Integers, times: Integers, silence: int) -> npt.NDArray[np.bool_]:
+def gaps_of(previous: Integers, times: Integers, silence: int | None) -> npt.NDArray[np.bool_]:
     """Return bool[n]: whether at least `silence` has passed since the previous event of the same
-    key.
+    key; never for None.
     """
+    if silence is None:
+        return np.zeros(len(times), dtype=bool)
     gaps: npt.NDArray[np.bool_] = (previous != NO_TIME) & (times - previous >= silence)
     return gaps
 
