@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 SOAK_MINUTES ?= 60
+SIMULATED_SEED ?= 0
+SIMULATED_SEEDS ?= 1000
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -20,7 +22,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test kernels wheel vectors test-laws test-others \
-	test-long test-quick chaos demo docs bench bench-full figures plots pictures audit schemas \
+	test-long test-quick chaos simulate demo docs bench bench-full figures plots pictures audit schemas \
 	reference golden hooks lock lock-peers clean
 
 help: ## list these targets
@@ -122,6 +124,10 @@ test-quick: setup ## the tests that need no broker
 chaos: setup ## two million events while all fails, then an hour (SOAK_MINUTES) in which nothing may grow
 	CHAOS_EVENTS=2000000 CHAOS_ROUNDS=20 SOAK_MINUTES=$(SOAK_MINUTES) \
 	    $(BIN)/python -m pytest tests/chaos
+
+simulate: setup ## the worker's own code under faults, in SIMULATED_SEEDS schedules from SIMULATED_SEED on
+	SIMULATED_SEED=$(SIMULATED_SEED) SIMULATED_SEEDS=$(SIMULATED_SEEDS) \
+	    $(BIN)/python -m pytest tests/faust/simulation
 
 demo: setup ## real events through a real broker, every figure checked against the exact one
 	$(BIN)/slidestat demo

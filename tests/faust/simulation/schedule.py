@@ -1,0 +1,230 @@
+"""A schedule: workers of a group over some records, with faults, all of it from one seed.
+
+Whatever happens, what is committed, written and stored in the end is what an undisturbed worker
+would have left, and it is so within a time.
+"""
+
+import asyncio
+from random import Random
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from slidestat.declare.statistics import Count
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.faust.fencing import NO_EPOCH, Restored
+from tests.broker.workers import Expected, table, undisturbed
+from tests.faust.simulation.brokers import Brokers, Group
+from tests.faust.simulation.event_loop import SeededLoop, StuckError, seeded_loop
+from tests.faust.simulation.worker import Disk, Worker, simulated_clients
+
+PARTITIONS = 3
+_RECORDS = 60
+# A group notices what is gone after a session, and a rebalance takes a minute at most.
+_SETTLES_S = 240.0
+_START_MS = 1_700_000_000_000
+_CHECK_S = 0.5
+
+
+class Outcome(NamedTuple):
+    """What a schedule has been."""
+
+    faults: list[str]
+    steps: int
+    virtual_s: float
+
+
+class UnsettledError(AssertionError):
+    """An error of a group that stands still."""
+
+
+def topology(*, exactly_once: bool) -> Topology:
+    """A topology that emits often, has late records and letters, and few keys."""
+    return Topology(
+        name="t",
+        source="events",
+        span="4s",
+        every="500ms",
+        windows=("1s", "4s"),
+        lateness="1s",
+        statistics=(Count(),),
+        exactly_once=exactly_once,
+    )
+
+
+def source_of(random: Random) -> dict[int, list[Any]]:
+    """The records of each partition, in their order."""
+    found: dict[int, list[Any]] = {}
+    for partition in range(PARTITIONS):
+        records, time_ms = [], _START_MS
+        for offset in range(_RECORDS):
+            time_ms += random.randint(0, 200)
+            key = f"k{partition}-{random.randrange(4)}"
+            at = time_ms - random.choice((0, 0, 0, 300, 5_000))
+            value = (
+                b"no JSON"
+                if random.random() < 0.03
+                else b'{"key":"%s","time":%d}' % (key.encode(), at)
+            )
+            records.append(
+                SimpleNamespace(offset=offset, key=key.encode(), value=value, timestamp=time_ms)
+            )
+        found[partition] = records
+    return found
+
+
+class Schedule:
+    """Workers that are disturbed, and what they leave."""
+
+    def __init__(self, seed: int, *, exactly_once: bool) -> None:
+        self.random = Random(seed)
+        self.topology = topology(exactly_once=exactly_once)
+        self.brokers = Brokers(self.random)
+        self.group = Group(self.brokers, PARTITIONS)
+        self.source = source_of(self.random)
+        self.faults: list[str] = []
+        self._disks = [Disk() for _ in range(self.random.randint(1, 3))]
+        self._workers: list[Worker] = []
+        self._is_over = False
+        self._loop: SeededLoop
+
+    def run(self) -> Outcome:
+        """Run it; raises AssertionError if the end is not as it must be."""
+        expected = undisturbed(self.topology, self.source)
+        with seeded_loop(self.random) as loop, simulated_clients(self.brokers):
+            self._loop = loop
+            try:
+                loop.run_until_complete(self._play(expected))
+            except StuckError:
+                raise UnsettledError("nothing will ever happen again") from None
+            outcome = Outcome(self.faults, loop.steps, loop.time() - 1_000)
+        if loop.failures:
+            raise loop.failures[0]
+        self._check(expected)
+        return outcome
+
+    async def _play(self, expected: Expected) -> None:
+        background = [
+            asyncio.ensure_future(work)
+            for work in (self.group.watch(), self._feed(), self._supervise())
+        ]
+        self._workers = [self._worker(slot) for slot in range(len(self._disks))]
+        for _ in range(self.random.randint(1, 4)):
+            await asyncio.sleep(self.random.random() ** 2 * 10)
+            await self.random.choice(
+                (self._kill, self._kill, self._lose, self._freeze, self._stop, self._cut_off)
+            )()
+        await background[1]
+        until = self._loop.time() + _SETTLES_S
+        while self.group.committed != expected.next_offsets:
+            for one in background:
+                if one.done():
+                    one.result()
+            if self._loop.time() > until:
+                raise UnsettledError(
+                    f"committed {self.group.committed}, expected {expected.next_offsets};"
+                    f" workers {[(one.process.name, one.held, one.ended) for one in self._workers]}"
+                )
+            await asyncio.sleep(_CHECK_S)
+        self._is_over = True
+        for worker in self._workers:
+            worker.stop()
+        while not all(worker.has_left or worker.ended for worker in self._workers):
+            if self._loop.time() > until + _SETTLES_S:
+                raise UnsettledError("a worker does not stop")
+            await asyncio.sleep(_CHECK_S)
+        for worker in self._workers:
+            worker.kill()
+
+    async def _feed(self) -> None:
+        for offset in range(_RECORDS):
+            for partition, records in self.source.items():
+                one = records[offset]
+                self.brokers.append(("events", partition), one.key, one.value, one.timestamp)
+            if not offset % 8:
+                await asyncio.sleep(self.random.random() * 6)
+
+    async def _supervise(self) -> None:
+        """Start workers again that have ended."""
+        while True:
+            await asyncio.sleep(1.0)
+            for slot, worker in enumerate(self._workers):
+                if worker.ended is not None and not isinstance(worker.ended, SlidestatError):
+                    raise worker.ended
+                if not self._is_over and (worker.ended is not None or worker.has_left):
+                    self.faults.append(f"{worker.process.name} ended: {worker.ended}")
+                    worker.kill()
+                    self._workers[slot] = self._worker(slot)
+
+    def _worker(self, slot: int) -> Worker:
+        worker = Worker(f"w{slot}", self.topology, self.brokers, self.group, self._disks[slot])
+        worker.start()
+        return worker
+
+    # Faults.
+
+    async def _kill(self, *, loses: bool = False) -> None:
+        slot = self.random.randrange(len(self._workers))
+        self._workers[slot].kill()
+        if loses:
+            self._disks[slot] = Disk()
+        await asyncio.sleep(self.random.choice((0.0, 0.5, 15.0)))
+        self._workers[slot] = self._worker(slot)
+        self._note("killed", slot, " and its folder lost" if loses else "")
+
+    async def _lose(self) -> None:
+        await self._kill(loses=True)
+
+    async def _freeze(self) -> None:
+        slot = self.random.randrange(len(self._workers))
+        process = self._workers[slot].process
+        process.is_frozen = True
+        await asyncio.sleep(self.random.choice((1.0, 14.0, 40.0)))
+        self._loop.thaw(process)
+        self._note("frozen", slot)
+
+    async def _stop(self) -> None:
+        slot = self.random.randrange(len(self._workers))
+        self._workers[slot].stop()
+        self._note("stopped", slot)
+
+    async def _cut_off(self) -> None:
+        slot = self.random.randrange(len(self._workers))
+        lasts = self.random.choice((2.0, 12.0, 50.0))
+        self.brokers.cut_off[f"w{slot}"] = self._loop.time() + lasts
+        self._note(f"cut off for {lasts:.0f} s", slot)
+
+    def _note(self, what: str, slot: int, more: str = "") -> None:
+        self.faults.append(f"{self._loop.time() - 1_000:.1f} s: w{slot} {what}{more}")
+
+    # Ends.
+
+    def _check(self, expected: Expected) -> None:
+        assert self._records(self.topology.output_topic) == expected.emissions
+        assert self._records(self.topology.dead_letter_topic) == expected.dead_letters
+        assert self._records(self.topology.late_topic) == expected.late
+        for partition in range(PARTITIONS):
+            assert self._stored(partition) == expected.tables[partition]
+
+    def _records(self, topic: str) -> dict[Any, Any]:
+        """The records of a topic by key; repeated ones are equal, and not there exactly once."""
+        found: dict[Any, Any] = {}
+        for partition in range(PARTITIONS):
+            for one in self.brokers.readable(topic, partition, 0, 10**9):
+                assert not (self.topology.exactly_once and one.key in found), "repeated"
+                assert found.setdefault(one.key, one.value) == one.value, "another figure"
+        return found
+
+    def _stored(self, partition: int) -> Any:
+        """The table as it would be restored."""
+        owners, rows = Restored(NO_EPOCH), dict[bytes, bytes | None]()
+        for one in self.brokers.readable("t-state-changelog", partition, 0, 10**9):
+            if owners.counts(one.headers):
+                rows[one.key or b""] = one.value
+        states = {key[1:].decode(): value for key, value in rows.items() if key[:1] == b"k"}
+        return table(self.topology, states)
+
+
+def run_seed(seed: int) -> Outcome:
+    """Run a seed's schedule."""
+    return Schedule(seed, exactly_once=bool(seed % 2)).run()

@@ -1,0 +1,423 @@
+"""A worker of a simulation: the worker's own group member, pipelines, table and producers, over
+stand-ins of Faust's app, of RocksDB and of the network.
+
+What Faust and aiokafka do is done here in short: fetch into a short queue, commit once a second,
+give partitions up, restore tables from their changelogs, and read on from what was committed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Set
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest import mock
+from zlib import crc32
+
+import numpy as np
+from faust.types import TP
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.records import RecordBatch
+from slidestat.faust.flushes import to_its_end
+from slidestat.faust.restore import Row, StateStore
+from slidestat.faust.worker.group_member import GroupMember
+from slidestat.faust.worker.settings import WorkerSettings
+from slidestat.kafka.producer import BulkProducer
+from tests.faust.simulation.brokers import Brokers, Client, Group, Member
+from tests.faust.simulation.event_loop import Process
+
+_HEARTBEAT_S = 3.0
+_COMMIT_S = 1.0
+_WAITING_BATCHES = 4
+_CHUNK = 7
+
+
+class Disk(dict[tuple[str, int], "Database"]):
+    """The databases of a worker, which outlive its process."""
+
+
+class Database:
+    """A RocksDB database: a write is there as a whole, or not at all."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes] = {}
+
+    def write(self, batch: "WriteBatch") -> None:
+        for key, value in batch.rows:
+            if value is None:
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = value
+
+    def get(self, key: Any) -> Any:
+        if isinstance(key, list):
+            return [self.rows.get(one) for one in key]
+        return self.rows.get(key)
+
+    def items(self, from_key: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        return iter(sorted(row for row in self.rows.items() if row[0] >= from_key))
+
+    def property_int_value(self, _name: str) -> int:
+        return 0
+
+
+class WriteBatch:
+    """A batch of writes."""
+
+    def __init__(self, *, raw_mode: bool) -> None:
+        assert raw_mode
+        self.rows: list[tuple[bytes, bytes | None]] = []
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.rows.append((key, value))
+
+    def delete(self, key: bytes) -> None:
+        self.rows.append((key, None))
+
+
+class Store(StateStore):
+    """The worker's own store, over such databases."""
+
+    def __init__(self, _url: str, app: Any, table: Any, **_more: Any) -> None:
+        self._disk, self._name = app.disk, table.name
+
+    def _db_for_partition(self, partition: int) -> Any:
+        return self._disk.setdefault((self._name, partition), Database())
+
+    def position(self, partition: int) -> int:
+        return int(self._db_for_partition(partition).get(self.offset_key) or -1)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class App:
+    """Faust's app and its consumer in one, as far as a group member knows them."""
+
+    def __init__(self, worker: "Worker") -> None:
+        self.disk = worker.disk
+        self.consumer = self
+        self.conf = SimpleNamespace(id="group")
+        self.tables = SimpleNamespace(beacon=None, loop=None)
+        self.stores: dict[str, Store] = {}
+        self.rebalancing, self.rebalancing_count = True, 0
+        self.should_stop = False
+        self.due_in_ms = 0
+        self.lost_since = None
+        self.revoked: Callable[..., Awaitable[None]]
+        self.ready: Callable[..., Awaitable[None]]
+        self.absorb: Callable[[AsyncIterator[RecordBatch]], Awaitable[None]]
+        self.timers: list[tuple[float, Callable[[], Awaitable[None]]]] = []
+        self.on_partitions_revoked = SimpleNamespace(connect=partial(setattr, self, "revoked"))
+        self.on_rebalance_complete = SimpleNamespace(connect=partial(setattr, self, "ready"))
+        self._worker = worker
+
+    def topic(self, name: str, **_serializers: str) -> str:
+        return name
+
+    def agent(self, _topic: str, name: str) -> Callable[[Any], None]:  # noqa: ARG002
+        return partial(setattr, self, "absorb")
+
+    def timer(self, seconds: float) -> Callable[[Any], None]:
+        return lambda look: self.timers.append((seconds, look))
+
+    def Table(self, name: str, **_types: Any) -> Any:  # noqa: N802 - Faust's name
+        changelog = f"{name}-changelog"
+        topic = SimpleNamespace(get_topic_name=lambda: changelog, topics=[changelog])
+        return SimpleNamespace(name=name, changelog_topic=topic)
+
+    async def crash(self, error: BaseException) -> None:
+        self._worker.fail(error)
+
+    def add_future(self, work: Any) -> None:
+        self._worker.process.start(work)
+
+    # The consumer.
+
+    def assignment(self) -> Set[TP]:
+        """In an order that is the same in each process."""
+        worker = self._worker
+        return dict.fromkeys(TP(worker.source, partition) for partition in worker.held).keys()
+
+    def highwater(self, tp: TP) -> int:
+        return len(self._worker.brokers.log(tp.topic, tp.partition))
+
+    def is_end(self, tp: TP, offset: int) -> bool:
+        return offset >= self.highwater(tp)
+
+    def read_up_to(self, _tp: TP, offset: int) -> int:
+        return offset
+
+    def waiting(self, _tp: TP) -> int:
+        return 0
+
+    def jumped_to(self, _tp: TP, _offset: int) -> None:
+        return None
+
+    async def earliest_offsets(self, tp: TP) -> dict[TP, int]:
+        await asyncio.sleep(self._worker.delay())
+        return {tp: 0}
+
+    def join_again(self) -> None:
+        self._worker.joins_again = True
+
+
+class _Topics:
+    """What watches the topics: they stay what they are."""
+
+    source_id = "id"
+    without_leader = ()
+
+    def __init__(self, *_what: object) -> None:
+        """Nothing is asked."""
+
+    def error(self) -> None:
+        return None
+
+    async def confirm(self) -> None:
+        await asyncio.sleep(0)
+
+    confirm_source = confirm
+
+
+class Worker:
+    """A worker's process; `disk` is what the one before it has left."""
+
+    def __init__(
+        self, name: str, topology: Topology, brokers: Brokers, group: Group, disk: Disk
+    ) -> None:
+        self.process = Process(name)
+        self.disk = disk
+        self.brokers = brokers
+        self.source = topology.events_topic
+        self.held: list[int] = []
+        self.joins_again = False
+        self.ended: BaseException | None = None
+        self.has_left = False
+        self._group = group
+        self._entry = Member(self.process, 0.0)
+        self._generation = -1
+        self._rejoins = asyncio.Event()
+        self._flows = asyncio.Event()
+        self._positions: dict[int, int] = {}
+        self._queue: asyncio.Queue[RecordBatch] = asyncio.Queue(_WAITING_BATCHES)
+        self._recovery: asyncio.Task[None] | None = None
+        self._restoring = asyncio.Lock()
+        self._app = App(self)
+        settings = WorkerSettings(
+            topologies=[topology],
+            bootstrap_servers="simulated",
+            data_dir=cast(Any, None),
+            partitions=group.partitions,
+            web=cast(Any, None),
+            checkpoint_interval_s=brokers.random.choice((0.0, 3.0, 20.0)),
+        )
+        made = "slidestat.faust.worker.group_member.batch_app"
+        with mock.patch(made, return_value=self._app):
+            self._member = self.process.call(lambda: GroupMember(settings))
+
+    def delay(self) -> float:
+        """How long a request takes."""
+        return self.brokers.delay(self.process)
+
+    def start(self) -> None:
+        """Begin to work."""
+        repeated = [partial(self._repeat, *timer) for timer in self._app.timers]
+        for work in (
+            *(self._belong, self._beat, self._commit, self._fetch, self._absorb),
+            *repeated,
+        ):
+            self.process.start(self._alive(work))
+
+    def fail(self, error: BaseException) -> None:
+        """Note the error that ends the worker."""
+        self.ended = self.ended or error
+
+    def kill(self) -> None:
+        """End at once."""
+        self.process.is_dead = True
+
+    def stop(self) -> None:
+        """End after a last commit."""
+        self.process.start(self._alive(self._stop))
+
+    async def _alive(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - the process ends of it
+            self.fail(error)
+
+    async def _stop(self) -> None:
+        self._app.should_stop = True
+        self._flows.clear()
+        await self._commit_once()
+        self._group.leave(self._entry)
+        self.has_left = True
+
+    async def _repeat(self, seconds: float, look: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            await look()
+
+    # The group.
+
+    async def _belong(self) -> None:
+        app = self._app
+        while not app.should_stop:
+            self._rejoins.clear()
+            app.rebalancing, app.rebalancing_count = True, app.rebalancing_count + 1
+            self._flows.clear()
+            while not self._queue.empty():
+                self._queue.get_nowait()
+            await app.revoked()
+            given = await self._group.join(self._entry)
+            if given is None:
+                self._entry = Member(self.process, 0.0)
+                continue
+            self._generation, self.held = given
+            if self._recovery is not None and not self._recovery.done():
+                self._recovery.cancel()
+            self._recovery = asyncio.ensure_future(
+                self._alive(partial(self._recover, self._generation, tuple(self.held)))
+            )
+            await self._rejoins.wait()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(_HEARTBEAT_S if not self.joins_again else 0.1)
+            await asyncio.sleep(self.delay())
+            said = self._group.heartbeat(self._entry)
+            if said == "unknown" and self._entry.generation >= 0:
+                self._entry = Member(self.process, 0.0)
+                self._rejoins.set()
+            elif self.joins_again or (said and self._entry.joined is None):
+                self.joins_again = False
+                self._rejoins.set()
+
+    async def _recover(self, generation: int, held: tuple[int, ...]) -> None:
+        member, app = self._member, self._app
+        # As `BulkRecovery` does: mode does not wait for what it cancels.
+        async with self._restoring:
+            await self._restore(member, generation, held)
+        await app.ready()
+        if generation != self._generation:
+            return
+        await asyncio.sleep(self.delay())
+        for partition in held:
+            committed = self._group.committed.get(partition, 0)
+            needed = app.needed_offset(TP(self.source, partition))
+            self._positions[partition] = min(committed, needed)
+        app.rebalancing = False
+        self._flows.set()
+
+    async def _restore(self, member: GroupMember, generation: int, held: tuple[int, ...]) -> None:
+        (table,) = member._tables
+        topic, store = table.changelog_topic, cast(Any, table)._store
+        changelogs = {TP(topic, partition) for partition in held}
+        await member._before_highwaters(changelogs)
+        await asyncio.sleep(self.delay())
+        restored = {}
+        for tp in sorted(changelogs):
+            end = self.brokers.end(topic, tp.partition)
+            position = store.position(tp.partition) + 1
+            assert position <= end, "a table is ahead of its changelog"
+            for start in range(position, end, _CHUNK):
+                rows = self.rows(topic, tp.partition, start, min(start + _CHUNK, end))
+                await to_its_end(asyncio.to_thread(store.restore, tp.partition, rows))
+            restored[tp] = end - 1
+        await member._own(restored, set(), generation)
+
+    def rows(self, topic: str, partition: int, start: int, end: int) -> list[Row]:
+        """The records of a changelog that are committed."""
+        found = self.brokers.readable(topic, partition, start, end)
+        return [(one.offset, one.key or b"", one.value, one.headers) for one in found]
+
+    # Records.
+
+    async def _fetch(self) -> None:
+        random = self.brokers.random
+        while True:
+            await self._flows.wait()
+            await asyncio.sleep(self.delay() + 0.05)
+            for partition in random.sample(self.held, len(self.held)):
+                start = self._positions.get(partition, 0)
+                some = self.brokers.log(self.source, partition)[
+                    start : start + random.choice((5, 40))
+                ]
+                if not some or not self._flows.is_set() or self._queue.full():
+                    continue
+                self._positions[partition] = start + len(some)
+                batch = RecordBatch(
+                    self.source,
+                    partition,
+                    np.array([one.offset for one in some], np.int64),
+                    BinaryColumn.of([one.key for one in some]),
+                    BinaryColumn.of([one.value for one in some]),
+                    np.array([one.timestamp for one in some], np.int64),
+                    start,
+                )
+                self._queue.put_nowait(batch)
+
+    async def _absorb(self) -> None:
+        async def batches() -> AsyncIterator[RecordBatch]:
+            while True:
+                yield await self._queue.get()
+
+        await self._app.absorb(batches())
+
+    # Commits.
+
+    async def _commit(self) -> None:
+        while not self._app.should_stop:
+            await asyncio.sleep(_COMMIT_S)
+            await self._commit_once()
+
+    async def _commit_once(self) -> None:
+        offsets = await self._app.before_commit()
+        held = self._app.assignment()
+        wanted = {tp.partition: offset for tp, offset in offsets.items() if tp in held}
+        entry, generation = self._entry, self._generation
+        await asyncio.sleep(self.delay())
+        self._group.commit(entry, generation, wanted)
+        await asyncio.sleep(self.delay())
+
+
+@contextmanager
+def simulated_clients(brokers: Brokers) -> Iterator[None]:
+    """Have the worker's modules reach these brokers, and such disks."""
+
+    def read_rows(_servers: str, topic: str, partition: int, start: int, end: int) -> list[Row]:
+        found = brokers.readable(topic, partition, start, end)
+        return [(one.offset, one.key or b"", one.value, one.headers) for one in found]
+
+    def producer(servers: str, *, track_offsets: bool = False) -> BulkProducer:
+        return BulkProducer(servers, track_offsets=track_offsets)
+
+    async def no_difference(*_place: object) -> None:
+        await asyncio.sleep(0)
+
+    rocks = SimpleNamespace(WriteBatch=WriteBatch)
+    at = "slidestat.faust."
+    instead: Iterable[tuple[str, object]] = (
+        ("slidestat.kafka.producer.Producer", Client),
+        (at + "worker.parts.bulk_producer", producer),
+        (at + "worker.parts.TopicWatch", _Topics),
+        (at + "worker.app.ConsumerOffsets.first_difference", no_difference),
+        (at + "table.StateStore", Store),
+        (at + "table.rocksdict", rocks),
+        (at + "restore.rocksdict", rocks),
+        (at + "table.read_rows", read_rows),
+        (at + "worker.group_member.BulkRecovery", mock.Mock),
+        (at + "worker.group_member.give_back_memory", lambda: None),
+        (at + "worker.group_member.collect_garbage", lambda: None),
+    )
+    Client.brokers = brokers
+    with ExitStack() as patches:
+        for name, what in instead:
+            patches.enter_context(mock.patch(name, what))
+        # Python's own is another one in each process.
+        slots = "slidestat.engine.keys.unwritten.hash"
+        patches.enter_context(mock.patch(slots, lambda key: crc32(key.encode()), create=True))
+        yield
