@@ -175,7 +175,10 @@ def test_what_cannot_be_read_is_refused(
         (("--path", str(files)), "Give --from delta, parquet or json"),
         (("--from", "json"), "Give --path"),
         (("--from", "delta", "--path", str(files)), f"There is no Delta table at {files}."),
-        (("--from", "parquet", "--path", f"{tmp_path}/table"), "Give --from delta."),
+        *(
+            (("--from", "parquet", "--path", f"{tmp_path}/{part}"), "Give --from delta, with")
+            for part in ("table", "table/id=1", "t*", "*/part*")
+        ),
         (("--from", "parquet", "--path", str(files)), "files cannot be read"),
         (("--from", "json", "--path", f"{tmp_path}/nowhere"), "nowhere cannot be read"),
     ):

@@ -33,6 +33,11 @@ class LakeFiles:
         with _told(path):
             return bool(self._system(path).exists(self._path(path)))
 
+    def are_any(self, pattern: str) -> bool:
+        """Return whether there is a file or a folder of this path, which may have `*` and `?`."""
+        with _told(pattern):
+            return bool(self._system(pattern).globStatus(self._path(pattern)))
+
     def read(self, path: str) -> str:
         """Return the text of a file."""
         with _told(path):

@@ -88,21 +88,16 @@ def origin(
         )
     files = LakeFiles(spark)
     name = f"{source} {files.qualified(path)}"
-    is_delta = files.exists(f"{path}/{_DELTA_LOG}")
     reader = spark.readStream.option("maxBytesPerTrigger", _BYTES_PER_BATCH)
     if source is StreamSource.DELTA:
-        if not is_delta:
+        if not files.exists(f"{path}/{_DELTA_LOG}"):
             raise SlidestatError(
                 f"There is no Delta table at {path}.",
                 "Check the path; for a folder of Parquet files give --from parquet.",
             )
         require_delta(spark, path)
         return Origin(reader.format("delta").load(path), name)
-    if is_delta:
-        raise SlidestatError(
-            f"{path} is a Delta table, and some of its files may be of rows that were deleted.",
-            "Give --from delta.",
-        )
+    _require_no_table(files, path)
     reader = reader.option("maxFileAge", _FILE_AGE)
     try:
         if source is StreamSource.JSON:
@@ -116,6 +111,19 @@ def origin(
             f"{path} cannot be read: {str(error).splitlines()[0]}",
             "Check the path; of Parquet files, at least one must be there.",
         ) from error
+
+
+def _require_no_table(files: LakeFiles, path: str) -> None:
+    """Raise SlidestatError for files of a Delta table, a part of one, or a pattern with one."""
+    folder = files.qualified(path)
+    while folder.strip("/:").count("/"):
+        if files.are_any(f"{folder}/{_DELTA_LOG}"):
+            raise SlidestatError(
+                f"{folder} is a Delta table, and some of its files may be of rows that were"
+                " deleted.",
+                "Give --from delta, with the path of the table.",
+            )
+        folder = folder.rpartition("/")[0]
 
 
 @dataclass(frozen=True)
