@@ -16,7 +16,7 @@ import pytest
 
 from slidestat.errors import SlidestatError
 from slidestat.produce import readers
-from slidestat.produce.files import STANDARD_INPUT, ByteStream, event_file
+from slidestat.produce.files import STANDARD_INPUT, ByteStream, event_file, files_of
 from slidestat.produce.readers import BadRow, Reader
 
 NAMES = ("key", "time", "value")
@@ -437,3 +437,46 @@ def test_a_csv_file_that_is_left_is_held_by_no_thread(
     assert next(rows).numbers
     rows.close()  # type: ignore[attr-defined]  # a generator
     assert [one() for one in held] == [None, None]
+
+
+@pytest.mark.parametrize("pattern", ["", "*", "**/*.jsonl"])
+def test_what_was_not_committed_is_no_file_of_a_folder(tmp_path: Path, pattern: str) -> None:
+    """Names of folders count as well; those of columns may begin with _."""
+    there = ["a.jsonl", "_day=7/store=007/b.jsonl", "sub/c.jsonl"]
+    hidden = ["_temporary/0/_temporary/x/d.jsonl", "_e.jsonl", ".f/g.jsonl", "sub/._h.jsonl.crc"]
+    root = tmp_path / "_named"
+    for name in (*there, *hidden):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("{}")
+    found = files_of([str(root / pattern), str(root / "a.jsonl")])
+    assert [file.name for file in found] == sorted(str(root / name) for name in there)
+    assert files_of([str(root / "_day*/**/b.jsonl")])[0].folders == {"_day": "7", "store": "007"}
+    assert files_of([str(root / "_e.jsonl")])[0].name == str(root / "_e.jsonl")
+    with pytest.raises(SlidestatError, match="has no files"):
+        files_of([str(root / "_temporary*")])
+
+
+@pytest.mark.parametrize(
+    ("log", "what"),
+    [
+        ("_delta_log/00000000000000000000.json", "Delta table"),
+        ("metadata/v1.metadata.json", "Iceberg"),
+        (".hoodie/hoodie.properties", "Hudi"),
+        ("_spark_metadata/0", "stream on Spark"),
+    ],
+)
+def test_files_of_a_table_are_refused(tmp_path: Path, log: str, what: str) -> None:
+    """Some of them may be of rows that were deleted: its log knows which count."""
+    table, part = tmp_path / "table", tmp_path / "table" / "store=007" / "part.jsonl"
+    for file in (part, table / log):
+        file.parent.mkdir(parents=True)
+        file.write_text("{}")
+    for path in (tmp_path, table, part, table / "*" / "*.jsonl"):
+        with pytest.raises(SlidestatError, match=f"{table} is .*{what}") as error:
+            files_of([str(path)])
+        assert "Export the rows" in error.value.advice
+    with pytest.raises(SlidestatError, match=what):
+        event_file(part)
+    part.unlink()
+    with pytest.raises(SlidestatError, match=what):
+        files_of([str(table / "*.jsonl")])

@@ -28,7 +28,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from msgspec.structs import replace
 
 from slidestat.admin.replay_plan import Point, offset_at, point, timestamp_at
-from slidestat.admin.seed_files import EventFiles, OrderedFiles, RecordFiles, files_of
+from slidestat.admin.seed_files import EventFiles, OrderedFiles, RecordFiles
 from slidestat.admin.state_reset import (
     Row,
     changelog_contents,
@@ -65,6 +65,7 @@ from slidestat.kafka.read.source_sample import SourceLook, check_source
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import TIME_UNIT
 from slidestat.produce.file_records import FileRecords
+from slidestat.produce.files import files_of
 from slidestat.spark.backfill.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.testing.records import DriverDecoder, tick_at
 from slidestat.text import iso_time

@@ -10,10 +10,8 @@ They are put in order on the local disk, piece by piece.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from glob import has_magic
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -27,7 +25,7 @@ from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.produce.cells import Cells
 from slidestat.produce.file_records import RECORDS, FileRecords, Part
-from slidestat.produce.files import EventFile, Format, event_file
+from slidestat.produce.files import EventFile, Format
 from slidestat.produce.readers import Reader
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER, in_order, in_pieces
 
@@ -35,27 +33,6 @@ from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER, in_orde
 _RANK_BITS = 42
 
 Placed = Iterator[tuple[int, pa.RecordBatch]]
-
-
-def files_of(paths: Sequence[str]) -> list[EventFile]:
-    """Return the files of paths, each that of a file, a folder or a pattern, in order of their
-    names; raises SlidestatError for one that has none, or none that can be read.
-    """
-    found: dict[str, None] = {}
-    for path in paths:
-        names = [path]
-        if has_magic(path):
-            root = Path(Path(path).anchor)
-            found_there = root.glob(str(Path(path).relative_to(root)))
-            names = sorted(str(each) for each in found_there if each.is_file())
-        elif Path(path).is_dir():
-            below = (each for each in Path(path).rglob("*") if each.is_file())
-            # Marks and check sums of those who write files.
-            names = sorted(str(each) for each in below if each.name[0] not in "._")
-        if not names:
-            raise SlidestatError(f"{path} has no files.", "Check the path.")
-        found |= dict.fromkeys(names)
-    return list(map(event_file, found))
 
 
 # Rows that are events, up to a time.

@@ -9,10 +9,12 @@ import io
 import lzma
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from glob import has_magic
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol
 from urllib.parse import unquote
@@ -213,12 +215,17 @@ class _Pipe:
 
 
 def event_file(name: str | Path) -> EventFile:
-    """Find the file of a name; raises SlidestatError for one that is missing, empty or of another
-    kind.
+    """Find the file of a name; raises SlidestatError for one that is missing, empty, of another
+    kind, or of a table.
     """
     name = str(name)
     if name == STANDARD_INPUT:
         return EventFile(name, Format.JSON_LINES, None, 0)
+    require_no_table([Path(name).parent])
+    return _event_file(name)
+
+
+def _event_file(name: str) -> EventFile:
     path = Path(name)
     if not path.exists():
         raise SlidestatError(
@@ -265,3 +272,76 @@ def compression_of(name: str, start: bytes) -> str | None:
         )
     sign = _SIGNS.match(start)
     return _COMPRESSIONS.get(suffix) or (sign and sign.lastgroup)
+
+
+# The files of a path.
+
+# Where a table, or a stream on Spark, keeps which files count, below its folder.
+_LOGS = {
+    "_delta_log": "a Delta table",
+    "metadata/*.metadata.json": "an Iceberg table",
+    ".hoodie/hoodie.properties": "a Hudi table",
+    "_spark_metadata": "the output of a stream on Spark",
+}
+
+
+def files_of(paths: Sequence[str]) -> list[EventFile]:
+    """Return the files of paths, each that of a file, a folder with those below it, or a pattern of
+    either, in order of their names; raises SlidestatError for one that has none, or none that can
+    be read.
+
+    Below a folder, names that begin with _ or . are passed over, as Spark does: marks, check sums
+    and what was not committed. A folder such as `_day=7` is none of these.
+    """
+    found: dict[str, None] = {}
+    folders: dict[Path, None] = {}
+    for path in paths:
+        names = sorted(map(str, _files_below(path)))
+        folders |= dict.fromkeys((Path(path), *(Path(name).parent for name in names)))
+        if not names:
+            require_no_table(folders)
+            raise SlidestatError(
+                f"{path} has no files.",
+                "Check the path. Names that begin with _ or . are passed over.",
+            )
+        found |= dict.fromkeys(names)
+    require_no_table(folders)
+    return list(map(_event_file, found))
+
+
+def _files_below(path: str) -> Iterator[Path]:
+    root, matches = Path(path), [Path(path)]
+    if has_magic(path) and not root.exists():
+        root = Path(*takewhile(lambda part: not has_magic(part), root.parts))
+        matches = list(root.glob(str(Path(path).relative_to(root))))
+    elif not root.is_dir():
+        yield root
+        return
+    for match in matches:
+        for file in match.rglob("*") if match.is_dir() else [match]:
+            if file.is_file() and not any(map(_is_hidden, file.relative_to(root).parts)):
+                yield file
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def require_no_table(folders: Iterable[Path]) -> None:
+    """Raise SlidestatError if one of the folders is a table's, or lies in one: which of its files
+    count, its log knows.
+    """
+    looked_at = set()
+    for folder in folders:
+        place = folder.resolve()
+        for each in {place, *place.parents} - looked_at:
+            looked_at.add(each)
+            for log, what in _LOGS.items():
+                if any(each.glob(log)):
+                    raise SlidestatError(
+                        f"{each} is {what}, and some of its files may be of rows that were deleted,"
+                        " or never committed.",
+                        "Export the rows that it has now to another folder, such as with Spark, and"
+                        " give that one. `slidestat spark stream --from delta` reads a Delta table"
+                        " itself.",
+                    )

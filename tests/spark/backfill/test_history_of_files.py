@@ -180,6 +180,9 @@ def test_what_cannot_be_read_is_named_with_its_file(spark: SparkSession, tmp_pat
     (part,) = files_here({f"file:{gone}": 0}, "json")
     with pytest.raises(SlidestatError, match=r"gone\.json cannot be read: .*No such file"):
         list(FileRecords.of(TOPOLOGY, {}, "ms").read(part))
+    (folder / "_delta_log").mkdir()
+    with pytest.raises(SlidestatError, match="quotes is a Delta table"):
+        files_here({f"file:{folder}/x.csv": 0}, "csv")
     with pytest.raises(SlidestatError, match="has no files"):
         read_files(spark, TOPOLOGY, Files(str(tmp_path / "none"), "json"))
     counted = replace(

@@ -21,7 +21,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slidestat.errors import SlidestatError
 from slidestat.produce.file_records import RECORDS, FileRecords, Part
-from slidestat.produce.files import EventFile, Format, Share, compression_of, start_of
+from slidestat.produce.files import (
+    EventFile,
+    Format,
+    Share,
+    compression_of,
+    require_no_table,
+    start_of,
+)
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_DDL, in_pieces
 from slidestat.spark.errors import in_words
 
@@ -55,7 +62,7 @@ def file_urls(spark: SparkSession, path: str) -> dict[str, int]:
 
 def files_here(urls: Mapping[str, int], format: str) -> list[Part]:
     """Return the files on disks that are not empty, in order; raises SlidestatError for one that is
-    compressed in a way that is not read.
+    compressed in a way that is not read, and for one of a table.
     """
     found = []
     for url, rank in urls.items():
@@ -64,6 +71,7 @@ def files_here(urls: Mapping[str, int], format: str) -> list[Part]:
             file = _file(str(path), format, start_of(path), _size(path))
             if file.size:
                 found.append(Part(file, rank))
+    require_no_table({part.file.path.parent for part in found})
     return found
 
 
