@@ -5,6 +5,7 @@ its start, so that every copy of the tables, wherever it is, follows when it res
 whole, a checkpoint that no topology has made is there: a worker started meanwhile is refused.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
+    Message,
     Producer,
     TopicPartition,
 )
@@ -83,13 +85,19 @@ def replace_state(
     offsets to `starts`, and return how many keys there were before.
 
     The changelog must exist and no worker run. Until all is there, checkpoints with the meaning
-    `under_way` refuse every worker. Raises SlidestatError if the broker fails.
+    `under_way` refuse every worker. Raises SlidestatError if the broker fails, if a worker runs
+    after all, or if anyone else writes to the changelog from the first record on: then the state
+    stays under way.
     """
     sender = ChangelogWriter(bootstrap, topology.changelog_topic)
     begun = encode_checkpoint(Checkpoint(0), under_way)
     for partition in checkpoints:
         sender.send(partition, CHECKPOINT_KEY, begun)
     sender.flush()
+    # One that was there before the marks may have restored what they replace; others see them.
+    workers = count_workers(bootstrap, topology.application_id)
+    if workers:
+        raise _disturbed(f"{workers} of {topology.name}'s workers began meanwhile")
     keys = 0
     epochs = {}
     for partition in checkpoints:
@@ -103,6 +111,10 @@ def replace_state(
         for key, value in rows(partition):
             sender.send(partition, key, value, epochs[partition])
         sender.flush()
+    # So that others are seen on each partition, also on one without a row, before it is whole.
+    for partition in checkpoints:
+        sender.send(partition, CHECKPOINT_KEY, begun, epochs[partition])
+    sender.flush()
     for partition, checkpoint in checkpoints.items():
         sender.send(partition, CHECKPOINT_KEY, checkpoint, epochs[partition])
     sender.flush()
@@ -133,14 +145,18 @@ def begin_anew(
 
 def _set_offsets(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -> None:
     """Set the group's offsets, for those who look at its lag: where a partition is read from, its
-    checkpoint decides. A group that has members again keeps its own.
+    checkpoint decides. A group that has members again, which have read that, keeps its own.
     """
     group = topology.application_id
     wanted = [TopicPartition(topology.events_topic, p, start) for p, start in starts.items()]
     request = ConsumerGroupTopicPartitions(group, wanted)
     try:
         admin = admin_client(bootstrap)
-        admin.alter_consumer_group_offsets([request])[group].result(_TIMEOUT_S)
+        found = admin.alter_consumer_group_offsets([request])[group].result(_TIMEOUT_S)
+        errors = [place.error for place in found.topic_partitions if place.error is not None]
+        for each in errors:
+            if each.code() != KafkaError.UNKNOWN_MEMBER_ID:
+                raise KafkaException(each)
     except KafkaException as error:
         raise _refused(error) from error
 
@@ -176,11 +192,14 @@ def changelog_contents(bootstrap: str, topic: str, partition: int) -> Contents:
 
 
 class ChangelogWriter:
-    """A producer whose errors are raised by `flush`."""
+    """A producer whose errors are raised by `flush`, as are records of others between its own."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
         self._failure: KafkaError | None = None
+        # The offsets from its first record to its last, and how many it has written.
+        self._written: dict[int, range] = {}
+        self._counts: Counter[int] = Counter()
         self._producer = Producer(
             {
                 **client_config(bootstrap),
@@ -211,9 +230,27 @@ class ChangelogWriter:
                 f"{missing} records of the changelog were not acknowledged.",
                 "Check that the broker is up, and try again: it goes on where this one stopped.",
             )
+        for partition, written in self._written.items():
+            if len(written) > self._counts[partition]:
+                raise _disturbed(f"Others wrote to {self._topic!r} partition {partition} meanwhile")
 
-    def _delivered(self, kafka_error: KafkaError | None, _message: object) -> None:
+    def _delivered(self, kafka_error: KafkaError | None, message: Message) -> None:
         self._failure = self._failure or kafka_error
+        partition, offset = message.partition() or 0, message.offset()
+        self._counts[partition] += 1
+        # One that was sent again may have been there already, nobody knows where.
+        if kafka_error is None and offset is not None and offset >= 0:
+            first = self._written[partition].start if partition in self._written else offset
+            self._written[partition] = range(first, offset + 1)
+
+
+def _disturbed(what: str) -> SlidestatError:
+    return SlidestatError(
+        f"{what}, and the state is only partly replaced.",
+        "Stop its workers, and any such command that runs. Then run the same command again: it"
+        " completes what it began, and what workers counted meanwhile is counted again. Until then"
+        " no worker starts.",
+    )
 
 
 def _refused(error: KafkaException) -> SlidestatError:

@@ -331,7 +331,7 @@ def require_no_table(folders: Iterable[Path]) -> None:
     """Raise SlidestatError if one of the folders is a table's, or lies in one: which of its files
     count, its log knows.
     """
-    looked_at = set()
+    looked_at = set[Path]()
     for folder in folders:
         place = folder.resolve()
         for each in {place, *place.parents} - looked_at:
