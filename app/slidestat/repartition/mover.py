@@ -202,6 +202,8 @@ class Mover:
         self._topic = move.topology.events_topic
         self._reader = KeyReader(move.topology)
         self._open_transactions = OpenTransactions()
+        self._places: list[Place] = []
+        self._paused: set[int] = set()
         config = client_config(move.bootstrap)
         self._admin = AdminClient(config)
         self._transactions = Transactions(move.bootstrap, move.topology, goes_on)
@@ -249,6 +251,9 @@ class Mover:
                 topology=self._topology.name,
                 topics=sources,
             )
+        # A client keeps a pause over an assignment.
+        self._consumer.resume([TopicPartition(*self._places[number]) for number in self._paused])
+        self._paused.clear()
         # From here on, a partition has a number among those of all sources.
         self._places = self._now.places
         self._numbers = {place: number for number, place in enumerate(self._places)}
@@ -256,7 +261,6 @@ class Mover:
             {self._numbers[place]: start for place, start in starts.items()},
             self._topology.lateness_ms,
         )
-        self._paused: set[int] = set()
         # Of the partitions that are read up to an open transaction.
         self._readable: dict[int, int] = {}
         self._committed: dict[Place, int] = {}

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from slidestat.admin.first_start import prepare_first_start
@@ -14,9 +15,13 @@ from slidestat.doctor.permissions import worker_permissions
 from slidestat.errors import SlidestatError
 from slidestat.repartition import mover as mover_module
 from slidestat.repartition.elected_mover import ElectedMover
-from slidestat.repartition.moved_from import MOVED_FROM, Move
+from slidestat.repartition.moved_from import MOVED_FROM, Behind, Move
 from tests.broker.source.test_mover import event, moved, send, until_moved
+from tests.broker.workers import wait_until
 from tests.conftest import MakeTopic
+
+
+_NOT_FETCHED = Behind(0, None)
 
 
 @pytest.fixture
@@ -68,6 +73,51 @@ def test_topics_of_a_pattern_come_and_go(
     places = [record.headers[MOVED_FROM] for _, record in moved(bootstrap_servers, topology)]
     wanted = Counter([f"{eu}/0", f"{eu}/1", *[f"{us}/4"] * 9])
     assert Counter(it.decode().rpartition("/")[0] for it in places) == wanted
+
+
+def test_a_source_that_is_ahead_is_read_on_once_another_one_is_found(
+    bootstrap_servers: str,
+    topology: Topology,
+    make_topic: MakeTopic,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is paused at that time, as an open transaction holds it back."""
+    for limit, value in (("_LOOK_S", 0.5), ("_HELD_RECORDS", 20), ("_LEAST_RECORDS", 20)):
+        monkeypatch.setattr(mover_module, limit, value)
+    ahead, behind, new = f"{topology.name}-in-eu", make_topic("in-us", 1), f"{topology.name}-in-de"
+    assert prepare_topics(bootstrap_servers, topology) == 2
+    send(
+        bootstrap_servers,
+        replace(topology, source=ahead, sources=()),
+        [event("a", place) for place in range(1, 201)],
+        1,
+    )
+    hanging = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "transactional.id": topology.name,
+            "log_level": 0,
+        }
+    )
+    hanging.init_transactions(30)
+    hanging.begin_transaction()
+    hanging.produce(behind, event("never", 0), partition=0)
+    hanging.flush(30)
+    mover = ElectedMover(Move(bootstrap_servers, topology))
+    try:
+        mover.elect([0])
+        wait_until(
+            lambda: (mover.behind or {}).get(ahead, _NOT_FETCHED).oldest_ms is not None,
+            "what is ahead is fetched",
+            30,
+        )
+        make_topic("in-de", 1)
+        wait_until(lambda: new in (mover.behind or {}), "the new source is found", 30)
+        hanging.abort_transaction(30)
+        until_moved(bootstrap_servers, topology, 200)
+        assert mover.failure is None
+    finally:
+        mover.stop()
 
 
 def test_sources_that_are_missing_or_compacted_are_refused(
