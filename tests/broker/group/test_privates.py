@@ -14,6 +14,7 @@ import pytest
 from aiohttp.web import SockSite
 from aiokafka import AIOKafkaConsumer
 from aiokafka.client import AIOKafkaClient
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer.fetcher import Fetcher, FetchResult, PartitionRecords
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from faust.assignor.partition_assignor import PartitionAssignor
@@ -29,9 +30,10 @@ WEB = [ROOM / "web" / "server.py", ROOM / "web" / "server.py"]
 FILES = [*sorted((ROOM / "faust").rglob("*.py")), *WEB]
 
 PRIVATES: dict[type, set[str]] = {
-    AIOKafkaClient: {"_metadata_update"},
+    AIOKafkaClient: {"_metadata_update", "_sync_task"},
     AIOKafkaConsumer: {"_client", "_coordinator", "_fetcher", "_isolation_level", "_subscription"},
-    Fetcher: {"_fetch_max_wait_ms", "_fetch_min_bytes", "_records"},
+    ClusterMetadata: {"_broker_partitions", "_listeners", "_partitions"},
+    Fetcher: {"_fetch_max_wait_ms", "_fetch_min_bytes", "_fetch_task", "_records"},
     GroupCoordinator: {"_coordination_task", "_push_error_to_user"},
     FetchResult: {"_partition_records", "_topic_partition", "_update_position"},
     PartitionRecords: {"_consumer_record", "_records"},
