@@ -1,8 +1,11 @@
 """Declared rankings: at each tick who leads over all partitions, as all keys together have it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -11,11 +14,17 @@ from slidestat.declare.rankings import Ranking
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Quantiles
 from slidestat.declare.topology import Topology
+from slidestat.doctor.permissions import uses
 from slidestat.engine.emissions.rankings import Ranked
+from slidestat.engine.publishing import SynopsisRecord
+from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.referee.live_referee import RefereeQuery
+from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.query import Contender, RankedKey
+from slidestat.schemas.ranking import Ranking as Written, decode_ranking
 from slidestat.testing.driver import RefereeDriver, TopologyDriver
+from slidestat.testing.records import MemoryStore
 from tests.engine.cases import laws
 
 START = 1_764_072_000_000
@@ -153,6 +162,97 @@ def test_a_part_of_a_ranking_that_was_declared_otherwise_is_a_dead_letter() -> N
     driver.advance_to(START + EVERY)
     assert not driver.rankings
     assert [str(it.reason) for it in driver.dead_letters] == ["bad-synopsis"]
+
+
+def judged(records: Sequence[SynopsisRecord], first: int = 0) -> list[Written]:
+    """Return the rankings of what partitions publish, those before the record `first` deleted."""
+    kept = records[first:]
+    batch = RecordBatch(
+        REFEREE.source,
+        0,
+        np.arange(first, len(records)),
+        [record.key for record in kept],
+        [record.value for record in kept],
+        [record.timestamp for record in kept],
+        first,
+    )
+    effects = RefereeProcessor(REFEREE, REFEREE.source, 0, MemoryStore()).process(batch)
+    found = [decode_ranking(value) for _, value, _ in effects.emissions]
+    return [it for it in found if it.ranking == "busiest"]
+
+
+def test_a_partition_of_an_old_worker_is_absent() -> None:
+    """A ranking that was renamed, in a rolling restart: its tick is passed, but without the keys
+    of the partition that has the old name, be it before or behind the others.
+    """
+    published = []
+    for rankings in (RANKINGS, (replace(RANKINGS[0], name="old"), *RANKINGS[1:])):
+        driver = TopologyDriver(replace(TOPOLOGY, rankings=rankings), 2)
+        driver.send(event("small", 0), partition=0)
+        driver.send(event("LARGE", 0), event("LARGE", 1), partition=1)
+        driver.advance_to(START + EVERY)
+        published.append(driver.published)
+    new, old = published
+    of_first = [it for it in new if b"s/0" in it.key]
+    of_second = [it for it in old if b"s/1" in it.key]
+    for mixed in (of_first + of_second, of_second + of_first):
+        [found] = judged(mixed)
+        assert (found.parties, found.provisional) == (["s/0"], True)
+        assert [(it.party, it.since_ms) for it in found.absent or ()] == [("s/1", None)]
+    [whole] = judged(new)
+    assert (whole.parties, whole.provisional, whole.absent) == (["s/0", "s/1"], False, None)
+
+
+def test_ticks_before_a_ranking_was_declared_lack_the_partition() -> None:
+    """Of a partition that had passed ticks before, they have no keys, and no final record."""
+    driver = TopologyDriver(replace(TOPOLOGY, rankings=()), 2)
+    for partition, ends in ((0, 3), (1, 1)):
+        driver.send(event("ab"[partition], 0), partition=partition)
+        driver.send(*[event("ab"[partition], ends * EVERY)] * 2, partition=partition)
+    driver.change_statistics(TOPOLOGY)
+    for partition in (1, 0):
+        driver.send(*[event("ab"[partition], 5 * EVERY)] * 2, partition=partition)
+        driver.restart()
+    found = [
+        ((it.window_end_ms - START) // EVERY, it.provisional, it.parties)
+        for it in judged(driver.published)
+    ]
+    assert found == [
+        (2, True, ["s/1"]),
+        (3, True, ["s/1"]),
+        (4, False, ["s/0", "s/1"]),
+        (5, False, ["s/0", "s/1"]),
+    ]
+
+
+def test_what_was_deleted_before_a_referee_began_is_not_missed_in_silence() -> None:
+    """Of parts that are deleted the clock may be left: its ticks lack the partition."""
+    driver = TopologyDriver(TOPOLOGY, 1)
+    driver.send(event("a", 0), event("a", EVERY), event("a", 2 * EVERY), event("a", 3 * EVERY))
+    assert [it.parties for it in judged(driver.published)] == [["s/0"]] * 3
+    assert judged(driver.published, 1)[0].window_end_ms != START + EVERY
+    first = next(n for n, it in enumerate(driver.published) if it.timestamp > START + EVERY)
+    later = judged(driver.published, first + 1)
+    assert [it.window_end_ms for it in later] == [START + 3 * EVERY]
+    assert not later[0].provisional
+
+
+@pytest.mark.parametrize(
+    "moved", [{"source": "", "sources": ["eu", "us"]}, {"repartition": True}], ids=["many", "one"]
+)
+def test_parties_are_partitions_of_the_moved_records(moved: dict[str, Any]) -> None:
+    """Where records are moved before they are counted, the partitions that they are moved to."""
+    referee = replace(REFEREE, of=replace(TOPOLOGY, lateness="1s", **moved))
+    driver = RefereeDriver(referee, partitions=2)
+    driver.send(*(event(key, at) for key in "abcdefgh" for at in range(3)))
+    driver.advance_to(START + EVERY)
+    assert not driver.dead_letters
+    found = driver.rankings[0]
+    assert (found.parties, found.absent) == (["t-repartition/0", "t-repartition/1"], None)
+    [parties] = [
+        use.topic for use in uses(referee, referee.source_topics) if use.check == "parties"
+    ]
+    assert parties == "t-repartition"
 
 
 def test_questions_for_figures_are_refused() -> None:

@@ -126,8 +126,10 @@ def prepare_topics(bootstrap: str, topology: Declared) -> int:
     """
     source = topology.events_topic
     if topology.counted is None:
-        parties = require_topic(bootstrap, topology.answering.source)
-        create_synopsis_topic(bootstrap, topology.answering, parties)
+        of = topology.answering
+        # Records are moved to their topic by the first worker, which makes it.
+        made_by = f"slidestat run {of.name}.toml" if of.repartition else None
+        create_synopsis_topic(bootstrap, of, require_topic(bootstrap, of.events_topic, made_by))
         partitions = require_topic(bootstrap, source)
     else:
         if topology.repartition:

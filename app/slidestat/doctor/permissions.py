@@ -105,7 +105,7 @@ def worker_permissions(bootstrap: str, topology: Declared) -> Iterator[Finding]:
 def uses(topology: Declared, sources: Sequence[str]) -> Iterator[Use]:
     """Yield the topics that a worker uses, with what it does there."""
     if topology.counted is None:
-        yield Use("parties", topology.answering.source, (_DESCRIBE,), makes=False)
+        yield Use("parties", topology.answering.events_topic, (_DESCRIBE,), makes=False)
         yield Use("source", topology.events_topic, (_READ, _SETTINGS))
     else:
         for source in sources:

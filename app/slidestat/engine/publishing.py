@@ -24,6 +24,7 @@ from slidestat.engine.clock import tick_after
 from slidestat.engine.events import Events, texts
 from slidestat.engine.keys.key_state import KeyState
 from slidestat.engine.keys.key_states import KeyStates
+from slidestat.engine.records import NO_TIME
 from slidestat.schemas.sequence import kinds
 from slidestat.schemas.synopsis import (
     ClockKey,
@@ -53,10 +54,13 @@ class Publication(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """The record that a party has published all that it will of ticks up to this one."""
+    """The record that a party has published all that it will of ticks up to this one; of rankings,
+    of those after the `previous` one.
+    """
 
     tick: int
     source_offset: int
+    previous: int = NO_TIME
 
 
 def published_statistics(topology: Topology) -> list[str]:
@@ -191,8 +195,9 @@ class SynopsisTopic:
     def __init__(self, topology: Topology, partitions: int) -> None:
         self.name = topology.synopsis_topic
         self._topology = topology.name
-        self._source = topology.source
+        self._source = topology.events_topic
         self._party_clock = kinds(is_sequence=topology.is_sequence).party_clock
+        self._rankings = {it.name: it.text for it in topology.rankings}
         self._parties = partitions
         self._partitions = synopsis_partitions(topology, partitions)
 
@@ -223,6 +228,11 @@ class SynopsisTopic:
             key = key_of(ClockKey(self._topology, party))
             for to in range(self._partitions):
                 clock = self._party_clock(
-                    item.tick, self._parties, item.source_offset, announced[to]
+                    tick_ms=item.tick,
+                    parties=self._parties,
+                    source_offset=item.source_offset,
+                    announced=announced[to],
+                    rankings=self._rankings,
+                    ranked_after_ms=None if item.previous == NO_TIME else item.previous,
                 )
                 yield SynopsisRecord(to, key, msgspec.json.encode(clock), item.tick, [])

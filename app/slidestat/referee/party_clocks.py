@@ -49,9 +49,10 @@ CLOCKS = "clocks"
 """The row of the store that they are in."""
 
 
-class _Clocks(msgspec.Struct):
+class _Clocks(msgspec.Struct, omit_defaults=True):
     """The clock of each party, with the source offset of each, and the ticks up to which all are
-    `settled`, and `answered`.
+    `settled`, and `answered`; of each party and ranking the ticks that are ranked: after the first
+    one, up to the second one. `begins_amid` if earlier records were deleted.
     """
 
     of: dict[str, int] = msgspec.field(default_factory=dict)
@@ -59,8 +60,11 @@ class _Clocks(msgspec.Struct):
     parties: int = 0
     settled: int = NO_TIME
     answered: int = NO_TIME
+    ranked: dict[str, dict[str, tuple[int, int]]] = msgspec.field(default_factory=dict)
+    begins_amid: bool = False
 
 
+_NEVER = (NO_TIME, NO_TIME)
 _clocks = msgspec.msgpack.Decoder(_Clocks)
 
 
@@ -69,7 +73,8 @@ class PartyClocks:
 
     def __init__(self, referee: Referee) -> None:
         self.idle = IdleParties()
-        self._source = referee.of.source
+        self._source = referee.of.events_topic
+        self._rankings = {it.name: it.text for it in referee.of.rankings}
         self._absent_party = kinds(is_sequence=referee.is_sequence).absent_party
         self._patience = referee.patience_ms
         self._correctable = referee.correctable_ms
@@ -104,9 +109,16 @@ class PartyClocks:
         self._have_changed = False
         return {CLOCKS: msgspec.msgpack.encode(self._clocks)}
 
+    def begin_amid(self) -> None:
+        """Note that the first records are deleted: what parties ranked before their first clocks
+        may be among them.
+        """
+        self._clocks.begins_amid = bool(self._rankings)
+
     def take(self, party: str, clock: PartyClock) -> bool:
         """Take a party's clock; return whether it advances. The party is no longer idle then."""
         clocks = self._clocks
+        self._take_ranked(party, clock)
         if clock.tick_ms <= clocks.of.get(party, NO_TIME):
             return False
         clocks.of[party] = clock.tick_ms
@@ -167,6 +179,36 @@ class PartyClocks:
                 if came.get(name, NO_TIME) < tick
             ],
         )
+
+    def ranked(self, ranking: str, tick: int, present: Present) -> Present:
+        """Return those of the parties present that have ranked their keys at a tick; the others
+        are absent: their workers have other rankings, or had when they passed it.
+        """
+        absent = list(present.absent)
+        for party in present.parties:
+            after, until = self._clocks.ranked.get(party, {}).get(ranking, _NEVER)
+            if not after < tick <= until:
+                came = until if NO_TIME < until < tick else None
+                absent.append(self._absent_party(party, came))
+        of_them = {it.party: it for it in absent}
+        numbered = self._names(len(present.parties) + len(present.absent))
+        return Present(
+            [name for name in numbered if name not in of_them],
+            [of_them[name] for name in numbered if name in of_them],
+        )
+
+    def _take_ranked(self, party: str, clock: PartyClock) -> None:
+        tick, after = clock.tick_ms, clock.ranked_after_ms
+        if self._clocks.begins_amid and party not in self._clocks.of:
+            after = tick
+        elif after is None:
+            after = NO_TIME
+        for name, _ in clock.rankings.items() & self._rankings.items():
+            known = self._clocks.ranked.setdefault(party, {})
+            since, until = known.get(name, _NEVER)
+            if tick > until:
+                known[name] = (min(since, after) if after <= until else after, tick)
+                self._have_changed = True
 
     def _due_with_idle(self, newest_of_idle: int) -> int:
         """Return the tick that all parties have reached with idle ones by their provisional clocks,

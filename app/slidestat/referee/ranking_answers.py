@@ -8,6 +8,7 @@ from slidestat.declare.referee import Referee
 from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.emissions.rankings import Ranked
 from slidestat.engine.publishing import RANKING
+from slidestat.referee.party_clocks import PartyClocks
 from slidestat.referee.party_synopses import PartySynopses
 from slidestat.referee.referee_answers import Present
 from slidestat.schemas.emission import emission_key
@@ -16,10 +17,15 @@ from slidestat.synopses.core.errors import SynopsisError
 
 
 class RankingAnswers:
-    """The rankings of a referee's topology at ticks; the streams are called as the rankings."""
+    """The rankings of a referee's topology at ticks; the streams are called as the rankings.
 
-    def __init__(self, referee: Referee, partition: int) -> None:
+    A party whose worker has another declaration comes to ticks without parts of a ranking, as one
+    does that has no keys. Its clocks have what it ranks, so that it is absent.
+    """
+
+    def __init__(self, referee: Referee, partition: int, clocks: PartyClocks) -> None:
         self._referee = referee
+        self._clocks = clocks
         self._partition = partition
         self._rankings = {it.name: it for it in referee.of.rankings}
         self._texts = {it.text for it in referee.of.rankings}
@@ -46,13 +52,18 @@ class RankingAnswers:
         *,
         provisional: bool,
     ) -> list[OutputRecord]:
-        """Return the records of the rankings at a tick, by name."""
+        """Return the records of the rankings at a tick, by name; none of one that nobody present
+        has. One that lacks a party which is at the tick remains provisional.
+        """
         referee = self._referee
         records: list[OutputRecord] = []
         for name in sorted(streams.keys() & self._rankings.keys()):
             declared = self._rankings[name]
+            having = self._clocks.ranked(name, tick, present)
+            if not having.parties:
+                continue
             ranked = Ranked(declared.size, declared.is_of_smallest)
-            known = streams[name].at(tick, RANKING, present.parties).values()
+            known = streams[name].at(tick, RANKING, having.parties).values()
             part = ranked.joined(it for it in map(decode_part, known) if it.of == declared.text)
             ranking = Ranking(
                 topology=referee.name,
@@ -66,10 +77,10 @@ class RankingAnswers:
                 source=referee.source,
                 source_partition=self._partition,
                 source_offset=source_offset,
-                parties=list(present.parties),
+                parties=list(having.parties),
                 having=declared.having,
-                provisional=provisional,
-                absent=list(present.absent) or None,
+                provisional=provisional or len(having.absent) > len(present.absent),
+                absent=list(having.absent) or None,
             )
             records.append(
                 (emission_key(referee.name, name, tick), msgspec.json.encode(ranking), tick)

@@ -134,7 +134,7 @@ class PartyRecords:
     def _is_party(self, name: str) -> bool:
         topic, _, partition = name.rpartition("/")
         return (
-            topic == self._topology.source
+            topic == self._topology.events_topic
             and _PARTITION.fullmatch(partition) is not None
             and party_name(topic, int(partition)) == name
         )
@@ -185,8 +185,9 @@ class RefereeProcessor:
         self._every_ms = topology.every_ms
         self._partition = partition
         self._meaning = referee.state_meaning
+        self._clocks = PartyClocks(referee)
         self._answers = (
-            RankingAnswers(referee, partition)
+            RankingAnswers(referee, partition, self._clocks)
             if topology.rankings
             else RefereeAnswers(referee, partition, codec or JsonCodec())
         )
@@ -199,7 +200,6 @@ class RefereeProcessor:
         self._next_offset = self._checkpoint.next_offset
         self._ledger = Ledger(self._checkpoint)
         self._records = PartyRecords(topology, self._answers)
-        self._clocks = PartyClocks(referee)
         silence = AnsweredTicks.of(referee)
         self._streams = PartyStreams(silence)
         self._tells_silence = bool(silence.emptied)
@@ -258,6 +258,8 @@ class RefereeProcessor:
         effects = Effects()
         if not len(batch):
             return effects
+        if self._next_offset == 0 and batch.offsets[0] > 0:
+            self._clocks.begin_amid()
         outcomes = np.full(len(batch), COUNTED, np.uint8)
         max_times = np.empty(len(batch), np.int64)
         for row, (offset, key, value, timestamp) in enumerate(

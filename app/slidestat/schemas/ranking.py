@@ -44,7 +44,11 @@ class Ranking(msgspec.Struct, frozen=True, omit_defaults=True):
         str, Meta(description="only keys for which this may hold; left out without one")
     ] = ""
     provisional: Annotated[
-        bool, Meta(description="whether another record of the same key will replace it")
+        bool,
+        Meta(
+            description="whether it may lack keys: another record of the same key replaces it if"
+            " they come"
+        ),
     ] = False
     absent: Annotated[
         list[AbsentParty] | None,

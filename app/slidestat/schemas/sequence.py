@@ -115,6 +115,9 @@ class SequencePartyClock(PartyClock, frozen=True):
     tick_ms: Annotated[int, Meta(description="a multiple of the topology's `every`")] = (
         msgspec.field(name="tick_seq")
     )
+    ranked_after_ms: Annotated[int | None, Meta(description="none: it has no rankings")] = (
+        msgspec.field(name="ranked_after_seq", default=None)
+    )
 
 
 class SequenceKeyAlert(KeyAlert, frozen=True):

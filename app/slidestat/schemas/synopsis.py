@@ -56,6 +56,17 @@ class PartyClock(msgspec.Struct, frozen=True, omit_defaults=True):
         int,
         Meta(ge=0, description="of a provisional one: how many provisional synopses it is about"),
     ] = 0
+    rankings: Annotated[
+        dict[str, str],
+        Meta(description="what the party ranks its keys by, by the names of rankings"),
+    ] = msgspec.field(default_factory=dict)
+    ranked_after_ms: Annotated[
+        int | None,
+        Meta(
+            description="of rankings: of each tick after this one and up to its own, the party has"
+            " published which keys lead, if any; left out if of all"
+        ),
+    ] = None
 
 
 class SynopsisKey(NamedTuple):

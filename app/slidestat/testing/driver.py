@@ -86,14 +86,13 @@ class TopologyDriver:
         if type(partitions) is not int or partitions < 1:
             raise SlidestatError(f"partitions is {shown(partitions)}.", "Give a number from 1 on.")
         self._schemas = schemas
+        self._partitions = [_Partition() for _ in range(partitions)]
         self._take_up(topology)
         self.emissions: list[Emission] = []
         self.alerts: list[AlertChange] = []
         self.late: list[Letter] = []
         self.dead_letters: list[Letter] = []
         self.published: list[SynopsisRecord] = []
-        self._synopses = SynopsisTopic(topology, partitions)
-        self._partitions = [_Partition() for _ in range(partitions)]
         self._moved_by = KeyReader(topology) if topology.repartition else None
         self._sent: set[OutputRecord] = set()
         self._settled: set[tuple[int, int]] = set()
@@ -340,6 +339,7 @@ class TopologyDriver:
 
     def _take_up(self, topology: Topology) -> None:
         self.topology = topology
+        self._synopses = SynopsisTopic(topology, len(self._partitions))
         self._writer = EventWriter(topology, self._schemas)
         self._decoder = DriverDecoder(topology, self._writer.schemas)
         self._codec = JsonCodec() if topology.writes_rows else emission_codec(topology, _REGISTRY)

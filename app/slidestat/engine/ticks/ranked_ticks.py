@@ -127,7 +127,7 @@ class RankedTicks:
         """
         self._arguments = topology, topic, partition, starts
         self._every, self._span = topology.every_ms, topology.span_length.length
-        self._reach = topology.emission_reach
+        self._earliest, self._reach = topology.times.earliest, topology.emission_reach
         self._partition = partition
         self._passed = passed
         self._clocks = Publisher(topology, topic, partition).clocks
@@ -190,10 +190,20 @@ class RankedTicks:
         return table
 
     def begin(self, advance: Advance) -> None:
-        """Note the clocks of an advance, which may then be taken piece by piece."""
+        """Note the clocks of an advance, which may then be taken piece by piece.
+
+        A clock is of all ticks since the previous one. One with ticks that a stored state has
+        passed is out, or was never due: the state may be from before there were rankings.
+        """
         if self._figures:
-            clocks = self._clocks(advance.before, advance.offsets, advance.watermarks)
-            self._coming = [clock for clock in clocks if clock.tick > advance.emitted]
+            every, reached = self._every, max(self._passed, advance.emitted)
+            reached = reached // every * every if reached >= self._earliest else NO_TIME
+            previous = max(advance.before // every * every, NO_TIME)
+            self._coming = []
+            for clock in self._clocks(advance.before, advance.offsets, advance.watermarks):
+                if previous >= reached:
+                    self._coming.append(clock._replace(previous=previous))
+                previous = clock.tick
 
     def take(self, advance: Advance) -> list[Publication | Clock]:
         """Return what is published at the ticks that an advance, or a piece of one, passes: what
