@@ -1,13 +1,15 @@
 """The notes by which sources are known again that were moved before."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import Committed
-from slidestat.repartition.moved_from import MovedFrom, TopicsNow, check_notes
+from slidestat.repartition.moved_from import MovedFrom, TopicsNow, check_notes, offsets_of
 
 TOPOLOGY = Topology(name="t", sources=["eu", "us-*"], span="1h", every="1m", lateness="5s")
 BEFORE = {("eu", 0): 5, ("eu", 1): 0, ("us-1", 0): 7}
@@ -18,12 +20,19 @@ def note(source: str, **changes: Any) -> MovedFrom:
     return MovedFrom(source=source, **{**own, **changes})
 
 
+# Sources that were deleted took their offsets with them.
+GONE = {(TOPOLOGY.events_topic, 0): 0}
+NOTES = {TOPOLOGY.events_topic: note("", source_id="")}
+
+
 def check(*sources: str, before: dict[tuple[str, int], int] = BEFORE, **changes: Any) -> bool:
     """Check the sources that there are now, of which there are notes of before."""
     notes = {source: note(source, **changes) for source in sources}
-    now = TopicsNow(notes, dict.fromkeys(sources, 2), "own", 2)
+    of_all = note("", **{"source_id": "", **changes})
+    now = TopicsNow(notes, dict.fromkeys(sources, 2), of_all)
     committed = {
-        place: Committed(offset, note(place[0]).text()) for place, offset in before.items()
+        place: Committed(offset, NOTES.get(place[0], note(place[0])).text())
+        for place, offset in before.items()
     }
     return check_notes(TOPOLOGY, now, committed, is_empty=False)
 
@@ -35,6 +44,28 @@ def test_sources_are_added_and_come_back() -> None:
     assert check("eu")
 
 
+def test_a_pattern_may_have_no_topic_for_a_while() -> None:
+    """The note of all is there with and without sources, and is no note of named ones."""
+    assert check("eu", "us-1", before={**BEFORE, **GONE})
+    for sources in ((), ("us-2",)):
+        assert check(*sources, before=GONE)
+    named = replace(TOPOLOGY, source="eu", sources=(), repartition=True)
+    now = TopicsNow({"eu": note("eu")}, {"eu": 2}, note("", source_id=""))
+    committed = {place: Committed(0, NOTES[place[0]].text()) for place in GONE}
+    with pytest.raises(SlidestatError, match="knows of none of 'eu'"):
+        check_notes(named, now, committed, is_empty=False)
+    committed["eu", 0] = Committed(5, note("eu").text())
+    assert check_notes(named, now, committed, is_empty=False)
+
+
+def test_the_note_of_all_is_committed_for_patterns_alone() -> None:
+    now = TopicsNow({"eu": note("eu")}, {"eu": 2}, note("", source_id=""))
+    for topology, count in ((TOPOLOGY, 3), (replace(TOPOLOGY, sources=["eu", "us"]), 2)):
+        offsets = offsets_of(topology, {("eu", 0): 5, ("eu", 1): 0}, now)
+        assert len(offsets) == count
+    assert offsets_of(TOPOLOGY, {}, now) == [TopicPartition(TOPOLOGY.events_topic, 0, 0)]
+
+
 @pytest.mark.parametrize(
     ("sources", "options", "message"),
     [
@@ -42,6 +73,12 @@ def test_sources_are_added_and_come_back() -> None:
         (["eu", "us-1"], {"key": "who"}, "by the key key on 2 partitions; now .* by who on 2"),
         (["eu", "us-1"], {"source_id": "another"}, "(id another)"),
         (["us-2"], {}, "knows of none of 'eu, us-.'"),
+        (
+            [],
+            {"before": GONE, "key": "who"},
+            "of 'eu, us-.' .* key key on 2 .*; now .* by who on 2",
+        ),
+        (["us-2"], {"before": GONE, "topic_id": "another"}, "knows of none of 'eu, us-.'"),
         (["eu", "us-1"], {"before": {("eu", 1): 3}}, "forgotten up to where partitions 0 of 'eu'"),
     ],
 )

@@ -53,8 +53,9 @@ def make_repartition_topic(bootstrap: str, topology: Topology) -> None:
     topic = topology.events_topic
     admin = admin_client(bootstrap)
     topics = require_broker(bootstrap).topics
-    sources = {it: require_events(bootstrap, it) for it in require_sources(topology, topics)}
+    sources = {it: require_events(bootstrap, it) for it in _found_sources(topology, topics)}
     if topic not in topics:
+        require_sources(topology, topics)
         config = _repartition_config(bootstrap, sources)
         create_topic(bootstrap, topic, max(sources.values()), config)
     elif topic_configs(admin, [topic])[topic][CREATED] != CREATE_TIME:
@@ -65,28 +66,35 @@ def make_repartition_topic(bootstrap: str, topology: Topology) -> None:
         )
     try:
         # The notes are what counts: a mover that was killed may have left a transaction open.
-        moved_before(Move(bootstrap, topology), admin, topics_now(admin, topology), waits=False)
+        now = topics_now(admin, topology)
+        before = moved_before(Move(bootstrap, topology), admin, now, waits=False)
     except KafkaException as error:
         raise SlidestatError(
             f"The brokers do not tell how far {topology.sources_text!r} was moved to {topic!r}:"
             f" {error.args[0].str().rstrip('.')}.",
             "Check that they are up and what this user may do, and try again.",
         ) from error
+    if not before:  # Of a pattern whose topics were deleted, another one is waited for.
+        require_sources(topology, topics)
 
 
 def require_sources(topology: Topology, topics: Iterable[str]) -> list[str]:
     """Return the sources among the topics that there are, one at least; `require_events` raises for
     a named one that is missing.
     """
-    named = {it for it in topology.source_topics if ANY not in it}
-    found = sorted({*named, *topology.sources_among(topics)})
+    found = _found_sources(topology, topics)
     if not found:
         raise SlidestatError(
             f"There is no topic yet that matches {topology.sources_text!r}.",
-            "Check the pattern against `slidestat topics list`; the first one must be there when a"
-            " worker starts, others may come later.",
+            "Check the pattern against `slidestat topics list`; the first one must be there when"
+            " the first worker starts, others may come later.",
         )
     return found
+
+
+def _found_sources(topology: Topology, topics: Iterable[str]) -> list[str]:
+    named = {it for it in topology.source_topics if ANY not in it}
+    return sorted({*named, *topology.sources_among(topics)})
 
 
 def _repartition_config(bootstrap: str, sources: Iterable[str]) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 By it the topic is known as ours, and what it was made from: another source, another key or another
 number of partitions would put records of one key in two places. Each of several sources has a note
-of its own, so that others may be added later.
+of its own, so that others may be added later. Brokers drop offsets with their topic: as a pattern
+may have no topic for a while, it has a further note, which outlives them.
 """
 
 import hashlib
@@ -42,7 +43,8 @@ def mover_id(topology: Topology) -> str:
 
 class MovedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The origin of moved records: the source, the key by which they are moved, and the number of
-    partitions; with both topics' ids, "" where the brokers keep none.
+    partitions; with both topics' ids, "" where the brokers keep none. In the note of all sources
+    together, the source and its id are "".
     """
 
     source: str
@@ -57,13 +59,12 @@ class MovedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class TopicsNow(msgspec.Struct, frozen=True):
     """The topics that there are now: the note and the partitions of each source, by its name, and
-    the id and the partitions of the topic that records are moved to.
+    the note of all together.
     """
 
     notes: dict[str, MovedFrom]
     source_partitions: dict[str, int]
-    topic_id: str
-    partitions: int
+    of_all: MovedFrom
 
     @property
     def places(self) -> list[Place]:
@@ -92,15 +93,14 @@ def topics_now(admin: AdminClient, topology: Topology) -> TopicsNow:
                 "It was deleted while workers ran: look with `slidestat topics list`.",
             )
     own = found.pop(topology.events_topic)
-    key = _key_text(topology)
+    of_all = MovedFrom("", "", own.topic_id, own.partitions, _key_text(topology))
     return TopicsNow(
         {
-            name: MovedFrom(name, source.topic_id, own.topic_id, own.partitions, key)
+            name: msgspec.structs.replace(of_all, source=name, source_id=source.topic_id)
             for name, source in found.items()
         },
         {name: source.partitions for name, source in found.items()},
-        own.topic_id,
-        own.partitions,
+        of_all,
     )
 
 
@@ -117,6 +117,8 @@ def _is_unwritten(admin: AdminClient, topic: str, partitions: int) -> bool:
 
 
 def _listed(admin: AdminClient, places: Sequence[Place], which: OffsetSpec) -> dict[Place, int]:
+    if not places:
+        return {}
     wanted = {TopicPartition(topic, number): which for topic, number in places}
 
     def ask() -> dict[Place, int]:
@@ -142,10 +144,11 @@ def check_notes(
     own = {
         place: note
         for place, note in noted.items()
-        if note is not None and note.topic_id == now.topic_id
+        if note is not None and note.topic_id == now.of_all.topic_id
     }
     topic = topology.events_topic
-    if not any(source in now.notes for source, _ in own):
+    notes = {**now.notes, topic: now.of_all} if ANY in topology.sources_text else now.notes
+    if not any(source in notes for source, _ in own):
         if is_empty:
             return False
         raise SlidestatError(
@@ -156,20 +159,22 @@ def check_notes(
             " topic, delete it.",
         )
     for (source, _), note in own.items():
-        if source not in now.notes:
-            if topology.sources_among([source]):
-                continue  # A broker did not list it yet: the next look finds it.
+        if source not in notes:
+            if source == topic or topology.sources_among([source]):
+                # It is the note of all, or a broker did not list it yet: the next look finds it.
+                continue
             raise SlidestatError(
                 f"The topic {topic!r} has records of {source!r}, which is no source of"
                 f" {topology.name} any more.",
                 "Leave it among the sources, or give the topology another name: then it counts the"
                 " others from their beginning.",
             )
-        if note != (new := now.notes[source]):
+        if note != (new := notes[source]):
+            text = topology.sources_text
             raise SlidestatError(
-                f"The topic {topic!r} has records of {note.source!r}"
+                f"The topic {topic!r} has records of {note.source or text!r}"
                 f" (id {note.source_id or 'unknown'}), by the key {note.key} on {note.partitions}"
-                f" partitions; now they would be those of {new.source!r}"
+                f" partitions; now they would be those of {new.source or text!r}"
                 f" (id {new.source_id or 'unknown'}), by {new.key} on {new.partitions}.",
                 "Give the topology another name, so that they go to a topic of their own.",
             )
@@ -186,13 +191,25 @@ def check_notes(
     return True
 
 
-def offsets_of(positions: Mapping[Place, int], now: TopicsNow) -> list[TopicPartition]:
-    """Return the offsets to commit, each with the note of its source as its metadata."""
+def offsets_of(
+    topology: Topology, positions: Mapping[Place, int], now: TopicsNow
+) -> list[TopicPartition]:
+    """Return the offsets to commit, each with the note of its source as its metadata; for patterns
+    also the note of all, at no position.
+    """
     texts = {source: note.text() for source, note in now.notes.items()}
-    return [
+    offsets = [
         TopicPartition(source, number, offset, texts[source])
         for (source, number), offset in sorted(positions.items())
     ]
+    if ANY in topology.sources_text:
+        offsets.append(TopicPartition(*_place_of_all(topology), 0, now.of_all.text()))
+    return offsets
+
+
+def _place_of_all(topology: Topology) -> Place:
+    """Return the partition whose offset has the note of all sources."""
+    return topology.events_topic, 0
 
 
 def _key_text(topology: Topology) -> str:
@@ -235,12 +252,13 @@ def moved_before(
     """
     topology, group = move.topology, mover_id(move.topology)
     # Before notes are read: who moves notes it before there is a record.
-    is_empty = _is_unwritten(admin, topology.events_topic, now.partitions)
+    is_empty = _is_unwritten(admin, topology.events_topic, now.of_all.partitions)
     # Any topic may have been a source. (To ask for all that a group has, without their names, ends
     # the process where it has none, with confluent-kafka 2.16.)
     listed = ask_again(lambda: admin.list_topics(timeout=_TIMEOUT_S), _TIMEOUT_S).topics
     every = {(name, number) for name, topic in listed.items() for number in topic.partitions}
-    committed = group_offsets(move.bootstrap, group, every.union(now.places), waits=waits)
+    asked = every.union(now.places, [_place_of_all(topology)])
+    committed = group_offsets(move.bootstrap, group, asked, waits=waits)
     if not check_notes(topology, now, committed, is_empty=is_empty):
         return {}
     return committed

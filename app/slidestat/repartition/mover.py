@@ -228,7 +228,7 @@ class Mover:
             self._begin()
             while self._goes_on():
                 self._fetch()
-                self._transactions.send(self._order.take(), self._now.partitions)
+                self._transactions.send(self._order.take(), self._now.of_all.partitions)
                 self._pace()
                 if time.monotonic() >= self._due:
                     self._commit()
@@ -243,7 +243,7 @@ class Mover:
     def _begin(self) -> None:
         self._now = topics_now(self._admin, self._topology)
         starts = starts_of(self._move, self._admin, self._now)
-        if any(ANY in it for it in self._topology.source_topics):
+        if ANY in self._topology.sources_text:
             sources = sorted(self._now.notes)
             log_event(
                 "repartition sources",
@@ -347,7 +347,7 @@ class Mover:
             place: self._order.position(number) for number, place in enumerate(self._places)
         }
         if positions != self._committed or now >= self._again_due:
-            offsets = offsets_of(positions, self._now)
+            offsets = offsets_of(self._topology, positions, self._now)
             self._transactions.commit(offsets, self._consumer.consumer_group_metadata())
             self._committed, self._again_due = positions, now + _COMMIT_AGAIN_S
         if now >= self._measure_due:

@@ -75,6 +75,34 @@ def test_topics_of_a_pattern_come_and_go(
     assert Counter(it.decode().rpartition("/")[0] for it in places) == wanted
 
 
+def test_the_next_topic_of_a_pattern_is_waited_for(
+    bootstrap_servers: str,
+    topology: Topology,
+    make_topic: MakeTopic,
+    admin: AdminClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the mover, and by a worker that starts, where the only one was deleted."""
+    monkeypatch.setattr(mover_module, "_LOOK_S", 0.5)
+    old, new = f"{topology.name}-in-eu", f"{topology.name}-in-us"
+    assert prepare_topics(bootstrap_servers, topology) == 2
+    mover = ElectedMover(Move(bootstrap_servers, topology))
+    try:
+        mover.elect([0])
+        send(bootstrap_servers, replace(topology, source=old, sources=()), [event("a", 0)], 1)
+        until_moved(bootstrap_servers, topology, 1)
+        admin.delete_topics([old])[old].result(30)
+        wait_until(lambda: mover.behind == {}, "the mover waits without a source", 30)
+        assert prepare_topics(bootstrap_servers, topology) == 2
+        assert prepare_first_start(bootstrap_servers, topology, None)
+        make_topic("in-us", 1)
+        send(bootstrap_servers, replace(topology, source=new, sources=()), [event("b", 1)], 0)
+        until_moved(bootstrap_servers, topology, 2)
+        assert mover.failure is None
+    finally:
+        mover.stop()
+
+
 def test_a_source_that_is_ahead_is_read_on_once_another_one_is_found(
     bootstrap_servers: str,
     topology: Topology,
