@@ -1,15 +1,24 @@
 """The notes by which sources are known again that were moved before."""
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import Committed
-from slidestat.repartition.moved_from import MovedFrom, TopicsNow, check_notes, offsets_of
+from slidestat.repartition import moved_from
+from slidestat.repartition.moved_from import (
+    MovedFrom,
+    TopicsNow,
+    check_notes,
+    offsets_of,
+    sources_of,
+)
 
 TOPOLOGY = Topology(name="t", sources=["eu", "us-*"], span="1h", every="1m", lateness="5s")
 BEFORE = {("eu", 0): 5, ("eu", 1): 0, ("us-1", 0): 7}
@@ -56,6 +65,28 @@ def test_a_pattern_may_have_no_topic_for_a_while() -> None:
         check_notes(named, now, committed, is_empty=False)
     committed["eu", 0] = Committed(5, note("eu").text())
     assert check_notes(named, now, committed, is_empty=False)
+
+
+def test_a_compacted_topic_of_a_pattern_is_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A named one is judged elsewhere; one that is a source is not asked about again."""
+    policies = {"us-1": False, "us-table": True, "us-known": True}
+
+    def answer(_admin: AdminClient, names: Iterable[str], _timeout_s: float) -> dict[str, bool]:
+        return {name: policies[name] for name in names if name in policies}
+
+    monkeypatch.setattr(moved_from, "are_compacted", answer)
+    topics = ["eu", "ap", "us-gone", *policies]
+    found = sources_of(cast(AdminClient, None), TOPOLOGY, topics, ["us-known"])
+    assert found == (["eu", "us-1", "us-known"], {"us-table"})
+
+
+def test_a_source_that_was_moved_and_is_compacted_now_is_refused() -> None:
+    now = TopicsNow({"eu": note("eu")}, {"eu": 2}, note("", source_id=""), frozenset({"us-1"}))
+    committed = {
+        place: Committed(offset, note(place[0]).text()) for place, offset in BEFORE.items()
+    }
+    with pytest.raises(SlidestatError, match=r"'us-1', of which .* is compacted now"):
+        check_notes(TOPOLOGY, now, committed, is_empty=False)
 
 
 def test_the_note_of_all_is_committed_for_patterns_alone() -> None:

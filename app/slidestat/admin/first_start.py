@@ -18,6 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 
 from slidestat.admin.other_groups import last_records
 from slidestat.admin.state_reset import begin_anew
+from slidestat.admin.worker_topics import found_sources
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import (
     BEING_RESET,
@@ -118,7 +119,9 @@ def look_at_source(
     all would be refused, else by all together. None if there are none, or none that can be read
     now. `registry` has their schemas, if they take any.
     """
-    sources = topology.sources_among(cluster.topics)
+    sources = [
+        it for it in found_sources(bootstrap, topology, cluster.topics) if it in cluster.topics
+    ]
     counts = {it: len(cluster.topics[it].partitions) for it in sources[:_MOST_SOURCES]}
     samples = {
         it: sample_ends(bootstrap, it, count, SAMPLED) for it, count in counts.items() if count

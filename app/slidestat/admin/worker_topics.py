@@ -15,7 +15,6 @@ from slidestat.admin.topics import (
     written_topics,
 )
 from slidestat.declare.declared import Declared
-from slidestat.declare.derived import ANY
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import FORESEEN_EVENTS, Footprint, largest_state
 from slidestat.errors import SlidestatError
@@ -31,6 +30,7 @@ from slidestat.log import log_event
 from slidestat.repartition.moved_from import (
     Move,
     moved_before,
+    sources_of,
     topics_now,
 )
 from slidestat.text import bytes_text, human_duration
@@ -53,9 +53,11 @@ def make_repartition_topic(bootstrap: str, topology: Topology) -> None:
     topic = topology.events_topic
     admin = admin_client(bootstrap)
     topics = require_broker(bootstrap).topics
-    sources = {it: require_events(bootstrap, it) for it in _found_sources(topology, topics)}
+    sources = {
+        it: require_events(bootstrap, it) for it in found_sources(bootstrap, topology, topics)
+    }
     if topic not in topics:
-        require_sources(topology, topics)
+        require_sources(bootstrap, topology, topics)
         config = _repartition_config(bootstrap, sources)
         create_topic(bootstrap, topic, max(sources.values()), config)
     elif topic_configs(admin, [topic])[topic][CREATED] != CREATE_TIME:
@@ -75,26 +77,35 @@ def make_repartition_topic(bootstrap: str, topology: Topology) -> None:
             "Check that they are up and what this user may do, and try again.",
         ) from error
     if not before:  # Of a pattern whose topics were deleted, another one is waited for.
-        require_sources(topology, topics)
+        require_sources(bootstrap, topology, topics)
 
 
-def require_sources(topology: Topology, topics: Iterable[str]) -> list[str]:
+def require_sources(bootstrap: str, topology: Topology, topics: Iterable[str]) -> list[str]:
     """Return the sources among the topics that there are, one at least; `require_events` raises for
     a named one that is missing.
     """
-    found = _found_sources(topology, topics)
+    found = found_sources(bootstrap, topology, topics)
     if not found:
         raise SlidestatError(
-            f"There is no topic yet that matches {topology.sources_text!r}.",
+            f"There is no topic yet that matches {topology.sources_text!r} and is not compacted.",
             "Check the pattern against `slidestat topics list`; the first one must be there when"
             " the first worker starts, others may come later.",
         )
     return found
 
 
-def _found_sources(topology: Topology, topics: Iterable[str]) -> list[str]:
-    named = {it for it in topology.source_topics if ANY not in it}
-    return sorted({*named, *topology.sources_among(topics)})
+def found_sources(bootstrap: str, topology: Topology, topics: Iterable[str]) -> list[str]:
+    """Return the sources among the topics that there are, and named ones that are not; without
+    those of a pattern that are compacted.
+    """
+    try:
+        return sources_of(admin_client(bootstrap), topology, topics)[0]
+    except KafkaException as error:
+        raise SlidestatError(
+            f"The brokers do not tell whether topics of {topology.sources_text!r} are compacted:"
+            f" {error.args[0].str().rstrip('.')}.",
+            "Check what this user may do (DescribeConfigs on each of them), and try again.",
+        ) from error
 
 
 def _repartition_config(bootstrap: str, sources: Iterable[str]) -> dict[str, str]:

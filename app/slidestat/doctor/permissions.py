@@ -72,7 +72,8 @@ def worker_permissions(bootstrap: str, topology: Declared) -> Iterator[Finding]:
     sources: Sequence[str] = topology.source_topics
     if topology.counted is not None and ANY in topology.sources_text:
         try:
-            sources = require_sources(topology.counted, require_broker(bootstrap).topics)
+            topics = require_broker(bootstrap).topics
+            sources = require_sources(bootstrap, topology.counted, topics)
         except SlidestatError as error:
             yield Finding("source", Verdict.BAD, error.message, error.advice)
             sources = ()

@@ -6,7 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.settings import client_config
@@ -51,6 +55,23 @@ def identities(
                 len(topic.partitions),
                 sum(partition.leader is None for partition in topic.partitions),
             )
+    return found
+
+
+def are_compacted(admin: AdminClient, names: Iterable[str], timeout_s: float) -> dict[str, bool]:
+    """Return whether each topic with one of these names is compacted; names without a topic are
+    left out. Raises KafkaException where no broker answers, or this user may not ask.
+    """
+    asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    if not asked:
+        return {}
+    found = {}
+    for resource, answer in admin.describe_configs(asked, request_timeout=timeout_s).items():
+        try:
+            found[resource.name] = "compact" in answer.result()["cleanup.policy"].value
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
     return found
 
 

@@ -7,7 +7,7 @@ may have no topic for a while, it has a further note, which outlives them.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import Committed, group_offsets
 from slidestat.kafka.retries import ask_again
-from slidestat.kafka.topic_identity import identities
+from slidestat.kafka.topic_identity import are_compacted, identities
 from slidestat.log import log_event
 
 # The header of a record that one of several sources had, with where it was: topic/partition/offset.
@@ -59,12 +59,13 @@ class MovedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class TopicsNow(msgspec.Struct, frozen=True):
     """The topics that there are now: the note and the partitions of each source, by its name, and
-    the note of all together.
+    the note of all together; with the topics of a pattern that are left out, as they are compacted.
     """
 
     notes: dict[str, MovedFrom]
     source_partitions: dict[str, int]
     of_all: MovedFrom
+    compacted: frozenset[str] = frozenset()
 
     @property
     def places(self) -> list[Place]:
@@ -76,15 +77,31 @@ class TopicsNow(msgspec.Struct, frozen=True):
         ]
 
 
-def topics_now(admin: AdminClient, topology: Topology) -> TopicsNow:
-    """Ask the brokers for the sources, and for the topic of the topology. Raises KafkaException
-    where none answers, SlidestatError where one is missing.
+def sources_of(
+    admin: AdminClient, topology: Topology, topics: Iterable[str], known: Collection[str] = ()
+) -> tuple[list[str], frozenset[str]]:
+    """Return the sources: the named ones, and those of patterns among the topics that there are;
+    and the others of patterns, which are compacted. `known` are known as sources. Raises
+    KafkaException where no broker answers.
+    """
+    named = {it for it in topology.source_topics if ANY not in it}
+    matched = set(topology.sources_among(topics)) - named
+    new = matched.difference(known)
+    policies = ask_again(lambda: are_compacted(admin, new, _TIMEOUT_S), _TIMEOUT_S)
+    compacted = frozenset(name for name, is_compacted in policies.items() if is_compacted)
+    # One of which no broker knows yet is found the next time.
+    return sorted(named | matched - (new - policies.keys()) - compacted), compacted
+
+
+def topics_now(admin: AdminClient, topology: Topology, known: Collection[str] = ()) -> TopicsNow:
+    """Ask the brokers for the sources, `known` as in `sources_of`, and for the topic of the
+    topology. Raises KafkaException where none answers, SlidestatError where one is missing.
     """
     named = [it for it in topology.source_topics if ANY not in it]
-    sources = named
+    sources, compacted = named, frozenset[str]()
     if len(named) < len(topology.source_topics):
         listed = ask_again(lambda: admin.list_topics(timeout=_TIMEOUT_S), _TIMEOUT_S)
-        sources = sorted({*named, *topology.sources_among(listed.topics)})
+        sources, compacted = sources_of(admin, topology, listed.topics, known)
     found = identities(admin, [*sources, topology.events_topic], _TIMEOUT_S)
     for name in (*named, topology.events_topic):
         if name not in found:
@@ -101,6 +118,7 @@ def topics_now(admin: AdminClient, topology: Topology) -> TopicsNow:
         },
         {name: source.partitions for name, source in found.items()},
         of_all,
+        compacted,
     )
 
 
@@ -159,6 +177,12 @@ def check_notes(
             " topic, delete it.",
         )
     for (source, _), note in own.items():
+        if source in now.compacted:
+            raise SlidestatError(
+                f"The source {source!r}, of which records were moved, is compacted now:"
+                " events that are not the newest of their key are deleted before they are counted.",
+                "Set cleanup.policy=delete for it.",
+            )
         if source not in notes:
             if source == topic or topology.sources_among([source]):
                 # It is the note of all, or a broker did not list it yet: the next look finds it.

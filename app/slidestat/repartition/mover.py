@@ -50,6 +50,7 @@ from slidestat.repartition.moved_from import (
     Behind,
     Move,
     Place,
+    TopicsNow,
     in_all,
     mover_id,
     offsets_of,
@@ -202,6 +203,7 @@ class Mover:
         self._topic = move.topology.events_topic
         self._reader = KeyReader(move.topology)
         self._open_transactions = OpenTransactions()
+        self._left_out: frozenset[str] = frozenset()
         self._places: list[Place] = []
         self._paused: set[int] = set()
         config = client_config(move.bootstrap)
@@ -225,7 +227,7 @@ class Mover:
         """Take over from the mover before, and move until `goes_on()` is false."""
         try:
             self._transactions.take_over()
-            self._begin()
+            self._begin(topics_now(self._admin, self._topology))
             while self._goes_on():
                 self._fetch()
                 self._transactions.send(self._order.take(), self._now.of_all.partitions)
@@ -240,9 +242,9 @@ class Mover:
 
     # Where to begin.
 
-    def _begin(self) -> None:
-        self._now = topics_now(self._admin, self._topology)
-        starts = starts_of(self._move, self._admin, self._now)
+    def _begin(self, now: TopicsNow) -> None:
+        starts = starts_of(self._move, self._admin, now)
+        self._keep(now)
         if ANY in self._topology.sources_text:
             sources = sorted(self._now.notes)
             log_event(
@@ -265,11 +267,23 @@ class Mover:
         self._readable: dict[int, int] = {}
         self._committed: dict[Place, int] = {}
         self._due = self._again_due = self._measure_due = 0.0
-        now = time.monotonic()
-        self._look_due, self._waiting_since = now + _LOOK_S, now
+        self._waiting_since = time.monotonic()
+        self._look_due = self._waiting_since + _LOOK_S
         self._consumer.assign([TopicPartition(*place, start) for place, start in starts.items()])
         # A topic has its note before it has a record, of an aborted transaction even.
         self._commit()
+
+    def _keep(self, now: TopicsNow) -> None:
+        """Take these topics for those that there are, and log which are left out from now on."""
+        for topic in sorted(now.compacted - self._left_out):
+            log_event(
+                "repartition leaves out",
+                f"{self._topology.name}: {topic} matches {self._topology.sources_text} and is left"
+                " out, as it is compacted; if it has events, set cleanup.policy=delete for it",
+                topology=self._topology.name,
+                topic=topic,
+            )
+        self._now, self._left_out = now, now.compacted
 
     # Records.
 
@@ -372,7 +386,7 @@ class Mover:
     def _look(self) -> None:
         """Look every few seconds at the topics, and at the partitions that are waited for."""
         self._look_due = time.monotonic() + _LOOK_S
-        found = topics_now(self._admin, self._topology)
+        found = topics_now(self._admin, self._topology, self._now.notes)
         for source, note in self._now.notes.items():
             if found.notes.get(source, note) != note:
                 name = self._topology.name
@@ -386,7 +400,8 @@ class Mover:
             raise LostError(f"{', '.join(gone)} was deleted, with what was not moved of it")
         if found.source_partitions != self._now.source_partitions:
             self._commit()
-            self._begin()
+            self._begin(found)
+        self._keep(found)
         self._open_transactions.look(
             {
                 self._places[number]: (end, self._high(number))

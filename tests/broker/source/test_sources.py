@@ -43,8 +43,8 @@ def test_topics_of_a_pattern_come_and_go(
     admin: AdminClient,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that comes is read from its beginning. The move goes on without one that is
-    deleted. One that is left out of the pattern, and is there, is refused.
+    """One that comes is read from its beginning; a compacted one is left out. The move goes on
+    without one that is deleted. One that is left out of the pattern, and is there, is refused.
     """
     monkeypatch.setattr(mover_module, "_LOOK_S", 0.5)
     eu, us = (f"{topology.name}-in-{name}" for name in ("eu", "us"))
@@ -55,6 +55,9 @@ def test_topics_of_a_pattern_come_and_go(
         mover.elect([0])
         send(bootstrap_servers, of_eu, [event("a", 0)], 1)
         until_moved(bootstrap_servers, topology, 1)
+        table = make_topic("in-table", 1, {"cleanup.policy": "compact"})
+        of_table = replace(topology, source=table, sources=())
+        send(bootstrap_servers, of_table, [event("t", 0)], 0)
         make_topic("in-us", 5)
         send(bootstrap_servers, of_us, [event("b", place) for place in range(9)], 4)
         until_moved(bootstrap_servers, topology, 10)
@@ -160,9 +163,14 @@ def test_sources_that_are_missing_or_compacted_are_refused(
         prepare_topics(bootstrap_servers, unmatched)
     findings = worker_permissions(bootstrap_servers, unmatched)
     assert next(findings).verdict is Verdict.BAD
-    make_topic("in-table", 2, {"cleanup.policy": "compact"})
+    named[1] = make_topic("in-table", 2, {"cleanup.policy": "compact,delete"})
     with pytest.raises(SlidestatError, match=f"'{name}-in-table' is compacted"):
-        prepare_topics(bootstrap_servers, topology)
+        prepare_topics(bootstrap_servers, replace(topology, sources=named))
+    with pytest.raises(SlidestatError, match="There is no topic yet that matches"):
+        prepare_topics(bootstrap_servers, replace(topology, sources=[f"{name}-in-t*"]))
+    assert prepare_topics(bootstrap_servers, topology) == 2
+    used = [it for it in worker_permissions(bootstrap_servers, topology) if it.check == "source"]
+    assert [it.found.partition(":")[0] for it in used] == named[:1]
 
 
 def test_a_source_of_which_all_would_be_refused(
