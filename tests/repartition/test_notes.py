@@ -77,7 +77,7 @@ def test_a_compacted_topic_of_a_pattern_is_no_source(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(moved_from, "are_compacted", answer)
     topics = ["eu", "ap", "us-gone", *policies]
     found = sources_of(cast(AdminClient, None), TOPOLOGY, topics, ["us-known"])
-    assert found == (["eu", "us-1", "us-known"], {"us-table"})
+    assert found == (["eu", "us-1", "us-known"], frozenset({"us-table"}))
 
 
 def test_a_source_that_was_moved_and_is_compacted_now_is_refused() -> None:

@@ -20,7 +20,6 @@ from tests.broker.source.test_mover import event, moved, send, until_moved
 from tests.broker.workers import wait_until
 from tests.conftest import MakeTopic
 
-
 _NOT_FETCHED = Behind(0, None)
 
 
