@@ -1,12 +1,15 @@
 """`slidestat spark stream` from a real broker."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from slidestat.admin.topics import create_topic, retention_config
+from slidestat.errors import SlidestatError
 from slidestat.options import StreamSource
 from slidestat.spark.backfill.backfill import by_partition
 from slidestat.spark.backfill.history import read_topic
@@ -27,6 +30,14 @@ def send(bootstrap: str, seed: int) -> None:
                 TOPOLOGY.source, value, key, partition=number, timestamp=timestamp + 100_000 * seed
             )
     assert producer.flush(60) == 0
+
+
+def test_several_topics_are_refused() -> None:
+    """The advice names the one that a stream can read."""
+    topology = replace(TOPOLOGY, source="", sources=["eu", "us-*"], lateness="5s")
+    with pytest.raises(SlidestatError, match=r"the sources eu, us-\*, and a stream") as raised:
+        origin(cast(SparkSession, None), topology, StreamSource.KAFKA, None, "")
+    assert f"{TOPOLOGY.name}-repartition" in raised.value.advice
 
 
 @pytest.mark.long
