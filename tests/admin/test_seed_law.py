@@ -1,14 +1,21 @@
 """The law of seeds: history from files and then the topic are one reading of both, to the byte."""
 
+import weakref
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pytest
 from hypothesis import given, settings, strategies as st
 
-from slidestat.admin.seed import Seeded, SeededPartition
+from slidestat.admin import seed
+from slidestat.admin.seed import Seeded, SeededPartition, seeded_rows
+from slidestat.admin.seed_files import EventFiles, RecordFiles
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import RECORDS
 from slidestat.engine.decoding.decoder import EventDecoder
@@ -22,6 +29,10 @@ from slidestat.engine.keys.key_state import (
 from slidestat.engine.keys.stored_keys import NoStates
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import NO_TIME
+from slidestat.options import TIME_UNIT
+from slidestat.produce.file_records import FileRecords
+from slidestat.produce.files import event_file
+from slidestat.spark.backfill.local_states import LocalStates
 from slidestat.testing.records import DriverDecoder, Row, tick_at
 from tests.engine.cases import BY_FIGURES, EMITTED, TOPOLOGIES, Case, cases, laws
 from tests.engine.memory import (
@@ -44,20 +55,18 @@ def seeded(
     case: Case, records: list[Record], cut: tuple[int, int] | None
 ) -> tuple[Seeded, list[Row]]:
     """A seed of these records, in any batches, and the rows of its changelog."""
-    with TemporaryDirectory() as folder:
-        engine = SeededPartition(case.topology, PARTITION, "", {}, Path(folder))
-        try:
-            while records:
-                size = case.random.choice([1, 5, 40, 1_000])
-                engine.read([batch_of(records[:size])])
-                records = records[size:]
-            found = engine.end() if cut is None else engine.end_at(*cut)
-            rows: list[Row] = [
-                (key[1:].decode(), state) for key, state in engine.rows(found.moved_by)
-            ]
-            return found, [*rows, (None, found.checkpoint)]
-        finally:
-            engine.close()
+    with TemporaryDirectory() as folder, closing(LocalStates()) as states:
+        engine = SeededPartition(case.topology, PARTITION, "", {}, Path(folder), states)
+        while records:
+            size = case.random.choice([1, 5, 40, 1_000])
+            engine.read([batch_of(records[:size])])
+            records = records[size:]
+        found = engine.end() if cut is None else engine.end_at(*cut)
+        states.put_away()
+        rows: list[Row] = [
+            (key[1:].decode(), state) for key, state in seeded_rows(states, found.moved_by)
+        ]
+        return found, [*rows, (None, found.checkpoint)]
 
 
 def synopses(store: MemoryStore, topology: Topology) -> dict[str, tuple[int, tuple[bytes, ...]]]:
@@ -81,7 +90,7 @@ def run(case: Case, records: list[Record]) -> Partition:
     return partition
 
 
-@settings(laws, max_examples=15)
+@settings(laws, max_examples=8)
 @given(cases(topologies=SEEDABLE), st.floats(0, 1))
 def test_records_and_then_the_topic(case: Case, share: float) -> None:
     """Cut at any record: states, counters and clock in the end are those of a worker that read all,
@@ -144,7 +153,7 @@ def read_on(
     return outputs, rows
 
 
-@settings(laws, max_examples=15)
+@settings(laws, max_examples=8)
 @given(cases(topologies=SEEDABLE), st.floats(0, 1), st.sampled_from([0, 1, 10**6, -3]))
 def test_events_up_to_a_time_and_then_the_topic(case: Case, share: float, moved_by: int) -> None:
     """A worker that has read the events of files in order of time, and whose watermark is at the
@@ -217,3 +226,58 @@ def test_offsets_of_a_state_are_moved_and_nothing_was_written() -> None:
     found = decode_key_state(with_nothing_written(state, -104))
     used[:, 2] -= 104
     assert found == KeyState(1, -1, 2, 3, (b"one", b"two"), used.tobytes())
+
+
+def test_one_engine_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """That of a partition is gone when it has ended, and so is its database: what is left of it
+    lies on the disk.
+    """
+    engines: list[weakref.ref[PartitionProcessor]] = []
+
+    class Watched(PartitionProcessor):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            assert not any(engine() for engine in engines)
+            super().__init__(*given, **named)
+            engines.append(weakref.ref(self))
+
+    monkeypatch.setattr(seed, "PartitionProcessor", Watched)
+    topology = TOPOLOGIES["no lateness"]
+    first = 1_600_000_000_000
+    file = tmp_path / "events.jsonl"
+    file.write_text("".join(f'{{"key":"k{n}","time":{first + n},"value":1}}\n' for n in range(300)))
+    records = FileRecords.of(topology, {}, TIME_UNIT)
+    source = EventFiles(records, [event_file(file)], first + 300)
+    places = [seed._Place(0, 0, 0)] * 3
+    with ExitStack() as on_disk:
+        states = [on_disk.enter_context(closing(LocalStates())) for _ in places]
+        found = seed._counted(topology, "", source, first + 300, places, states, str)
+        assert len(engines) == 3
+        assert not any(engine() for engine in engines)
+        assert not any(it._opened for it in states)
+        keys = [
+            sum(1 for _ in seeded_rows(it, end.moved_by))
+            for it, end in zip(states, found, strict=True)
+        ]
+    assert keys == [it.counters.counted for it in found]
+    assert sum(keys) == 300
+
+
+def test_the_newest_offsets_of_records_are_kept() -> None:
+    """Of what was read, each once: they are compared with the topic's."""
+    topology = TOPOLOGIES["no lateness"]
+    files = RecordFiles(topology, [], None)
+
+    def part(offsets: range) -> pa.RecordBatch:
+        columns = [offsets, [b"k"] * len(offsets), [b"v"] * len(offsets)]
+        columns += [[0] * len(offsets)] * 2
+        arrays = [
+            pa.array(column, kind.type)
+            for column, kind in zip(columns, RecordFiles.schema, strict=True)
+        ]
+        return pa.record_batch(arrays, schema=RecordFiles.schema)
+
+    parts = [part(range(3)), part(range(2, 9_000)), part(range(9_500, 12_000))]
+    batches = list(files.partition(topology, 1, parts))
+    offsets = np.concatenate([it.offsets for it in batches])
+    assert offsets.tolist() == [*range(9_000), *range(9_500, 12_000)]
+    assert files.newest[1].tolist() == offsets[-10_000:].tolist()

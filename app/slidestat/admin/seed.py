@@ -28,7 +28,13 @@ from confluent_kafka import KafkaException, TopicPartition
 from msgspec.structs import replace
 
 from slidestat.admin.replay_plan import Point, offset_at, point, timestamp_at
-from slidestat.admin.seed_files import EventFiles, OrderedFiles, RecordFiles
+from slidestat.admin.seed_files import (
+    NEWEST_RECORDS,
+    EventFiles,
+    Offsets,
+    OrderedFiles,
+    RecordFiles,
+)
 from slidestat.admin.state_reset import (
     Row,
     changelog_contents,
@@ -52,6 +58,7 @@ from slidestat.engine.checkpoints.checkpoint import (
 from slidestat.engine.clock import RECORDS as CLOCK_RECORDS
 from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 from slidestat.engine.effects import Effects
+from slidestat.engine.garbage_collector import collect_garbage
 from slidestat.engine.keys.key_state import with_nothing_written
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import LogMark, RecordBatch
@@ -60,7 +67,7 @@ from slidestat.faust.table import STATE_KEY
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.partitioner import expected_places
 from slidestat.kafka.read.same_log import first_difference
-from slidestat.kafka.read.scan import offset_bounds, reading, unreadable
+from slidestat.kafka.read.scan import offset_bounds, reading, scan_ranges, unreadable
 from slidestat.kafka.read.source_sample import SourceLook, check_source
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import TIME_UNIT
@@ -96,7 +103,9 @@ def seed_label(topology: Topology) -> dict[str, str]:
 
 
 class SeededPartition:
-    """The engine of a partition that reads history, whose states are on the local disk."""
+    """The engine of a partition that reads history into these `states`. It holds many of them as
+    well: so it is let go when it has ended.
+    """
 
     def __init__(
         self,
@@ -105,9 +114,10 @@ class SeededPartition:
         topic_id: str,
         expected: Mapping[str, int],
         folder: Path,
+        states: LocalStates,
     ) -> None:
         self._topology, self._partition = topology, partition
-        self._states = LocalStates()
+        self._states = states
         self._processor = PartitionProcessor(
             topology,
             topology.events_topic,
@@ -181,15 +191,6 @@ class SeededPartition:
         seeded.moved_by = next_offset - found.next_offset
         return seeded
 
-    def rows(self, moved_by: int) -> Iterator[Row]:
-        """Yield the states as rows of a changelog, of events at offsets larger by so much."""
-        for key, state in self._states.scan():
-            yield STATE_KEY + key.encode(), with_nothing_written(state, moved_by)
-
-    def close(self) -> None:
-        """Delete what is on the disk."""
-        self._states.close()
-
     def _seeded(self, checkpoint: bytes, next_offset: int) -> Seeded:
         counters = self._processor.reached.counters
         newest = self._processor.newest_time if counters.counted else None
@@ -208,6 +209,13 @@ class SeededPartition:
             self._states.write(snapshot)
             self._stored = snapshot.checkpoint
             self._processor.written()
+
+
+def seeded_rows(states: LocalStates, moved_by: int) -> Iterator[Row]:
+    """Yield states as rows of a changelog, of events at offsets larger by so much."""
+    for key, state in states.scan():
+        yield STATE_KEY + key.encode(), with_nothing_written(state, moved_by)
+    states.put_away()
 
 
 # All partitions, on a broker.
@@ -278,17 +286,14 @@ def seed(
     if isinstance(source, EventFiles):
         check_source(SourceLook(bootstrap, topology, count, {}, by_default=True))
     identity = topic_id(bootstrap, topology.events_topic)
+    at = cut.number if cut is not None and cut.is_time else None
     with ExitStack() as on_disk:
-        engines = _counted(topology, identity, source, count, on_disk, say)
-        seeded = [
-            engine.end_at(cut.number, place.start)
-            if cut is not None and cut.is_time
-            else engine.end()
-            for engine, place in zip(engines, places, strict=True)
-        ]
+        states = [on_disk.enter_context(closing(LocalStates())) for _ in range(count)]
+        seeded = _counted(topology, identity, source, at, places, states, say)
         if isinstance(source, RecordFiles):
             for it, place in zip(seeded, places, strict=True):
                 _require_joined(bootstrap, topology, it, place)
+            _require_committed(bootstrap, topology.events_topic, source.newest, places)
         report = SeedReport(source.read, source.left, seeded)
         _require_counted(report)
         # Counting takes a while, in which a worker may have begun.
@@ -299,7 +304,7 @@ def seed(
             {it.partition: it.checkpoint for it in seeded},
             {it.partition: it.next_offset for it in seeded},
             BEING_SEEDED,
-            lambda number: engines[number].rows(seeded[number].moved_by),
+            lambda number: seeded_rows(states[number], seeded[number].moved_by),
         )
     return report
 
@@ -308,28 +313,37 @@ def _counted(
     topology: Topology,
     topic_id: str,
     source: EventFiles | RecordFiles,
-    count: int,
-    on_disk: ExitStack,
+    until_ms: int | None,
+    places: Sequence[_Place],
+    states: Sequence[LocalStates],
     say: Callable[[str], None],
-) -> list[SeededPartition]:
-    """Return the engine of each partition, which has read its records."""
-    folder = Path(on_disk.enter_context(TemporaryDirectory(prefix="slidestat-seed-")))
-    ordered = on_disk.enter_context(closing(OrderedFiles(source, count)))
-    if ordered.partitions and ordered.partitions[-1] >= count:
-        raise SlidestatError(
-            f"The files have records of partition {ordered.partitions[-1]}, and"
-            f" {topology.events_topic!r} has {count} partitions.",
-            "Give files of this topic.",
-        )
-    expected = expected_places(topology.expected, count)
-    engines = []
-    for number in range(count):
-        engine = SeededPartition(topology, number, topic_id, expected, folder)
-        engines.append(on_disk.enter_context(closing(engine)))
-    for number, batches in ordered.read(topology):
-        engines[number].read(batches)
-        say(f"Partition {number} is counted.")
-    return engines
+) -> list[Seeded]:
+    """Count the records of each partition into its states, one partition after another."""
+    count = len(places)
+    with (
+        closing(OrderedFiles(source, count)) as ordered,
+        TemporaryDirectory(prefix="slidestat-seed-") as folder,
+    ):
+        if ordered.last_partition >= count:
+            raise SlidestatError(
+                f"The files have records of partition {ordered.last_partition}, and"
+                f" {topology.events_topic!r} has {count} partitions.",
+                "Give files of this topic.",
+            )
+        expected = expected_places(topology.expected, count)
+        seeded = []
+        for number, place in enumerate(places):
+            own = states[number]
+            engine = SeededPartition(topology, number, topic_id, expected, Path(folder), own)
+            engine.read(ordered.read(topology, number))
+            end = engine.end() if until_ms is None else engine.end_at(until_ms, place.start)
+            seeded.append(end)
+            # Its parts refer to each other. All engines together would be many times their states.
+            del engine
+            collect_garbage()
+            own.put_away()
+            say(f"Partition {number} is counted.")
+    return seeded
 
 
 def _require_seedable(topology: Topology) -> None:
@@ -445,6 +459,36 @@ def _require_joined(bootstrap: str, topology: Topology, seeded: Seeded, place: _
             f" {number}, and the broker has deleted what lies before {place.oldest:,}.",
             "Give files that reach further.",
         )
+
+
+def _require_committed(
+    bootstrap: str, topic: str, newest: Mapping[int, Offsets], places: Sequence[_Place]
+) -> None:
+    """Raise SlidestatError if the topic, as workers read it, lacks one of the files' newest records
+    that it would still have: of a transaction that was aborted, say. One pass over that stretch.
+    """
+    ranges = {}
+    for number, offsets in newest.items():
+        end = int(offsets[-1]) + 1
+        ranges[number] = (max(places[number].oldest, end - NEWEST_RECORDS), end)
+    found: dict[int, list[int]] = {number: [] for number in ranges}
+    with reading(bootstrap, topic) as consumer:
+        for message in scan_ranges(consumer, topic, ranges):
+            found[message.partition() or 0].append(message.offset() or 0)
+        # Some may have been deleted since they were looked at.
+        first = {
+            number: max(start, offset_bounds(consumer, topic, number)[0])
+            for number, (start, _) in ranges.items()
+        }
+    for number, offsets in newest.items():
+        missing = np.setdiff1d(offsets[offsets >= first[number]], found[number])
+        if len(missing):
+            raise SlidestatError(
+                f"The files have a record of partition {number}, offset {missing[0]:,}, that"
+                f" {topic!r} has not for those who read what is committed, as workers do.",
+                'Export them again, with Spark\'s option ("kafka.isolation.level",'
+                ' "read_committed"). Or they are of another topic: give files of this one.',
+            )
 
 
 def _is_other(bootstrap: str, topic: str, partition: int, mark: LogMark) -> bool:

@@ -10,12 +10,11 @@ They are put in order on the local disk, piece by piece.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 from tempfile import TemporaryFile
 from typing import IO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -78,8 +77,14 @@ _FIELDS = ("partition", "offset", "timestamp", "key", "value")
 _TOPIC = "topic"
 
 
+NEWEST_RECORDS = 10_000
+Offsets = npt.NDArray[np.int64]
+
+
 class RecordFiles:
-    """Rows of files that are records of a topic; those from the offset `until` on are `left`."""
+    """Rows of files that are records of a topic; those from the offset `until` on are `left`. Of
+    each partition that was read, `newest` are the offsets of so many records.
+    """
 
     # In order of the first column: that of times, for events.
     schema = pa.schema(
@@ -96,6 +101,7 @@ class RecordFiles:
         self._topic = topology.events_topic
         self._files = files
         self._until = until
+        self.newest: dict[int, Offsets] = {}
         self.read = self.left = 0
 
     def require_columns(self) -> None:
@@ -177,8 +183,10 @@ class RecordFiles:
             before = joined.slice(len(joined) - 1, 1)
             found = joined.filter(pa.array(is_new))
             if len(found):
-                stamps = found["stamp"].to_numpy()
-                yield _batch(topology, number, offsets[is_new], found, stamps)
+                stamps, new = found["stamp"].to_numpy(), offsets[is_new]
+                known = np.concatenate([self.newest.get(number, new[:0]), new])
+                self.newest[number] = known[-NEWEST_RECORDS:]
+                yield _batch(topology, number, new, found, stamps)
 
 
 Read = Iterator[RecordBatch]
@@ -213,40 +221,39 @@ class OrderedFiles:
     def __init__(self, source: EventFiles | RecordFiles, partitions: int) -> None:
         self._source = source
         self._spool: IO[bytes] = TemporaryFile(prefix="slidestat-seed-")  # noqa: SIM115  # `close`
-        self._places: list[tuple[int, bool, int, int, int, int, int]] = []
+        self._places: dict[int, list[tuple[bool, int, int, int, int, int]]] = {}
         try:
             for pieces in in_pieces(source.schema, partitions, source.batches()):
                 self._keep(pieces)
         except BaseException:
             self.close()
             raise
-        self._places.sort()
 
     def _keep(self, pieces: pa.RecordBatch) -> None:
         for row in range(len(pieces)):
             partition, first, place, piece = (pieces[name][row].as_py() for name in PIECE_ORDER)
             start = self._spool.tell()
             size = self._spool.write(pieces["rows"][row].as_buffer())
-            at = (partition, first is not None, first or 0, place, piece)
-            self._places.append((*at, start, size))
+            at = (first is not None, first or 0, place, piece)
+            self._places.setdefault(partition, []).append((*at, start, size))
 
     def close(self) -> None:
         """Delete what is on the disk."""
         self._spool.close()
 
     @property
-    def partitions(self) -> list[int]:
-        """Return which partitions have records."""
-        return sorted({place[0] for place in self._places})
+    def last_partition(self) -> int:
+        """Return the largest number of a partition that has records; -1 if none has."""
+        return max(self._places, default=-1)
 
-    def read(self, topology: Topology) -> Iterator[tuple[int, Read]]:
-        """Yield each partition that has records, with these; to be read one after another."""
-        rows = in_order(map(self._piece, self._places), self._source.schema)
-        for number, parts in groupby(rows, key=itemgetter(0)):
-            yield number, self._source.partition(topology, number, (part for _, part in parts))
+    def read(self, topology: Topology, number: int) -> Read:
+        """Yield the records of a partition."""
+        pieces = (self._piece(number, place) for place in sorted(self._places.get(number, ())))
+        rows = (part for _, part in in_order(pieces, self._source.schema))
+        return self._source.partition(topology, number, rows)
 
-    def _piece(self, place: tuple[int, bool, int, int, int, int, int]) -> pa.RecordBatch:
-        partition, has_time, first, file, piece, start, size = place
+    def _piece(self, partition: int, place: tuple[bool, int, int, int, int, int]) -> pa.RecordBatch:
+        has_time, first, file, piece, start, size = place
         self._spool.seek(start)
         columns = [[partition], [first if has_time else None], [file], [piece]]
         return pa.record_batch(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from slidestat.admin import state_reset
@@ -15,13 +15,16 @@ from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.seed import SeedReport, seed
 from slidestat.admin.state_reset import ChangelogWriter
 from slidestat.cli.display.lines import report_lines
-from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Checkpoint, encode_checkpoint
+from slidestat.cli.operations import seed as seed_command
+from slidestat.engine.checkpoints.checkpoint import (
+    BEING_SEEDED,
+    CHECKPOINT_KEY,
+    Checkpoint,
+    encode_checkpoint,
+)
 from slidestat.errors import SlidestatError
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import Records, Stage, Tables, events, produce, undisturbed
-from tests.commands import RunCli, run_cli
-
-__all__ = ["run_cli"]
 
 LATENESS = (
     'span="10m", every="20s", windows=("1m", "10m"), lateness="5s",\n'
@@ -67,7 +70,10 @@ def seed_with(stage: Stage, *paths: Path, until: str | None = None) -> SeedRepor
 
 
 def test_records_and_then_the_topic(
-    make_stage: MakeStage, tmp_path: Path, run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
+    make_stage: MakeStage,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Files have the records of both partitions up to different offsets, some twice. A seed that is
     killed amid its states lets no worker start, and is completed by running it again; then a worker
@@ -102,9 +108,9 @@ def test_records_and_then_the_topic(
         stage.checkpoints()
 
     files = str(tmp_path / "files" / "*.parquet")
-    run = run_cli("seed", str(stage.file), "--files", files)
-    assert run.returncode == 0, run.stderr
-    assert f"Seeded. To go on with the topic: slidestat run {stage.file}" in run.stdout
+    seed_command(str(stage.file), [files], bootstrap=stage.bootstrap)
+    said = capsys.readouterr().out
+    assert f"Seeded. To go on with the topic: slidestat run {stage.file}" in said
     before = undisturbed(stage.topology, history)
     assert stage.committed() == before.next_offsets
     assert stage.emissions() == {}
@@ -160,7 +166,9 @@ def refusal(stage: Stage, *paths: Path, until: str | None = None) -> str:
     return error.value.message
 
 
-def test_what_is_refused(make_stage: MakeStage, tmp_path: Path, admin: AdminClient) -> None:
+def test_what_is_refused(
+    make_stage: MakeStage, tmp_path: Path, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each is told before anything is written."""
     stage = make_stage(partitions=1)
     source = stage.topology.source
@@ -212,6 +220,22 @@ def test_what_is_refused(make_stage: MakeStage, tmp_path: Path, admin: AdminClie
     with pytest.raises(SlidestatError, match="has states already"):
         seed(later.bootstrap, later.topology, [str(enough)], None, {}, say=begin)
     assert later.checkpoints()[0].next_offset == 7
+
+    class Beside(ChangelogWriter):
+        """Another seed leaves its marks behind those of this one."""
+
+        def flush(self) -> None:
+            super().flush()
+            monkeypatch.undo()
+            other = ChangelogWriter(stage.bootstrap, stage.changelog)
+            other.send(0, CHECKPOINT_KEY, encode_checkpoint(Checkpoint(0), BEING_SEEDED))
+            other.flush()
+
+    monkeypatch.setattr(state_reset, "ChangelogWriter", Beside)
+    with pytest.raises(SlidestatError, match="Others wrote to"):
+        seed_with(stage, enough)
+    with pytest.raises(SlidestatError, match="only partly seeded"):
+        stage.checkpoints()
     assert seed_with(stage, enough).counters.counted == 60
 
 
@@ -223,3 +247,25 @@ def test_another_partitioner_is_refused(make_stage: MakeStage, tmp_path: Path) -
     with pytest.raises(SlidestatError, match="where its rows in files"):
         seed_with(stage, file, until=UNTIL)
     assert stage.tables() == {0: {}, 1: {}, 2: {}}
+
+
+def test_records_that_were_not_committed_are_refused(make_stage: MakeStage, tmp_path: Path) -> None:
+    """Spark's source reads them by default, and a worker does not."""
+    stage = make_stage(partitions=1)
+    source = stage.topology.source
+    produce(stage.bootstrap, source, events(5))
+    sender = Producer({"bootstrap.servers": stage.bootstrap, "transactional.id": source})
+    sender.init_transactions(30)
+    sender.begin_transaction()
+    key, value = events(1)[0]
+    sender.produce(source, value, key, partition=0)
+    sender.flush(30)
+    sender.abort_transaction(30)
+    produce(stage.bootstrap, source, events(5, start=5))
+    committed = stage.read(source)[0]
+    assert [it.offset for it in committed] == [*range(5), *range(7, 12)]
+    aborted = committed[0]._replace(offset=5)
+    file = write_records(tmp_path / "all.parquet", {0: [*committed, aborted]})
+    assert "a record of partition 0, offset 5, that" in refusal(stage, file)
+    file = write_records(tmp_path / "all.parquet", {0: committed})
+    assert seed_with(stage, file).counters.read == 10

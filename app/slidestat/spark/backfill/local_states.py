@@ -17,7 +17,14 @@ class LocalStates:
 
     def __init__(self) -> None:
         self._folder = TemporaryDirectory(prefix="slidestat-backfill-")
-        self._database = rocksdict.Rdict(self._folder.name, rocksdict.Options(raw_mode=True))
+        self._opened: rocksdict.Rdict | None = None
+
+    @property
+    def _database(self) -> rocksdict.Rdict:
+        if self._opened is None:
+            options = rocksdict.Options(raw_mode=True)
+            self._opened = rocksdict.Rdict(self._folder.name, options)
+        return self._opened
 
     def write(self, snapshot: Snapshot) -> None:
         """Keep what a snapshot has."""
@@ -47,7 +54,13 @@ class LocalStates:
         """Return nothing: a partition of history is always read from the start."""
         return
 
+    def put_away(self) -> None:
+        """Keep nothing in memory; the next call reads from the disk again."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
     def close(self) -> None:
         """Delete everything."""
-        self._database.close()
+        self.put_away()
         self._folder.cleanup()
