@@ -79,7 +79,7 @@ def test_alone(broker: Broker) -> None:
     assert broker.keys == [*marks, b"kold", b"kold", b"k0", b"k1", *marks, *marks]
 
 
-@pytest.mark.parametrize("after", range(1, 8))
+@pytest.mark.parametrize("after", range(1, 7))
 @pytest.mark.parametrize("partition", [0, 1])
 def test_records_of_others_between_ones_own(broker: Broker, after: int, partition: int) -> None:
     """Written at any time from its first record on the partition on, before the checkpoints: none
