@@ -221,6 +221,7 @@ def test_schemas(run_cli: RunCli) -> None:
         "alert.v2",
         "dead-letter-headers",
         "synopsis-headers",
+        "ranking",
         "party-clock",
         "party-clock.v2",
     ]

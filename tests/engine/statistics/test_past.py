@@ -122,7 +122,7 @@ def test_the_past_is_right_at_any_moment_for_any_window(case: Case, is_whole: bo
     ago = case.random.choice([1, span // 2, case.random.randrange(1, span)])
     room = span - ago
     windows = tuple(f"{n}ms" for n in {1, room, case.random.randint(1, room)})
-    asked = replace(case.topology, windows=windows, alerts=(), derived=())
+    asked = replace(case.topology, windows=windows, alerts=(), rankings=(), derived=())
     question = LiveQuery(case.topology, windows, ago=f"{ago}ms")
     of_key = Model(case.topology, case.records).of_key()
     view = processor.view()
