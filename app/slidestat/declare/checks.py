@@ -640,7 +640,8 @@ _OUTPUT_SHAPES = ("emissions", "rows")
 
 
 def check_sources(topology: WrittenTopics) -> None:
-    """Check the names of the topics that events are on."""
+    """Check the topology's name, and those of the topics that events are on."""
+    topology.check_names()
     source, sources = topology.source, topology.sources
     if isinstance(sources, str) or not isinstance(sources, Sequence):
         raise SlidestatError(
@@ -679,7 +680,6 @@ def check_sources(topology: WrittenTopics) -> None:
 
 def check_topics(topology: WrittenTopics) -> None:
     """Check the names of the topics that are written, and the form of the output."""
-    topology.check_names()
     output = topology.output
     if not isinstance(output, str) or (output and not NAME.fullmatch(output)):
         raise SlidestatError(f"output is {output!r}, which cannot begin a topic's name.", NAME_RULE)
