@@ -215,5 +215,5 @@ def test_what_reads_figures_of_keys_refuses_one_that_publishes(
             require_audited(declared)
     else:
         require_audited(declared)
-    with pytest.raises(SlidestatError, match="publishes its synopses"):
+    with pytest.raises(SlidestatError, match="publishes for a referee"):
         plan_replay("127.0.0.1:1", declared, "2026-05-01T12:00:00Z", "latest", "again")
