@@ -59,11 +59,11 @@ class Flushes:
             self._under_way.cancel()
 
 
-async def to_its_end(work: Coroutine[Any, Any, _T]) -> _T:
+async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
     """Await work that continues, and is waited for, also if this is cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     try:
-        return await asyncio.shield(task)
+        await asyncio.shield(task)
     except asyncio.CancelledError:
         await task
         raise

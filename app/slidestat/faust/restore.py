@@ -176,8 +176,6 @@ class BulkRecovery(Recovery):
         self._bootstrap_servers = bootstrap_servers
         self._before_highwaters = before_highwaters
         self._on_owned = on_owned
-        # Faust begins anew for the next rebalance while what it has given up still ends.
-        self._restoring = asyncio.Lock()
 
     async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ARG002
         # Restoring takes as long as the changelog is; clients have time-outs of their own.
@@ -193,20 +191,15 @@ class BulkRecovery(Recovery):
     async def _build_offsets(
         self, consumer: Any, tps: set[TP], destination: "Counter[TP]", title: str
     ) -> None:
+        emptied: set[TP] = set()
         if title == "active":
-            async with self._restoring:
-                await self._restore_active(consumer, tps, destination)
-        else:
-            await super()._build_offsets(consumer, tps, destination, title)
-
-    async def _restore_active(
-        self, consumer: Any, tps: set[TP], destination: "Counter[TP]"
-    ) -> None:
-        earliest = await consumer.earliest_offsets(*tps)
-        self._require_all_states(earliest, destination)
-        emptied = {tp for tp, first in earliest.items() if first > self.active_highwaters[tp]}
-        emptied -= {tp for tp, first in earliest.items() if not first}
-        await super()._build_offsets(consumer, tps, destination, "active")
+            earliest = await consumer.earliest_offsets(*tps)
+            self._require_all_states(earliest, destination)
+            emptied = {tp for tp, first in earliest.items() if first > self.active_highwaters[tp]}
+            emptied -= {tp for tp, first in earliest.items() if not first}
+        await super()._build_offsets(consumer, tps, destination, title)
+        if title != "active":
+            return
         generation = self._generation_id
         behind = {
             tp: offset
@@ -236,23 +229,18 @@ class BulkRecovery(Recovery):
                 raise _lost(tp.topic, f"the first {first} records of partition {tp.partition}")
 
     async def _restore(self, last: dict[TP, int]) -> None:
-        """Follow the changelogs from after these offsets to their ends; `last` is updated.
-
-        Given up for another rebalance, it ends once nothing is written any more: what came later
-        would lie over newer states.
-        """
-        stop, writing = threading.Event(), threading.Lock()
+        """Follow the changelogs from after these offsets to their ends; `last` is updated."""
+        stop = threading.Event()
         loop = asyncio.get_running_loop()
         thread = ThreadPoolExecutor(1, "slidestat-restore")
         try:
-            await loop.run_in_executor(thread, self._follow, last, stop, writing)
+            await loop.run_in_executor(thread, self._follow, last, stop)
         finally:
+            # Given up for another rebalance, which may take the partitions elsewhere.
             stop.set()
             thread.shutdown(wait=False)
-            await loop.run_in_executor(None, writing.acquire)
-            writing.release()
 
-    def _follow(self, last: dict[TP, int], stop: threading.Event, writing: threading.Lock) -> None:
+    def _follow(self, last: dict[TP, int], stop: threading.Event) -> None:
         followed = RestoreProgress(
             sum(self.active_highwaters[tp] - offset for tp, offset in last.items())
         )
@@ -264,7 +252,7 @@ class BulkRecovery(Recovery):
                 store = cast(Any, self.tables._changelogs[topic]).data
                 while not stop.is_set():
                     try:
-                        self._follow_topic(consumer, topic, store, last, followed, stop, writing)
+                        self._follow_topic(consumer, topic, store, last, followed, stop)
                     except KafkaException as error:
                         if not passes(error.args[0]):
                             raise unreadable_changelog(topic, error) from error
@@ -284,16 +272,12 @@ class BulkRecovery(Recovery):
         last: dict[TP, int],
         followed: RestoreProgress,
         stop: threading.Event,
-        writing: threading.Lock,
     ) -> None:
         starts = {tp.partition: offset + 1 for tp, offset in last.items() if tp.topic == topic}
         messages = scan(consumer, topic, starts)
         while not stop.is_set() and (some := list(islice(messages, _CHUNK))):
             for partition, rows in _by_partition(some).items():
-                with writing:
-                    if stop.is_set():
-                        return
-                    store.restore(partition, rows)
+                store.restore(partition, rows)
                 tp = TP(topic, partition)
                 followed.read(rows[-1][0] - last[tp])
                 last[tp] = rows[-1][0]

@@ -20,7 +20,6 @@ from slidestat.declare.declared import Declared
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Snapshot
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.faust.fencing import FENCE_KEY, SupersededError, epoch_header, epoch_of, next_epoch
-from slidestat.faust.flushes import to_its_end
 from slidestat.faust.restore import Row, StateStore, read_rows
 from slidestat.kafka.producer import BulkProducer
 
@@ -92,26 +91,19 @@ class StateTable:
         loop = asyncio.get_running_loop()
         ends = dict(restored)
         for partition in restored.keys() - set(emptied):
-            rows = await loop.run_in_executor(None, self._rows_to_fence, partition)
-            # A late one would write old states over those of the next restore.
-            restore = asyncio.to_thread(self._restore_to_fence, partition, rows)
-            ends[partition] = await to_its_end(restore)
+            ends[partition] = await loop.run_in_executor(None, self._restore_to_fence, partition)
         return ends
 
-    def _rows_to_fence(self, partition: int) -> list[Row]:
-        """Return what is not restored yet up to this owner's fence, which it has too."""
+    def _restore_to_fence(self, partition: int) -> int:
         owned = self._owned[partition]
         fence = self._changelog.last_offset(self.changelog_topic, partition)
-        if fence <= owned.last_offset + 1:
-            return [(fence, FENCE_KEY, b"%d" % owned.epoch, epoch_header(owned.epoch))]
-        return read_rows(
-            *(self._bootstrap_servers, self.changelog_topic, partition),
-            *(owned.last_offset + 1, fence + 1),
-        )
-
-    def _restore_to_fence(self, partition: int, rows: list[Row]) -> int:
-        owned = self._owned[partition]
-        fence = self._changelog.last_offset(self.changelog_topic, partition)
+        headers = epoch_header(owned.epoch)
+        rows: list[Row] = [(fence, FENCE_KEY, b"%d" % owned.epoch, headers)]
+        if fence > owned.last_offset + 1:
+            rows = read_rows(
+                *(self._bootstrap_servers, self.changelog_topic, partition),
+                *(owned.last_offset + 1, fence + 1),
+            )
         self._store.restore(partition, rows)
         # Of another owner the first flush learns, and gives way.
         if self._store.newest_epoch(partition) == owned.epoch:
