@@ -1,21 +1,15 @@
 """Declared rankings of real workers, one of them killed, and of their referee."""
 
 import msgspec
-import numpy as np
 
 from slidestat.declare.referee import Referee
-from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.publishing import SynopsisTopic
-from slidestat.engine.records import RecordBatch
-from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.ranking import Ranking, decode_ranking
-from slidestat.testing.records import MemoryStore
 from tests.broker.conftest import MakeStage
+from tests.broker.parties import of_parties
 from tests.broker.workers import (
     DRAIN_S,
     Records,
     Worker,
-    as_batch,
     events,
     produce,
     wait_until,
@@ -29,25 +23,7 @@ BODY = (
 
 def undisturbed(referee: Referee, source: Records) -> dict[int, Ranking]:
     """The final rankings, by tick, of parties that come to each tick at once."""
-    topology = referee.of
-    topic = SynopsisTopic(topology, len(source))
-    published = []
-    for partition, records in source.items():
-        processor = PartitionProcessor(topology, topology.source, partition, MemoryStore())
-        effects = processor.process(as_batch(topology.source, partition, records))
-        published += topic.records(effects.published, partition)
-    batch = RecordBatch(
-        referee.source,
-        0,
-        np.arange(len(published)),
-        [record.key for record in published],
-        [record.value for record in published],
-        [record.timestamp for record in published],
-        0,
-    )
-    judge = RefereeProcessor(referee, referee.source, 0, MemoryStore())
-    effects = judge.process(batch)
-    assert not effects.dead_letters
+    _, effects = of_parties(referee, source)
     found = [decode_ranking(value) for _, value, _ in effects.emissions]
     return {it.window_end_ms: it for it in map(unplaced, found) if not it.provisional}
 

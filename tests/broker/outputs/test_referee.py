@@ -8,29 +8,23 @@ import time
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pytest
 
 from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
-from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.publishing import SynopsisTopic
-from slidestat.engine.records import RecordBatch
 from slidestat.referee.live_referee import RefereeQuery
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.query import KeyAnswer
 from slidestat.schemas.synopsis import SynopsisKey, decode_key
-from slidestat.testing.records import MemoryStore
 from slidestat.text import numbers_text
 from tests.broker.conftest import MakeStage
 from tests.broker.outputs.test_queries import get
+from tests.broker.parties import of_parties
 from tests.broker.workers import (
     DRAIN_S,
     Records,
     Stage,
     Worker,
-    as_batch,
     events,
     produce,
     wait_until,
@@ -80,30 +74,9 @@ def answers(records: Records) -> list[Emission]:
     return [msgspec.structs.replace(e, source_offset=0) for e in found]
 
 
-def undisturbed(
-    referee: Referee, topology: Topology, source: Records
-) -> tuple[list[Emission], RefereeProcessor]:
+def undisturbed(referee: Referee, source: Records) -> tuple[list[Emission], RefereeProcessor]:
     """The final answers of a referee whose parties come to each tick at once, and the referee."""
-    topic = SynopsisTopic(topology, len(source))
-    published = []
-    for partition, records in source.items():
-        processor = PartitionProcessor(topology, topology.source, partition, MemoryStore())
-        effects = processor.process(as_batch(topology.source, partition, records))
-        published += topic.records(effects.published, partition)
-    # By tick, and of one tick each party's synopses before its clock.
-    published.sort(key=lambda record: record.timestamp)
-    batch = RecordBatch(
-        referee.source,
-        0,
-        np.arange(len(published)),
-        [record.key for record in published],
-        [record.value for record in published],
-        [record.timestamp for record in published],
-        0,
-    )
-    processor = RefereeProcessor(referee, referee.source, 0, MemoryStore())
-    effects = processor.process(batch)
-    assert not effects.dead_letters
+    processor, effects = of_parties(referee, source)
     found = [msgspec.json.decode(value, type=Emission) for _, value, _ in effects.emissions]
     final = [msgspec.structs.replace(e, source_offset=0) for e in found if not e.provisional]
     return final, processor
@@ -164,7 +137,7 @@ def test_a_killed_worker_is_named_and_then_made_up_for(make_stage: MakeStage) ->
 
         wait_until(named, "the referee misses the parties of the killed worker", DRAIN_S)
         stage.await_settled([one, two])
-        expected, _ = undisturbed(referee, stage.topology, stage.read(stage.topology.source))
+        expected, _ = undisturbed(referee, stage.read(stage.topology.source))
 
         def complete() -> bool:
             found = [e for e in answers(stage.read(referee.output_topic)) if not e.provisional]
@@ -209,7 +182,7 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
         feed(stage, 30_000 + 6_000 * life, 6_000)
         stage.drain()
     shutil.rmtree(folder)
-    expected, whole = undisturbed(referee, stage.topology, stage.read(stage.topology.source))
+    expected, whole = undisturbed(referee, stage.read(stage.topology.source))
     ends = {emission.window_end_ms for emission in expected}
 
     def complete() -> bool:
