@@ -17,7 +17,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 )
 
 from slidestat.declare.declared import Declared
-from slidestat.declare.derived import ANY
 from slidestat.declare.lengths import duration_ms
 from slidestat.declare.topology import Topology
 from slidestat.engine.publishing import synopsis_partitions
@@ -125,9 +124,8 @@ def create_topology_topics(
     publishes, the topic of synopses as well, and of one with `repartition` that of moved records.
     Raises as `create_topic`.
     """
-    sources = [it for it in topology.source_topics if ANY not in it]
     wanted = {
-        **dict.fromkeys(sources, retention_config(retention)),
+        **dict.fromkeys(topology.named_sources, retention_config(retention)),
         **written_topics(topology, retention),
     }
     if topology.repartition:

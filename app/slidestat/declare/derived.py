@@ -446,6 +446,16 @@ class WrittenTopics(Named):
         return tuple(self.sources) or (self.source,)
 
     @property
+    def named_sources(self) -> list[str]:
+        """The topics of the events that are declared by their names."""
+        return [it for it in self.source_topics if ANY not in it]
+
+    @property
+    def has_pattern(self) -> bool:
+        """Return whether topics of the events are declared by a pattern of names."""
+        return len(self.named_sources) < len(self.source_topics)
+
+    @property
     def sources_text(self) -> str:
         return ", ".join(self.source_topics)
 

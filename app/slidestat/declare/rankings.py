@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from slidestat.declare.alerts import figure_condition
 from slidestat.declare.expressions.expression import Expression
@@ -10,6 +11,14 @@ from slidestat.errors import SlidestatError
 
 MOST_PLACES = 1_000
 _MOST_RANKINGS = 20
+
+
+Order = Literal["largest", "smallest"]
+
+
+def order_of(*, is_of_smallest: bool) -> Order:
+    """Return which of the figures comes first in a ranking."""
+    return "smallest" if is_of_smallest else "largest"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +74,9 @@ class Ranking:
         return self.smallest > 0
 
     @property
-    def order(self) -> str:
-        """Return which of the figures comes first: "largest" or "smallest"."""
-        return "smallest" if self.is_of_smallest else "largest"
+    def order(self) -> Order:
+        """Return which of the figures comes first."""
+        return order_of(is_of_smallest=self.is_of_smallest)
 
     @property
     def size(self) -> int:

@@ -18,7 +18,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 
 from slidestat.admin.worker_topics import require_sources
 from slidestat.declare.declared import Declared
-from slidestat.declare.derived import ANY
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client, missing_topic_advice, require_broker
@@ -70,7 +69,7 @@ def worker_permissions(bootstrap: str, topology: Declared) -> Iterator[Finding]:
     """Yield the permissions that a worker of this topology needs: its topics, then its group."""
     admin = admin_client(bootstrap)
     sources: Sequence[str] = topology.source_topics
-    if topology.counted is not None and ANY in topology.sources_text:
+    if topology.counted is not None and topology.counted.has_pattern:
         try:
             topics = require_broker(bootstrap).topics
             sources = require_sources(bootstrap, topology.counted, topics)

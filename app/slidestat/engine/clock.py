@@ -291,8 +291,8 @@ def late_by(times: Integers, clocks: Integers, before: int, lateness: int) -> In
     return previous - lateness - times
 
 
-def tick_after(times: Integers, every: int) -> Integers:
-    """Return int64[n]: the first multiple of `every` that is greater than each time."""
+def tick_after(times: Times, every: int) -> Times:
+    """Return the first multiple of `every` that is greater than each time."""
     return (times // every + 1) * every
 
 

@@ -167,7 +167,7 @@ class Publisher:
                 yield key, state
 
     def _tick_of(self, state: KeyState) -> int:
-        return (state.last_time // self._every + 1) * self._every
+        return tick_after(state.last_time, self._every)
 
 
 class SynopsisRecord(NamedTuple):

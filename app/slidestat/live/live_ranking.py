@@ -10,7 +10,7 @@ from slidestat.declare.alerts import figure_condition, figure_name
 from slidestat.declare.declared import Declared
 from slidestat.declare.expressions.nodes import fields_of
 from slidestat.declare.figure_names import place_over_windows
-from slidestat.declare.rankings import MOST_PLACES
+from slidestat.declare.rankings import MOST_PLACES, order_of
 from slidestat.declare.statistics.runner import Answered, Runner, Work
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
@@ -69,7 +69,7 @@ class LiveRanking:
         having: str = "",
     ) -> None:
         topology = _rankable(declared)
-        order = "smallest" if smallest else "largest"
+        order = order_of(is_of_smallest=smallest)
         if not 1 <= size <= MOST_PLACES:
             raise SlidestatError(
                 f"{order} is {size}.", f"Give how many keys, from 1 to {MOST_PLACES:,}."
@@ -149,7 +149,7 @@ class LiveRanking:
         return self._kinds.ranking(
             topology=self._topology.name,
             by=self._by,
-            order="smallest" if smallest else "largest",
+            order=order_of(is_of_smallest=smallest),
             size=size,
             keys=part.keys,
             places=self._ranked.keys(part.contenders, self._kinds.ranked_key),

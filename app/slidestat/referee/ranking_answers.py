@@ -70,7 +70,7 @@ class RankingAnswers:
                 ranking=name,
                 window_end_ms=tick,
                 by=declared.by,
-                order="smallest" if declared.is_of_smallest else "largest",
+                order=declared.order,
                 size=declared.size,
                 keys=part.keys,
                 places=ranked.keys(part.contenders),

@@ -18,7 +18,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     OffsetSpec,
 )
 
-from slidestat.declare.derived import ANY
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import Committed, group_offsets
@@ -84,7 +83,7 @@ def sources_of(
     and the others of patterns, which are compacted. `known` are known as sources. Raises
     KafkaException where no broker answers.
     """
-    named = {it for it in topology.source_topics if ANY not in it}
+    named = set(topology.named_sources)
     matched = set(topology.sources_among(topics)) - named
     new = matched.difference(known)
     policies = ask_again(lambda: are_compacted(admin, new, _TIMEOUT_S), _TIMEOUT_S)
@@ -97,9 +96,9 @@ def topics_now(admin: AdminClient, topology: Topology, known: Collection[str] = 
     """Ask the brokers for the sources, `known` as in `sources_of`, and for the topic of the
     topology. Raises KafkaException where none answers, SlidestatError where one is missing.
     """
-    named = [it for it in topology.source_topics if ANY not in it]
+    named = topology.named_sources
     sources, compacted = named, frozenset[str]()
-    if len(named) < len(topology.source_topics):
+    if topology.has_pattern:
         listed = ask_again(lambda: admin.list_topics(timeout=_TIMEOUT_S), _TIMEOUT_S)
         sources, compacted = sources_of(admin, topology, listed.topics, known)
     found = identities(admin, [*sources, topology.events_topic], _TIMEOUT_S)
@@ -165,7 +164,7 @@ def check_notes(
         if note is not None and note.topic_id == now.of_all.topic_id
     }
     topic = topology.events_topic
-    notes = {**now.notes, topic: now.of_all} if ANY in topology.sources_text else now.notes
+    notes = {**now.notes, topic: now.of_all} if topology.has_pattern else now.notes
     if not any(source in notes for source, _ in own):
         if is_empty:
             return False
@@ -226,7 +225,7 @@ def offsets_of(
         TopicPartition(source, number, offset, texts[source])
         for (source, number), offset in sorted(positions.items())
     ]
-    if ANY in topology.sources_text:
+    if topology.has_pattern:
         offsets.append(TopicPartition(*_place_of_all(topology), 0, now.of_all.text()))
     return offsets
 

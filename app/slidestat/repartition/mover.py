@@ -27,7 +27,6 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from slidestat.declare.derived import ANY
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.open_transactions import OpenTransactions
@@ -245,7 +244,7 @@ class Mover:
     def _begin(self, now: TopicsNow) -> None:
         starts = starts_of(self._move, self._admin, now)
         self._keep(now)
-        if ANY in self._topology.sources_text:
+        if self._topology.has_pattern:
             sources = sorted(self._now.notes)
             log_event(
                 "repartition sources",
@@ -401,7 +400,8 @@ class Mover:
         if found.source_partitions != self._now.source_partitions:
             self._commit()
             self._begin(found)
-        self._keep(found)
+        else:
+            self._keep(found)
         self._open_transactions.look(
             {
                 self._places[number]: (end, self._high(number))

@@ -33,7 +33,7 @@ from slidestat.engine.checkpoints.checkpoint import (
     with_counts,
 )
 from slidestat.engine.checkpoints.kept_statistics import AS_STORED, KeptStatistics
-from slidestat.engine.clock import EventClock
+from slidestat.engine.clock import EventClock, tick_after
 from slidestat.engine.keys.key_states import KeyStates
 from slidestat.engine.records import NO_TIME, LogMark
 
@@ -244,8 +244,7 @@ class Durability:
         if self.has_same_alerts and _JUDGE_ALL_AT in before:
             self.judge_all_at = int(before[_JUDGE_ALL_AT])
         elif topology.alerts and not self.has_same_alerts and self.emitted.max_time != NO_TIME:
-            tick = self.emitted_watermark // topology.every_ms + 1
-            self.judge_all_at = tick * topology.every_ms
+            self.judge_all_at = tick_after(self.emitted_watermark, topology.every_ms)
         # What was counted when this worker began, undecided records included.
         self._least = self.emitted.counters
         # A restarted worker reads from here on, or from further on, if it reads at all.

@@ -10,7 +10,7 @@ import numpy as np
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
-from slidestat.engine.clock import Advance
+from slidestat.engine.clock import Advance, tick_after
 from slidestat.engine.emissions.output_records import NO_RECORDS, AlertRecord, OutputRecords
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
@@ -211,7 +211,7 @@ class Ticker:
         # Now, for all: what is due of keys without events is found meanwhile.
         numbers = self._keys.numbered(slices.names)
         due = self._keys.take_due(numbers, advance.watermark)
-        tick = (advance.before // self._every + 1) * self._every
+        tick = tick_after(advance.before, self._every)
         while slices.next_key is not None:
             first, end, keyed = slices.take(self._events_pace.size)
             with self._events_pace.doing(len(keyed.events)):
