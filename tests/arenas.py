@@ -1,27 +1,29 @@
-"""How many arenas the C library has made for threads of a process."""
+"""Count the arenas that the C library has made for threads of a process."""
 
 import re
+import struct
+from pathlib import Path
 
-# GNU's library reserves so much for each arena, at a multiple of it, and uses the beginning.
+# GNU's library reserves so much for each heap of an arena, at a multiple of it. A heap begins with
+# the address of its arena, which lies in the first heap, and the address of the heap before it.
 _RESERVED = 2**26
-_ANONYMOUS = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) 0+ 00:00 0 *$", re.MULTILINE)
+_HEAP = struct.Struct("<QQ")
+_ANONYMOUS = re.compile(r"^([0-9a-f]+)-[0-9a-f]+ rw-p 0+ 00:00 0 *$", re.MULTILINE)
 
 
-def count_arenas(maps: str) -> int:
-    """Count those in a text of /proc/PID/maps; the main thread's is not one of them, and what
-    another allocator (RocksDB's) has mapped at such an address by chance is none.
+def count_arenas(pid: int | str) -> int:
+    """Return how many arenas process `pid` has, a child of this one or "self"; the main thread's is
+    not one of them. An arena of several heaps is one, and what another allocator (RocksDB's,
+    Arrow's) has mapped at such an address is none.
     """
-    found = _ANONYMOUS.findall(maps)
-    pieces = {int(start, 16): (int(end, 16), access) for start, end, access in found}
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    starts = [int(start, 16) for start in _ANONYMOUS.findall(maps)]
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        heads = {}
+        for start in starts:
+            if start % _RESERVED == 0:
+                memory.seek(start)
+                heads[start] = _HEAP.unpack(memory.read(_HEAP.size))
     return sum(
-        access == "rw-p" and start % _RESERVED == 0 and _is_reserved(pieces, start)
-        for start, (_, access) in pieces.items()
+        before == 0 and start < arena < start + 4096 for start, (arena, before) in heads.items()
     )
-
-
-def _is_reserved(pieces: dict[int, tuple[int, str]], start: int) -> bool:
-    """Return whether adjoining pieces make up the whole of an arena that begins at `start`."""
-    end = start
-    while end < start + _RESERVED and end in pieces:
-        end, _ = pieces[end]
-    return end >= start + _RESERVED

@@ -1,5 +1,6 @@
 """What a worker lets go of is the machine's again, or at least its own."""
 
+import mmap
 import subprocess
 import sys
 
@@ -24,16 +25,17 @@ def test_what_lies_between_things_in_use_is_given_back() -> None:
     assert full - process.memory_info().rss > 0.8 * (5_000 * 20_000 - kept)
 
 
-# Eight threads hold small blocks at once; told is how many arenas the C library made for them.
+# Eight threads hold blocks at once, and the process says how many arenas it has for them.
 _EIGHT_THREADS = """
 import threading
 from slidestat.faust.worker.resources import limit_arenas
+from tests.arenas import count_arenas
 
 {first}
 together = threading.Barrier(9)
 
 def hold():
-    kept = [bytes(1_000) for _ in range(200)]
+    kept = [bytes(1_000) for _ in range({blocks})]
     together.wait()
     together.wait()
     return kept
@@ -41,32 +43,30 @@ def hold():
 for _ in range(8):
     threading.Thread(target=hold).start()
 together.wait()
-print(open("/proc/self/maps").read())
+print(count_arenas("self"))
 together.wait()
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it is GNU's library that has arenas")
-@pytest.mark.parametrize(("first", "arenas"), [("", 8), ("limit_arenas()", 1)])
-def test_threads_share_arenas(first: str, arenas: int) -> None:
+@pytest.mark.parametrize(
+    ("first", "blocks", "arenas"),
+    [("", 200, 8), ("limit_arenas()", 200, 1), ("limit_arenas()", 20_000, 1)],
+    ids=["unlimited", "limited", "limited and of several heaps"],
+)
+def test_threads_share_arenas(first: str, blocks: int, arenas: int) -> None:
     """Each thread has one of its own but for the limit, with which they share one beside the main
-    thread's.
+    thread's, also where it is larger than what is reserved for a heap.
     """
-    code = _EIGHT_THREADS.format(first=first)
+    code = _EIGHT_THREADS.format(first=first, blocks=blocks)
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert count_arenas(told.stdout) == arenas
+    assert int(told.stdout) == arenas
 
 
-def test_what_is_mapped_at_such_an_address_by_chance_is_no_arena() -> None:
-    """An arena has all that is reserved for it, in adjoining pieces: also one that is filled up,
-    and one whose reserve runs into what is reserved behind it.
-    """
-    empty = "7f0004000000-7f0004021000 rw-p 00000000 00:00 0 \n"
-    rest = "7f0004021000-7f0008000000 ---p 00000000 00:00 0 \n"
-    behind = "7f0004021000-7f0008001000 ---p 00000000 00:00 0 \n"
-    full = "7f0004000000-7f0008000000 rw-p 00000000 00:00 0 \n"
-    assert [count_arenas(maps) for maps in (empty + rest, empty + behind, full)] == [1, 1, 1]
-    apart = "7f0004022000-7f0008000000 ---p 00000000 00:00 0 \n"
-    named = "7f0004021000-7f0008000000 ---p 00000000 00:00 0    [heap]\n"
-    for others in ("", apart, named):
-        assert count_arenas(empty + others) == 0
+@pytest.mark.skipif(sys.platform != "linux", reason="it is GNU's library that has arenas")
+def test_what_another_allocator_has_mapped_is_no_arena() -> None:
+    """An allocator takes a gigabyte at a multiple of what is reserved for a heap."""
+    before = count_arenas("self")
+    with mmap.mmap(-1, 3 * 2**26) as mapped:
+        mapped[:] = bytes([7]) * len(mapped)
+        assert count_arenas("self") == before
