@@ -6,7 +6,15 @@ from enum import StrEnum
 
 from benchmarks.workload import KeyDistribution, Workload, draw, flights
 from slidestat.declare.kinds import DEFAULT
-from slidestat.declare.statistics import Count, Mean, Quantiles, Statistic, Sum
+from slidestat.declare.statistics import (
+    Count,
+    Distinct,
+    Mean,
+    Quantiles,
+    Statistic,
+    Sum,
+    TopItems,
+)
 from slidestat.declare.topology import Topology
 
 
@@ -22,6 +30,7 @@ class CaseName(StrEnum):
     WIDE = "wide"
     QUANTILES = "quantiles"
     FLIGHTS = "flights"
+    DECIDING = "deciding"
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,16 @@ CASES = {
     CaseName.UNIFORM: Case(_SUMS, keys=100_000, distribution=_UNIFORM, mean_gap_ms=0.1),
     CaseName.WIDE: Case(_SUMS, note_bytes=434),
     CaseName.QUANTILES: Case((Quantiles(),)),
+    CaseName.DECIDING: Case(
+        (
+            Quantiles(field="took", quantiles=(0.5, 0.95, 0.99)),
+            Distinct(field="user"),
+            TopItems(field="path"),
+        ),
+        mean_gap_ms=7.2,
+        windows=("1h",),
+        every="10s",
+    ),
     CaseName.FLIGHTS: Case(_SUMS, distribution=None, windows=("1d", "7d"), every="6h"),
 }
 

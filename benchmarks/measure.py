@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import psutil
@@ -90,15 +91,17 @@ class SubjectProcess:
             self._process.kill()
             self._process.wait()
 
-    def wait_for(self, look: Callable[[], int], wanted: int, patience_s: float) -> int:
-        """Return what `look` shows once it is `wanted` or more.
+    def wait_for(
+        self, look: Callable[[], int], wanted: int, patience_s: float, most_s: float = inf
+    ) -> int:
+        """Return what `look` shows once it is `wanted` or more, or after `most_s`.
 
         Raises SlidestatError, with the end of the subject's log, if the subject ends before, or
         shows nothing new for `patience_s`.
         """
         last = -1
-        moved = weighed = time.monotonic()
-        while (shown := look()) < wanted:
+        moved = weighed = started = time.monotonic()
+        while (shown := look()) < wanted and time.monotonic() - started < most_s:
             if self._process.poll() is not None:
                 raise self._error(f"ended with status {self._process.returncode}")
             if shown != last:
@@ -139,9 +142,10 @@ def time_loop(
     warm_up: int,
     until: int,
     broker: int | None,
+    most_s: float = inf,
 ) -> Measurement:
     """Time a loop from the moment `warm_up` events have gone through it to that of `until`, as
-    `read` counts them.
+    `read` counts them, or for `most_s` seconds.
 
     Raises SlidestatError if it takes all of them at once.
     """
@@ -149,7 +153,7 @@ def time_loop(
     if before >= until:
         raise SlidestatError("It takes all events at once.", "Give it more: --events.")
     start = _Look(subject, broker)
-    after = subject.wait_for(read, until, _STALLED_S)
+    after = subject.wait_for(read, until, _STALLED_S, most_s)
     return start.until(_Look(subject, broker), after - before)
 
 

@@ -58,35 +58,45 @@ class System:
     cannot: Mapping[CaseName, str] = field(default_factory=dict)
 
 
-def _own(module: str) -> list[str]:
+def own(module: str) -> list[str]:
+    """Return the command of a module in this environment."""
     return [sys.executable, "-m", f"benchmarks.{module}"]
 
 
-def _peer(environment: str, module: str) -> list[str]:
+def peer(environment: str, module: str) -> list[str]:
+    """Return the command of a module in a peer's own environment."""
     return [str(environment_python(environment)), "-m", f"benchmarks.peers.{module}"]
 
 
 def kafka_streams() -> list[str]:
+    """Return the command of the counts, compiled."""
+    return java_peer(_JAVA_SOURCE, _JAVA_JARS)
+
+
+def java_peer(source: Path, locked: Path) -> list[str]:
+    """Compile a program of Kafka Streams against Kafka's jars and those of a lock, and return its
+    command. Raises UnavailableError where there is no compiler or no jar.
+    """
     java = find_java().executable
     compiler = java.with_name("javac")
     if not compiler.is_file():
         raise UnavailableError(f"{java} has no compiler beside it: it is a JRE, not a JDK")
     try:
-        jars = [*kafka_classpath(), *fetched_jars(_JAVA_JARS, "Kafka Streams")]
+        jars = [*kafka_classpath(), *fetched_jars(locked, "Kafka Streams")]
     except SlidestatError as error:
         raise UnavailableError(error.message) from error
-    classes = cache_folder() / "kafka-streams-count"
+    classes = cache_folder() / f"classes-{source.stem}"
     shutil.rmtree(classes, ignore_errors=True)
     classpath = ":".join(map(str, jars))
     compiled = subprocess.run(  # noqa: S603 - our own source
-        [compiler, "-d", classes, "-cp", classpath, _JAVA_SOURCE],
+        [compiler, "-d", classes, "-cp", classpath, source],
         capture_output=True,
         text=True,
         check=False,
     )
     if compiled.returncode:
         raise UnavailableError(f"its source does not compile: {compiled.stderr.strip()[-300:]}")
-    return [str(java), "-cp", f"{classes}:{classpath}", _JAVA_SOURCE.stem]
+    return [str(java), "-cp", f"{classes}:{classpath}", source.stem]
 
 
 def _spark_stream() -> list[str]:
@@ -94,7 +104,7 @@ def _spark_stream() -> list[str]:
         require_spark()
     except SlidestatError as error:
         raise UnavailableError(f"{error.message} {error.advice}") from error
-    return _own("peers.spark_stream")
+    return own("peers.spark_stream")
 
 
 def _flink() -> list[str]:
@@ -117,7 +127,7 @@ def _faust() -> System:
     return System(
         "faust_tumbling_table",
         _QUESTIONS["tumbling"],
-        partial(_own, "plain_faust"),
+        partial(own, "plain_faust"),
         "tumbling",
         30_000,
         answers,
@@ -129,7 +139,7 @@ def _quix(window: str, most_events: int) -> System:
     return System(
         f"quix_{window}",
         _QUESTIONS[window],
-        partial(_peer, "quix", "quix"),
+        partial(peer, "quix", "quix"),
         window,
         most_events,
         Answers.final(window),
@@ -153,7 +163,7 @@ def _bytewax(window: str, most_events: int) -> System:
     return System(
         f"bytewax_{window}",
         _QUESTIONS[window],
-        partial(_peer, "bytewax", "bytewax_flow"),
+        partial(peer, "bytewax", "bytewax_flow"),
         window,
         most_events,
         Answers.waited(window, lost_when_stopped=True),
@@ -166,7 +176,7 @@ def _pathway(window: str, most_events: int) -> System:
     return System(
         f"pathway_{window}",
         _QUESTIONS[window],
-        partial(_peer, "pathway", "pathway_flow"),
+        partial(peer, "pathway", "pathway_flow"),
         window,
         most_events,
         Answers.updated(window, lost_when_stopped=True),
@@ -191,8 +201,8 @@ def _spark(window: str, most_events: int | None) -> System:
 SYSTEMS = {
     system.name: system
     for system in (
-        System(OURS, "sliding, all windows, with bounds", partial(_own, "ours")),
-        System(BARE, "decoded, nothing else", partial(_own, "bare"), has_changelog=False),
+        System(OURS, "sliding, all windows, with bounds", partial(own, "ours")),
+        System(BARE, "decoded, nothing else", partial(own, "bare"), has_changelog=False),
         _faust(),
         _quix("tumbling", 300_000),
         _quix("hopping", 60_000),

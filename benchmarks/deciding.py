@@ -1,0 +1,348 @@
+"""Quantiles, distinct users and top paths of each key, over an hour, every ten seconds.
+
+    python -m benchmarks.deciding [--events N] [--keys N] [--minutes M] [--runs N]
+
+The question that brings people here, put to slidestat and to what would be taken in its place. Each
+system goes through one topic in turn, for at most so many minutes; a sample of its answers is
+compared with the events themselves. See README.md beside this file.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import msgspec
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import results
+from benchmarks.answers import read_messages, topic_bytes
+from benchmarks.cases import CASES, CaseName, make_topology
+from benchmarks.figures import Figure, violation_of
+from benchmarks.measure import GroupOffsets, Measurement, SubjectProcess, time_commits, time_loop
+from benchmarks.peers.environments import UnavailableError
+from benchmarks.progress import Progress
+from benchmarks.requests import ExactRequests, Requests, draw_requests
+from benchmarks.stored import folder_bytes
+from benchmarks.systems import OURS, java_peer, own, peer
+from benchmarks.throughput import PARTITIONS, broker, run_command
+from benchmarks.workload import send
+from slidestat.admin.topics import create_topic, create_topology_topics
+from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import admin_client
+
+_PEERS = Path(__file__).with_name("peers")
+_CASE, _EVERY_MS, _WINDOW_MS = CaseName.DECIDING, 10_000, 3_600_000
+_QUANTILES = (0.5, 0.95, 0.99)
+_LARGEST = 10
+_SAMPLE = 500
+_SETTLE_S = 3.0
+_KEEP = {"retention.ms": "-1"}
+_SYSTEMS: dict[str, Callable[[], list[str]]] = {
+    OURS: partial(own, "ours"),
+    "chdb_tiles": partial(peer, "chdb", "chdb_tiles"),
+    "kafka_streams_tiles": partial(
+        java_peer, _PEERS / "KafkaStreamsTiles.java", _PEERS / "kafka-streams-tiles.sha256"
+    ),
+}
+
+
+class Answer(msgspec.Struct):
+    """The figures of a key at a tick; `figures` are those of slidestat, with their bounds."""
+
+    end: int
+    quantiles: tuple[float, float, float]
+    distinct: float
+    top: list[tuple[str, float]]
+    figures: list[Figure] = []
+
+
+class _Figure(Figure, gc=False):
+    item: str | None = None
+
+
+class _Emission(msgspec.Struct):
+    key: str
+    window_end_ms: int
+    figures: list[_Figure]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The worst errors of a sample of answers: of a quantile's value, as a share of it, and of its
+    rank, as a share of the events; of distinct users, as a share; of a path's count, as a share of
+    the events; and the share of the paths of the true top ten that were listed, over all answers.
+    """
+
+    value: tuple[float, ...]
+    rank: tuple[float, ...]
+    distinct: float
+    count: float
+    listed: float
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a system did in its time."""
+
+    measurement: Measurement
+    answers: int
+    errors: Errors
+    disk_bytes_per_key: float
+    changelog_bytes_per_event: float
+
+
+def judge(requests: Requests, answers: dict[tuple[int, int], Answer]) -> Errors:
+    """Compare a sample of answers with the events.
+
+    Raises SlidestatError if an answer is missing of those due before the newest one of their
+    partition, or if bounds of slidestat do not hold.
+    """
+    exact = ExactRequests(requests)
+    newest = [0] * requests.partitions
+    for key, end in answers:
+        newest[key % requests.partitions] = max(newest[key % requests.partitions], end)
+    due = sorted(
+        (key, end) for key, end in exact.due(_EVERY_MS) if end < newest[key % requests.partitions]
+    )
+    if not due:
+        raise SlidestatError("No answer came in its time.", "Give it more: --minutes.")
+    if missing := [pair for pair in due if pair not in answers]:
+        raise SlidestatError(
+            f"{len(missing)} of {len(due)} answers are missing, such as {missing[0]}.", "Report it."
+        )
+    chosen = np.random.default_rng(0).choice(len(due), min(_SAMPLE, len(due)), replace=False)
+    values, ranks = np.zeros(len(_QUANTILES)), np.zeros(len(_QUANTILES))
+    distinct = count = 0.0
+    listed = wanted = 0
+    for key, end in (due[i] for i in chosen.tolist()):
+        answer = answers[key, end]
+        rows = exact.rows(key, end - _WINDOW_MS, end)
+        took = np.sort(requests.cents[rows]) / 100
+        for figure in answer.figures:
+            if figure.quantile is not None:
+                _require(figure, violation_of(figure, np.sort(requests.cents[rows])))
+        for i, (quantile, estimate) in enumerate(zip(_QUANTILES, answer.quantiles, strict=True)):
+            true = took[max(0, int(np.ceil(quantile * len(took))) - 1)]
+            values[i] = max(values[i], abs(estimate - true) / true)
+            low, high = (np.searchsorted(took, estimate, side) for side in ("left", "right"))
+            off = max(low / len(took) - quantile, quantile - (high + 1) / len(took), 0.0)
+            ranks[i] = max(ranks[i], off)
+        users = len(np.unique(requests.users[rows]))
+        distinct = max(distinct, abs(answer.distinct - users) / users)
+        counts = np.bincount(requests.paths[rows])
+        for path, estimate in answer.top:
+            number = int(path.removeprefix("/p/"))
+            count = max(count, abs(estimate - counts[number]) / len(rows))
+        # Of paths that are equally frequent any will do.
+        least = np.sort(counts)[-min(_LARGEST, int((counts > 0).sum()))]
+        named = [int(path.removeprefix("/p/")) for path, _ in answer.top[:_LARGEST]]
+        listed += int((counts[named] >= least).sum())
+        wanted += min(_LARGEST, int((counts > 0).sum()))
+    return Errors(
+        tuple(values.tolist()), tuple(ranks.tolist()), distinct, count, listed / max(1, wanted)
+    )
+
+
+def _require(figure: Figure, violation: str) -> None:
+    if violation:
+        raise SlidestatError(f"A bound does not hold: {figure}: {violation}.", "Report it.")
+
+
+class Deciding:
+    """A broker with the requests on a topic, and the systems that are run on it."""
+
+    def __init__(
+        self, bootstrap: str, broker_pid: int | None, requests: Requests, folder: Path
+    ) -> None:
+        self._bootstrap, self._broker_pid = bootstrap, broker_pid
+        self._requests, self._folder = requests, folder
+        self._name = f"deciding-{token_hex(4)}"
+        self._topic = f"{self._name}-events"
+        self._runs = 0
+
+    def fill_topic(self) -> int:
+        """Send the requests; return their mean size in bytes."""
+        create_topic(self._bootstrap, self._topic, PARTITIONS, _KEEP)
+        return send(self._requests, self._bootstrap, self._topic)
+
+    def run(self, system: str, most_s: float) -> Ran:
+        """Run a system once, for `most_s` seconds at most, and judge its answers.
+
+        Raises UnavailableError if it cannot run here, SlidestatError if it fails or an answer is
+        missing.
+        """
+        command = _SYSTEMS[system]()
+        self._runs += 1
+        group = f"{self._name}-{self._runs}"
+        data = self._folder / group
+        (data / "state").mkdir(parents=True)
+        progress = Progress.create(data / "progress")
+        arguments = [self._bootstrap, self._topic, group, str(data / "progress")]
+        arguments += [str(data / "state"), str(PARTITIONS)]
+        topology = make_topology(_CASE, self._topic, group, CASES[_CASE].every)
+        if system == OURS:
+            create_topology_topics(self._bootstrap, topology, PARTITIONS)
+            arguments += [CASES[_CASE].every, _CASE]
+            output, members = topology.output_topic, topology.application_id
+        else:
+            create_topic(self._bootstrap, f"{group}-answers", PARTITIONS, _KEEP)
+            output, members = f"{group}-answers", group
+        events = len(self._requests)
+        with (
+            SubjectProcess([*command, *arguments], self._folder / f"{group}.log") as process,
+            closing(GroupOffsets(self._bootstrap, self._topic, members, PARTITIONS)) as offsets,
+        ):
+            if system == OURS:
+                measured = time_commits(process, progress, offsets, events, self._broker_pid)
+            else:
+                measured = time_loop(process, progress.read, 1, events, self._broker_pid, most_s)
+                time.sleep(_SETTLE_S)
+        done = progress.read()
+        answers = {(key, answer.end): answer for key, answer in self._answers(system, output)}
+        names = admin_client(self._bootstrap).list_topics(timeout=30).topics
+        changelogs = [name for name in names if group in name and "changelog" in name]
+        changelog_bytes = sum(topic_bytes(self._bootstrap, name) for name in changelogs)
+        return Ran(
+            measured,
+            len(answers),
+            judge(self._requests, answers),
+            folder_bytes(data / "state") / len(np.unique(self._requests.keys[:done])),
+            changelog_bytes / done,
+        )
+
+    def _answers(self, system: str, topic: str) -> Iterator[tuple[int, Answer]]:
+        decode = msgspec.json.Decoder(Answer).decode
+        for message in read_messages(self._bootstrap, topic):
+            key, value = (message.key() or b"").decode(), message.value() or b""
+            key, answer = _of_ours(value) if system == OURS else (key, decode(value))
+            yield self._requests.key_number(key), answer
+
+    def clean_up(self) -> None:
+        """Delete the topics that this made."""
+        admin = admin_client(self._bootstrap)
+        topics = [name for name in admin.list_topics(timeout=30).topics if self._name in name]
+        for future in admin.delete_topics(topics).values():
+            future.exception()
+
+
+_decode_emission = msgspec.json.Decoder(_Emission).decode
+
+
+def _of_ours(value: bytes) -> tuple[str, Answer]:
+    emission = _decode_emission(value)
+    of = {figure.statistic: figure for figure in emission.figures}
+    quantiles = [f.estimate or 0.0 for f in emission.figures if f.quantile is not None]
+    top = [(f.item, f.estimate or 0.0) for f in emission.figures if f.item is not None]
+    answer = Answer(
+        emission.window_end_ms,
+        (quantiles[0], quantiles[1], quantiles[2]),
+        of["distinct_user"].estimate or 0.0,
+        top,
+        list(emission.figures),
+    )
+    return emission.key, answer
+
+
+def show(console: Console, rounds: list[dict[str, Ran]], cannot: dict[str, str]) -> None:
+    """Print one table: medians over the rounds, and the worst errors of all."""
+    table = Table(
+        "", *rounds[0], title="p50, p95, p99, distinct, top 10 of an hour, every ten seconds"
+    )
+    ratios: dict[str, Callable[[Ran], float]] = {
+        "times as many events a second": lambda ran: ran.measurement.events_per_s,
+        "times as many a CPU second": lambda ran: ran.measurement.events_per_cpu_s,
+    }
+    for title, of in ratios.items():
+        row = []
+        for name in rounds[0]:
+            spread = results.Spread.of([of(each[OURS]) / of(each[name]) for each in rounds])
+            row.append(f"{spread.median:.2f} ({spread.least:.2f} - {spread.most:.2f})")
+        table.add_row(f"slidestat has ... {title}", *row)
+    rows: dict[str, Callable[[Ran], str]] = {
+        "events": lambda ran: f"{ran.measurement.events:,}",
+        "events a second": lambda ran: f"{ran.measurement.events_per_s:,.0f}",
+        "events a CPU second": lambda ran: f"{ran.measurement.events_per_cpu_s:,.0f}",
+        "peak memory, MiB": lambda ran: f"{ran.measurement.peak_rss / 2**20:,.0f}",
+        "bytes of state a key": lambda ran: f"{ran.disk_bytes_per_key:,.0f}",
+        "changelog, bytes an event": lambda ran: f"{ran.changelog_bytes_per_event:,.0f}",
+        "answers": lambda ran: f"{ran.answers:,}",
+        "worst error of value, p50 p95 p99": lambda ran: _shares(ran.errors.value),
+        "worst error of rank, p50 p95 p99": lambda ran: _shares(ran.errors.rank),
+        "worst error of distinct users": lambda ran: f"{ran.errors.distinct:.1%}",
+        "worst error of a path's share": lambda ran: f"{ran.errors.count:.2%}",
+        "paths of the top ten listed": lambda ran: f"{ran.errors.listed:.1%}",
+    }
+    for title, shown in rows.items():
+        middle = {
+            name: sorted((each[name] for each in rounds), key=lambda r: r.measurement.events_per_s)
+            for name in rounds[0]
+        }
+        table.add_row(title, *(shown(runs[len(runs) // 2]) for runs in middle.values()))
+    console.print(table)
+    for name, why in cannot.items():
+        console.print(f"{name}: cannot: {why}", highlight=False, soft_wrap=True)
+
+
+def _shares(errors: tuple[float, ...]) -> str:
+    return " ".join(f"{error:.1%}" for error in errors)
+
+
+def deciding(
+    events: Annotated[int, typer.Option(min=10_000, help="Requests on the topic.")] = 1_000_000,
+    keys: Annotated[int, typer.Option(min=1, help="Different keys.")] = 1_000,
+    hours: Annotated[float, typer.Option(min=0.1, help="Hours of event time they take.")] = 2.0,
+    minutes: Annotated[float, typer.Option(min=0.1, help="The most for each other system.")] = 5.0,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each system.")] = 3,
+    system: Annotated[
+        list[str] | None, typer.Option(help=f"Beside {OURS}: {', '.join(_SYSTEMS)}; or all.")
+    ] = None,
+) -> None:
+    """Put the question to each system in turn, and print what each did."""
+    if unknown := [name for name in system or [] if name not in _SYSTEMS]:
+        raise SlidestatError(f"There is no system {unknown[0]}.", f"One of: {', '.join(_SYSTEMS)}.")
+    console = Console(width=150)
+    console.print(results.machine(), highlight=False)
+    requests = draw_requests(events, keys, PARTITIONS, hours * _WINDOW_MS / events)
+    rounds: list[dict[str, Ran]] = []
+    cannot: dict[str, str] = {}
+    with (
+        TemporaryDirectory(prefix="slidestat-deciding-") as folder,
+        broker() as (bootstrap, broker_pid),
+    ):
+        bench = Deciding(bootstrap, broker_pid, requests, Path(folder))
+        try:
+            console.print(f"{events:,} requests of {bench.fill_topic()} bytes, {keys:,} keys")
+            for number in range(1, runs + 1):
+                rounds.append({})
+                for name in [OURS, *(system or [name for name in _SYSTEMS if name != OURS])]:
+                    if name in cannot:
+                        continue
+                    try:
+                        ran = bench.run(name, 60 * minutes)
+                    except (UnavailableError, SlidestatError) as why:
+                        if name == OURS:
+                            raise
+                        cannot[name] = str(why)
+                        continue
+                    rounds[-1][name] = ran
+                    said = f"{ran.measurement.events_per_s:,.0f} events a second"
+                    console.print(f"run {number}: {name}: {said}", highlight=False)
+        finally:
+            bench.clean_up()
+    for each in rounds:
+        for name in cannot:
+            each.pop(name, None)
+    show(console, rounds, cannot)
+
+
+if __name__ == "__main__":
+    run_command(deciding)
