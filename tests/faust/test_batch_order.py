@@ -71,6 +71,9 @@ class Table:
         stored = encode_checkpoint(Checkpoint(next_offset), TOPOLOGY.state_meaning)
         self._store = MemoryStore([(None, stored)] if next_offset else [])
 
+    def owns(self, _partition: int) -> bool:
+        return True
+
     def partition(self, _partition: int) -> MemoryStore:
         return self._store
 

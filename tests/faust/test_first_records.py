@@ -187,6 +187,9 @@ class Table:
         self._stores = [Store(0), Store(1)]
         self.written = 0
 
+    def owns(self, _partition: int) -> bool:
+        return True
+
     def partition(self, partition: int) -> MemoryStore:
         return self._stores[partition]
 

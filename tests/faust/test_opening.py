@@ -40,6 +40,7 @@ class Table:
     """One partition's, with keys in it."""
 
     changelog_topic = "changelog"
+    is_owned = True
 
     def __init__(self) -> None:
         store = MemoryStore()
@@ -49,6 +50,9 @@ class Table:
         assert snapshot is not None
         store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
         self.database = Database(store)
+
+    def owns(self, _partition: int) -> bool:
+        return self.is_owned
 
     def partition(self, partition: int) -> TablePartition:
         return TablePartition(partition, cast(Any, self.database))
@@ -107,6 +111,23 @@ def test_what_is_given_up_meanwhile_is_read_no_further() -> None:
         assert one.durable() == {}
 
     asyncio.run(give_up())
+
+
+def test_what_is_not_taken_over_stays_closed() -> None:
+    """Its table is still being restored, or another worker's: a batch that was fetched before is
+    read again by its owner.
+    """
+    table = Table()
+    one = pipeline(table)
+    table.is_owned = False
+
+    async def read() -> None:
+        await one.partitions.open([0])
+        assert not await one.steps.process(LATER)
+        assert one.durable() == {}
+
+    asyncio.run(read())
+    assert not table.database.is_scanned.is_set()
 
 
 def test_it_is_opened_again_after_it_was_given_up() -> None:

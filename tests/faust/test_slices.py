@@ -30,6 +30,9 @@ class Table:
     def __init__(self) -> None:
         self.store = MemoryStore()
 
+    def owns(self, _partition: int) -> bool:
+        return True
+
     def partition(self, _partition: int) -> MemoryStore:
         return self.store
 

@@ -14,6 +14,7 @@ from slidestat.declare.declared import Declared
 from slidestat.engine.checkpoints.checkpoint import Snapshot
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import SupersededError
+from slidestat.faust.restore import newest_epoch
 from slidestat.faust.table import StateTable, TablePartition, rows_of
 from slidestat.kafka.producer import BulkProducer
 from slidestat.kafka.transactional_producer import FencedError, LostError, TransactionalProducer
@@ -162,12 +163,25 @@ class TransactionalTable(StateTable):
         """
         producers = {store: self._transactions.of(store.partition) for store in snapshots}
         for store, snapshot in snapshots.items():
-            if self.is_superseded(store.partition):
-                raise SupersededError
-            self.queue(store.partition, rows_of(snapshot), producers[store])
+            self._require_owned(store)
+            self.queue(store.partition, rows_of(snapshot), store.owner, producers[store])
         await self._transactions.commit([store.partition for store in snapshots])
         loop = asyncio.get_running_loop()
         for store, snapshot in snapshots.items():
             # The transaction's mark lies behind its last record.
-            end = producers[store].last_offset(self.changelog_topic, store.partition) + 1
-            await loop.run_in_executor(None, self.store_snapshot, store, snapshot, end)
+            last = producers[store].last_offset(self.changelog_topic, store.partition)
+            store.owner.last_offset = last + 1
+            await loop.run_in_executor(None, self.store_rows, store, rows_of(snapshot))
+
+    def _require_owned(self, store: TablePartition) -> None:
+        """Raise SupersededError if a partition was given up since it was opened, also if it was
+        taken over again, or if the fence of a later owner was found when it was taken over.
+        """
+        owner = store.owner
+        is_current = self._owned.get(store.partition) is owner
+        if not is_current or newest_epoch(store.database) > owner.epoch:
+            raise SupersededError
+
+    def give_up(self) -> None:
+        super().give_up()
+        self._transactions.give_up()

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import rocksdict
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from faust.exceptions import ConsistencyError
 from faust.stores.rocksdb import RocksDBOptions, Store
 from faust.tables.recovery import Recovery
 from faust.types import TP
@@ -47,6 +48,10 @@ Row = tuple[int, bytes, bytes | None, Headers]
 class StateStore(Store):
     """A store in RocksDB like Faust's, in which only the records of a partition's owners are
     restored.
+
+    Each database holds a position in its partition's changelog, and what the records up to there
+    lead to. A write moves the position forward, or does nothing: a restore that was given up, and
+    whose thread still writes, has nothing that a later one does not have (decision 78).
     """
 
     def __init__(self, url: str, app: Any, table: Any, **kwargs: Any) -> None:
@@ -55,6 +60,8 @@ class StateStore(Store):
             write_buffer_size=_WRITE_BUFFER_BYTES, use_rocksdict=True
         )
         self._open: dict[int, rocksdict.Rdict] = {}
+        # By partition; held from the look at a position to the write that moves it.
+        self._moving: dict[int, threading.Lock] = {}
 
     def close(self) -> None:
         """Close all databases, also those still in use; a process that ends with one open may crash
@@ -78,32 +85,48 @@ class StateStore(Store):
         return self._open[partition]
 
     def restore(self, partition: int, rows: Iterable[Row]) -> None:
-        """Write the next records of a partition's changelog."""
-        restored = Restored(self.newest_epoch(partition))
-        batch = rocksdict.WriteBatch(raw_mode=True)
-        last = _NO_OFFSET
-        for offset, key, value, headers in rows:
-            last = offset
-            if not restored.counts(headers):
-                continue
-            if value is None:
-                batch.delete(key)
-            else:
-                batch.put(key, value)
-        if last == _NO_OFFSET:
-            return
-        self.note_position(batch, last, restored.newest)
-        self._db_for_partition(partition).write(batch)
+        """Write the next records of a partition's changelog, without those that its database has
+        already.
+        """
+        database = self._db_for_partition(partition)
+        with self._lock(partition):
+            last = position = _position(database)
+            restored = Restored(newest_epoch(database))
+            batch = rocksdict.WriteBatch(raw_mode=True)
+            for offset, key, value, headers in rows:
+                if offset <= position:
+                    continue
+                last = offset
+                if restored.counts(headers):
+                    _add(batch, key, value)
+            if last > position:
+                _move(database, batch, last, restored.newest)
 
-    def note_position(self, batch: rocksdict.WriteBatch, offset: int, epoch: int) -> None:
-        """Have the batch also store the offset up to which its partition follows the changelog."""
-        batch.put(self.offset_key, b"%d" % offset)
-        if epoch != NO_EPOCH:
-            batch.put(EPOCH_KEY, b"%d" % epoch)
+    def advance(
+        self,
+        partition: int,
+        database: rocksdict.Rdict,
+        rows: Iterable[tuple[bytes, bytes | None]],
+        end: int,
+        epoch: int,
+    ) -> None:
+        """Write the rows that are what counts of a partition's changelog since the database's
+        position, up to the offset `end`; do nothing if it was restored up to there meanwhile.
+        """
+        with self._lock(partition):
+            if end <= _position(database):
+                return
+            batch = rocksdict.WriteBatch(raw_mode=True)
+            for key, value in rows:
+                _add(batch, key, value)
+            _move(database, batch, end, epoch)
 
     def newest_epoch(self, partition: int) -> int:
         """Return the largest epoch of a partition's records so far."""
-        return int(self._db_for_partition(partition).get(EPOCH_KEY) or NO_EPOCH)
+        return newest_epoch(self._db_for_partition(partition))
+
+    def _lock(self, partition: int) -> threading.Lock:
+        return self._moving.setdefault(partition, threading.Lock())
 
     def apply_changelog_batch(
         self,
@@ -119,6 +142,32 @@ class StateStore(Store):
             rows.setdefault(message.partition, []).append(row)
         for partition, some in rows.items():
             self.restore(partition, some)
+
+
+def newest_epoch(database: rocksdict.Rdict) -> int:
+    """Return the largest epoch of the records that a database has."""
+    return int(database.get(EPOCH_KEY) or NO_EPOCH)
+
+
+def _position(database: rocksdict.Rdict) -> int:
+    return int(database.get(StateStore.offset_key) or _NO_OFFSET)
+
+
+def _add(batch: rocksdict.WriteBatch, key: bytes, value: bytes | None) -> None:
+    if value is None:
+        batch.delete(key)
+    else:
+        batch.put(key, value)
+
+
+def _move(
+    database: rocksdict.Rdict, batch: rocksdict.WriteBatch, position: int, epoch: int
+) -> None:
+    """Write a batch, and with it the position and the largest epoch that the database has then."""
+    batch.put(StateStore.offset_key, b"%d" % position)
+    if epoch != NO_EPOCH:
+        batch.put(EPOCH_KEY, b"%d" % epoch)
+    database.write(batch)
 
 
 @cache
@@ -191,6 +240,8 @@ class BulkRecovery(Recovery):
     async def _build_offsets(
         self, consumer: Any, tps: set[TP], destination: "Counter[TP]", title: str
     ) -> None:
+        # Faust changes its own set when it begins anew, before it gives this up.
+        tps, generation = set(tps), self._generation_id
         emptied: set[TP] = set()
         if title == "active":
             earliest = await consumer.earliest_offsets(*tps)
@@ -200,7 +251,10 @@ class BulkRecovery(Recovery):
         await super()._build_offsets(consumer, tps, destination, title)
         if title != "active":
             return
-        generation = self._generation_id
+        for tp in tps:
+            # Faust overlooks it where one of the two offsets is 0.
+            if destination[tp] > self.active_highwaters[tp]:
+                raise ConsistencyError(f"{tp}: the table is ahead of its changelog")
         behind = {
             tp: offset
             for tp, offset in destination.items()
@@ -208,12 +262,7 @@ class BulkRecovery(Recovery):
         }
         if behind:
             await self._restore(behind)
-        # Tables ahead of their changelog are Faust's to refuse.
-        restored = {
-            tp: max(behind.get(tp, -1), self.active_highwaters[tp])
-            for tp in tps
-            if destination[tp] <= self.active_highwaters[tp]
-        }
+        restored = {tp: max(behind.get(tp, -1), self.active_highwaters[tp]) for tp in tps}
         for tp, offset in (await self._on_owned(restored, emptied, generation)).items():
             destination[tp] = self.active_highwaters[tp] = offset
 
@@ -236,7 +285,7 @@ class BulkRecovery(Recovery):
         try:
             await loop.run_in_executor(thread, self._follow, last, stop)
         finally:
-            # Given up for another rebalance, which may take the partitions elsewhere.
+            # Given up for another rebalance, it is not waited for: see `StateStore`.
             stop.set()
             thread.shutdown(wait=False)
 
@@ -277,6 +326,10 @@ class BulkRecovery(Recovery):
         messages = scan(consumer, topic, starts)
         while not stop.is_set() and (some := list(islice(messages, _CHUNK))):
             for partition, rows in _by_partition(some).items():
+                # What is written was read before this restore was given up, and so before the
+                # fence of a later one.
+                if stop.is_set():
+                    return
                 store.restore(partition, rows)
                 tp = TP(topic, partition)
                 followed.read(rows[-1][0] - last[tp])

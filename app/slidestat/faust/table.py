@@ -44,7 +44,8 @@ class StateTable:
         self.changelog_records = 0
         self.changelog_bytes = 0
         self._bootstrap_servers = bootstrap_servers
-        self._owned: dict[int, _Owned] = {}
+        # Another dictionary after each rebalance: one that was given up notes nothing in the next.
+        self._owned: dict[int, Owned] = {}
         self._table = cast(
             Any,
             app.Table(topology.table_name, partitions=partitions, key_type=bytes, value_type=bytes),
@@ -60,7 +61,12 @@ class StateTable:
 
     def partition(self, partition: int) -> "TablePartition":
         """Return the store of one partition; raises if it is not open here."""
-        return TablePartition(partition, self._store._db_for_partition(partition))
+        database = self._store._db_for_partition(partition)
+        return TablePartition(partition, database, self._owned.get(partition))
+
+    def owns(self, partition: int) -> bool:
+        """Return whether a partition was taken over, up to its fence, and not given up since."""
+        return partition in self._owned
 
     @property
     def changelog_topic(self) -> str:
@@ -79,43 +85,49 @@ class StateTable:
         fence to each, and restore what has come before it meanwhile; return the offsets up to which
         they are restored then.
 
-        One whose records were all deleted stays without a record: a worker without its table reads
-        the source from the start, and would be refused if there were one.
+        A partition is owned once it has all up to its fence, and not before: given up meanwhile,
+        it is nobody's here, and nothing is written of it. One whose records were all deleted stays
+        without a record: a worker without its table reads the source from the start, and would be
+        refused if there were one.
         """
-        for partition, last_offset in restored.items():
-            epoch = next_epoch(self._store.newest_epoch(partition), generation)
-            self._owned[partition] = _Owned(epoch, last_offset)
+        self._owned = owned = dict[int, Owned]()
+        taken = {
+            partition: Owned(next_epoch(self._store.newest_epoch(partition), generation), last)
+            for partition, last in restored.items()
+        }
+        for partition, owner in taken.items():
             if partition not in emptied:
-                self.queue(partition, [(FENCE_KEY, b"%d" % epoch)])
+                self.queue(partition, [(FENCE_KEY, b"%d" % owner.epoch)], owner)
         await self._changelog.flush()
         loop = asyncio.get_running_loop()
         ends = dict(restored)
-        for partition in restored.keys() - set(emptied):
-            ends[partition] = await loop.run_in_executor(None, self._restore_to_fence, partition)
+        for partition, owner in taken.items():
+            if partition not in emptied:
+                fence = self._changelog.last_offset(self.changelog_topic, partition)
+                await loop.run_in_executor(None, self._restore_to_fence, partition, owner, fence)
+                ends[partition] = fence
+            owned[partition] = owner
         return ends
 
-    def _restore_to_fence(self, partition: int) -> int:
-        owned = self._owned[partition]
-        fence = self._changelog.last_offset(self.changelog_topic, partition)
-        headers = epoch_header(owned.epoch)
-        rows: list[Row] = [(fence, FENCE_KEY, b"%d" % owned.epoch, headers)]
-        if fence > owned.last_offset + 1:
+    def _restore_to_fence(self, partition: int, owner: "Owned", fence: int) -> None:
+        headers = epoch_header(owner.epoch)
+        rows: list[Row] = [(fence, FENCE_KEY, b"%d" % owner.epoch, headers)]
+        if fence > owner.last_offset + 1:
             rows = read_rows(
                 *(self._bootstrap_servers, self.changelog_topic, partition),
-                *(owned.last_offset + 1, fence + 1),
+                *(owner.last_offset + 1, fence + 1),
             )
         self._store.restore(partition, rows)
         # Of another owner the first flush learns, and gives way.
-        if self._store.newest_epoch(partition) == owned.epoch:
-            owned.last_offset = fence
-        return fence
+        if self._store.newest_epoch(partition) == owner.epoch:
+            owner.last_offset = fence
+
+    def give_up(self) -> None:
+        """Own no partition any more, until the next take-over."""
+        self._owned = {}
 
     async def before_highwaters(self, partitions: Collection[int]) -> None:
         """Prepare for taking partitions over, before it is asked how far their changelogs go."""
-
-    def is_superseded(self, partition: int) -> bool:
-        """Return whether the fence of a later owner was found when this one's was written."""
-        return self._store.newest_epoch(partition) > self._owned[partition].epoch
 
     async def write(self, snapshots: Mapping["TablePartition", Snapshot]) -> None:
         """Make the snapshots of partitions durable: changelog first, acknowledged; then RocksDB.
@@ -125,46 +137,38 @@ class StateTable:
         SupersededError, with nothing in RocksDB, if another worker has taken one over.
         """
         loop = asyncio.get_running_loop()
-        written = {}
-        for store, snapshot in snapshots.items():
-            owned = self._owned[store.partition]
-            written[store] = owned, self.queue(store.partition, rows_of(snapshot))
+        written = {
+            store: self.queue(store.partition, rows_of(snapshot), store.owner)
+            for store, snapshot in snapshots.items()
+        }
         await self._changelog.flush()
         strangers = {
-            store: await loop.run_in_executor(None, self._strangers, store.partition, owned, count)
-            for store, (owned, count) in written.items()
+            store: await loop.run_in_executor(None, self._strangers, store, count)
+            for store, count in written.items()
         }
         for store, snapshot in snapshots.items():
-            owned, _ = written[store]
-            await loop.run_in_executor(
-                None, self.store_snapshot, store, snapshot, owned.last_offset
-            )
+            await loop.run_in_executor(None, self.store_rows, store, rows_of(snapshot))
         for store, keys in strangers.items():
             await self._write_again(store, keys)
 
-    def store_snapshot(self, store: "TablePartition", snapshot: Snapshot, end: int) -> None:
-        """Write to RocksDB what the changelog has up to its offset `end`."""
-        batch = rocksdict.WriteBatch(raw_mode=True)
-        for key, state in rows_of(snapshot):
-            if state is None:
-                batch.delete(key)
-            else:
-                batch.put(key, state)
-        owned = self._owned[store.partition]
-        owned.last_offset = end
-        self._store.note_position(batch, end, owned.epoch)
-        store.database.write(batch)
+    def store_rows(
+        self, store: "TablePartition", rows: Iterable[tuple[bytes, bytes | None]]
+    ) -> None:
+        """Write to RocksDB what the changelog has up to where its owner knows it."""
+        owner = store.owner
+        self._store.advance(store.partition, store.database, rows, owner.last_offset, owner.epoch)
 
     def queue(
         self,
         partition: int,
         rows: Iterable[tuple[bytes, bytes | None]],
+        owner: "Owned",
         producer: BulkProducer | None = None,
     ) -> int:
         """Queue rows of the changelog, one at least, to another producer than the table's own if
-        one is given.
+        one is given; return their number.
         """
-        headers = epoch_header(self._owned[partition].epoch)
+        headers = epoch_header(owner.epoch)
         keys, states = map(BinaryColumn.of, zip(*rows, strict=True))
         now = np.zeros(len(keys), np.int64)
         (producer or self._changelog).produce_columns(
@@ -174,15 +178,16 @@ class StateTable:
         self.changelog_bytes += keys.size() + states.size()
         return len(keys)
 
-    def _strangers(self, partition: int, owned: "_Owned", written: int) -> set[bytes]:
+    def _strangers(self, store: "TablePartition", written: int) -> set[bytes]:
         """Return the keys that others have written since the last time; this worker has `written`
         so many records itself.
 
         Raises SupersededError if one of them owns the partition.
         """
-        before = owned.last_offset
-        owned.last_offset = self._changelog.last_offset(self.changelog_topic, partition)
-        if owned.last_offset - before == written:
+        owner, partition = store.owner, store.partition
+        before = owner.last_offset
+        owner.last_offset = self._changelog.last_offset(self.changelog_topic, partition)
+        if owner.last_offset - before == written:
             return set()
         keys = set()
         for _, key, _, headers in read_rows(
@@ -190,31 +195,28 @@ class StateTable:
             self.changelog_topic,
             partition,
             before + 1,
-            owned.last_offset + 1,
+            owner.last_offset + 1,
         ):
             epoch = epoch_of(headers)
-            if epoch > owned.epoch:
+            if epoch > owner.epoch:
                 raise SupersededError
-            if epoch < owned.epoch:
+            if epoch < owner.epoch:
                 keys.add(key)
         return keys
 
     async def _write_again(self, store: "TablePartition", keys: set[bytes]) -> None:
         """Write this worker's own states of keys again, after those that others wrote."""
         loop = asyncio.get_running_loop()
-        owned = self._owned[store.partition]
         while keys:
             rows = [(key, store.database.get(key)) for key in keys]
-            count = self.queue(store.partition, rows)
+            count = self.queue(store.partition, rows, store.owner)
             await self._changelog.flush()
-            keys = await loop.run_in_executor(None, self._strangers, store.partition, owned, count)
-            batch = rocksdict.WriteBatch(raw_mode=True)
-            self._store.note_position(batch, owned.last_offset, owned.epoch)
-            await loop.run_in_executor(None, store.database.write, batch)
+            keys = await loop.run_in_executor(None, self._strangers, store, count)
+            await loop.run_in_executor(None, self.store_rows, store, rows)
 
 
 @dataclass
-class _Owned:
+class Owned:
     """The epoch of this worker for a partition, and the offset up to which it knows the
     changelog.
     """
@@ -228,12 +230,24 @@ class GivenUpError(Exception):
 
 
 class TablePartition:
-    """The database of one partition, for reading."""
+    """The database of one partition, for reading; and, if it was opened by its owner, as whom that
+    writes.
+    """
 
-    def __init__(self, partition: int, database: rocksdict.Rdict) -> None:
+    def __init__(
+        self, partition: int, database: rocksdict.Rdict, owned: Owned | None = None
+    ) -> None:
         self.partition = partition
         self.database = database
+        self._owned = owned
         self._is_given_up = False
+
+    @property
+    def owner(self) -> Owned:
+        """The owner that opened it; raises SupersededError if it was opened to be read only."""
+        if self._owned is None:
+            raise SupersededError
+        return self._owned
 
     def give_up(self) -> None:
         """End a scan that is under way, in another thread, with GivenUpError."""

@@ -13,6 +13,7 @@ from slidestat.declare.statistics import Count
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import NO_EPOCH, Restored
+from slidestat.faust.restore import EPOCH_KEY, StateStore
 from tests.broker.workers import Expected, table, undisturbed
 from tests.faust.simulation.brokers import Brokers, Group
 from tests.faust.simulation.event_loop import SeededLoop, StuckError, seeded_loop
@@ -116,7 +117,7 @@ class Schedule:
             )()
         await background[1]
         until = self._loop.time() + _SETTLES_S
-        while self.group.committed != expected.next_offsets:
+        while self.group.committed != expected.next_offsets or not self._is_all_read():
             for one in background:
                 if one.done():
                     one.result()
@@ -135,6 +136,13 @@ class Schedule:
             await asyncio.sleep(_CHECK_S)
         for worker in self._workers:
             worker.kill()
+
+    def _is_all_read(self) -> bool:
+        """Whether the owners of all partitions have read them: states may have more than what is
+        committed needs.
+        """
+        read = {partition for worker in self._workers for partition in worker.read(_RECORDS)}
+        return len(read) == PARTITIONS
 
     async def _feed(self) -> None:
         for offset in range(_RECORDS):
@@ -169,6 +177,8 @@ class Schedule:
         if loses:
             self._disks[slot] = Disk()
         await asyncio.sleep(self.random.choice((0.0, 0.5, 15.0)))
+        # One that had ended already was started again meanwhile.
+        self._workers[slot].kill()
         self._workers[slot] = self._worker(slot)
         self._note("killed", slot, " and its folder lost" if loses else "")
 
@@ -204,7 +214,15 @@ class Schedule:
         assert self._records(self.topology.dead_letter_topic) == expected.dead_letters
         assert self._records(self.topology.late_topic) == expected.late
         for partition in range(PARTITIONS):
-            assert self._stored(partition) == expected.tables[partition]
+            states = self._restored(partition, 10**9)
+            states = {key[1:].decode(): state for key, state in states.items() if key[:1] == b"k"}
+            assert table(self.topology, states) == expected.tables[partition]
+        for disk in self._disks:
+            for (_, partition), database in disk.items():
+                rows = dict(database.rows)
+                rows.pop(EPOCH_KEY, None)
+                position = int(rows.pop(StateStore.offset_key, b"-1"))
+                assert rows == self._restored(partition, position), "another table"
 
     def _records(self, topic: str) -> dict[Any, Any]:
         """The records of a topic by key; repeated ones are equal, and not there exactly once."""
@@ -215,14 +233,15 @@ class Schedule:
                 assert found.setdefault(one.key, one.value) == one.value, "another figure"
         return found
 
-    def _stored(self, partition: int) -> Any:
-        """The table as it would be restored."""
-        owners, rows = Restored(NO_EPOCH), dict[bytes, bytes | None]()
-        for one in self.brokers.readable("t-state-changelog", partition, 0, 10**9):
+    def _restored(self, partition: int, last: int) -> dict[bytes, bytes]:
+        """What the changelog comes to, up to an offset."""
+        owners, rows = Restored(NO_EPOCH), dict[bytes, bytes]()
+        for one in self.brokers.readable("t-state-changelog", partition, 0, last + 1):
             if owners.counts(one.headers):
-                rows[one.key or b""] = one.value
-        states = {key[1:].decode(): value for key, value in rows.items() if key[:1] == b"k"}
-        return table(self.topology, states)
+                rows.pop(one.key or b"", None)
+                if one.value is not None:
+                    rows[one.key or b""] = one.value
+        return rows
 
 
 def run_seed(seed: int) -> Outcome:

@@ -20,7 +20,6 @@ from faust.types import TP
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import RecordBatch
-from slidestat.faust.flushes import to_its_end
 from slidestat.faust.restore import Row, StateStore
 from slidestat.faust.worker.group_member import GroupMember
 from slidestat.faust.worker.settings import WorkerSettings
@@ -32,6 +31,7 @@ _HEARTBEAT_S = 3.0
 _COMMIT_S = 1.0
 _WAITING_BATCHES = 4
 _CHUNK = 7
+_STAND_BY_S = 0.5
 
 
 class Disk(dict[tuple[str, int], "Database"]):
@@ -81,7 +81,7 @@ class Store(StateStore):
     """The worker's own store, over such databases."""
 
     def __init__(self, _url: str, app: Any, table: Any, **_more: Any) -> None:
-        self._disk, self._name = app.disk, table.name
+        self._disk, self._name, self._moving = app.disk, table.name, {}
 
     def _db_for_partition(self, partition: int) -> Any:
         return self._disk.setdefault((self._name, partition), Database())
@@ -204,7 +204,7 @@ class Worker:
         self._positions: dict[int, int] = {}
         self._queue: asyncio.Queue[RecordBatch] = asyncio.Queue(_WAITING_BATCHES)
         self._recovery: asyncio.Task[None] | None = None
-        self._restoring = asyncio.Lock()
+        self._follows = brokers.random.random() < 0.5
         self._app = App(self)
         settings = WorkerSettings(
             topologies=[topology],
@@ -230,6 +230,13 @@ class Worker:
             *repeated,
         ):
             self.process.start(self._alive(work))
+
+    def read(self, end: int) -> set[int]:
+        """The partitions that this worker owns, and has read up to an offset."""
+        if self._generation != self._group.generation:
+            return set()
+        processors = self._member._pipelines[0].partitions.processors
+        return {partition for partition, one in processors.items() if one.next_offset == end}
 
     def fail(self, error: BaseException) -> None:
         """Note the error that ends the worker."""
@@ -298,9 +305,14 @@ class Worker:
 
     async def _recover(self, generation: int, held: tuple[int, ...]) -> None:
         member, app = self._member, self._app
-        # As `BulkRecovery` does: mode does not wait for what it cancels.
-        async with self._restoring:
-            await self._restore(member, generation, held)
+        (table,) = member._tables
+        store = cast(Any, table)._store
+        standbys = {
+            partition: store.position(partition)
+            for partition in range(self._group.partitions)
+            if partition not in held and self._follows
+        }
+        await self._restore(member, generation, held)
         await app.ready()
         if generation != self._generation:
             return
@@ -311,6 +323,19 @@ class Worker:
             self._positions[partition] = min(committed, needed)
         app.rebalancing = False
         self._flows.set()
+        await self._stand_by(standbys)
+
+    async def _stand_by(self, positions: dict[int, int]) -> None:
+        """Follow the changelogs of others from after where their tables were at the rebalance."""
+        (table,) = self._member._tables
+        store = cast(Any, table)._store
+        while positions:
+            await asyncio.sleep(self.delay() + _STAND_BY_S)
+            for partition, position in positions.items():
+                end = self.brokers.end(table.changelog_topic, partition)
+                rows = self.rows(table.changelog_topic, partition, position + 1, end)
+                store.restore(partition, rows)
+                positions[partition] = max(position, end - 1)
 
     async def _restore(self, member: GroupMember, generation: int, held: tuple[int, ...]) -> None:
         (table,) = member._tables
@@ -325,7 +350,8 @@ class Worker:
             assert position <= end, "a table is ahead of its changelog"
             for start in range(position, end, _CHUNK):
                 rows = self.rows(topic, tp.partition, start, min(start + _CHUNK, end))
-                await to_its_end(asyncio.to_thread(store.restore, tp.partition, rows))
+                # Given up meanwhile, as by mode, its thread still writes, and nobody waits for it.
+                await asyncio.to_thread(store.restore, tp.partition, rows)
             restored[tp] = end - 1
         await member._own(restored, set(), generation)
 

@@ -173,7 +173,7 @@ class HeldPartitions:
 
     async def open(self, partitions: Iterable[int]) -> None:
         """Open the partitions that are not open yet, in a thread: all of their keys are read. A
-        partition that is given up meanwhile stays closed.
+        partition that is given up meanwhile, or not taken over yet, stays closed.
 
         Raises SlidestatError for a state of another topology, and for a key of two partitions.
         """
@@ -182,7 +182,7 @@ class HeldPartitions:
             async with self._opening:
                 if processors is not self.processors:
                     return
-                if partition not in processors:
+                if partition not in processors and self._table.owns(partition):
                     await self._open(partition)
 
     async def opened(self) -> None:

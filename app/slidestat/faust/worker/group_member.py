@@ -120,7 +120,6 @@ class GroupMember:
         parts = WorkerParts(self.app, settings)
         self._outputs = parts.outputs
         self._topics = parts.topics
-        self._transactions = parts.transactions
         self._producers = parts.producers
         self._contact = BrokerContact(
             self._producers,
@@ -515,8 +514,8 @@ class GroupMember:
         return self._has_failed or bool(self._superseded)
 
     def _forget(self) -> None:
-        for transactions in self._transactions.values():
-            transactions.give_up()
+        for table in self._tables:
+            table.give_up()
         for pipeline in self._pipelines:
             pipeline.forget()
 
