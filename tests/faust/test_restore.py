@@ -244,6 +244,7 @@ class Message:
 def recovery(store: object, ends: Mapping[TP, int]) -> Any:
     found: Any = BulkRecovery.__new__(BulkRecovery)
     found._bootstrap_servers, found._generation_id = "nowhere", 1
+    found.log = SimpleNamespace(info=lambda *_: None)
     found.active_highwaters = Counter(ends)
     found.tables = SimpleNamespace(_changelogs={CHANGELOG.topic: SimpleNamespace(data=store)})
     return found
@@ -291,15 +292,56 @@ def test_a_restore_that_is_given_up_changes_nothing_later(
     assert bool(disk) == (while_it == "writes")
 
 
+def consumer(first: int, meanwhile: Callable[[], None] = lambda: None) -> Any:
+    """A consumer of changelogs whose first offsets are all the same."""
+
+    async def earliest_offsets(*tps: TP) -> dict[TP, int]:
+        meanwhile()
+        return dict.fromkeys(tps, first)
+
+    return SimpleNamespace(earliest_offsets=earliest_offsets)
+
+
 @pytest.mark.parametrize(("have", "end"), [(0, -1), (5, 0), (5, 4)])
 def test_a_table_ahead_of_its_changelog_is_refused(have: int, end: int) -> None:
     """Also where Faust takes an offset of 0 for none."""
-    one = recovery(None, {CHANGELOG: end})
-    one.log = SimpleNamespace(info=lambda *_: None)
-
-    async def earliest_offsets(*_tps: TP) -> dict[TP, int]:
-        return {CHANGELOG: 0}
-
-    consumer = SimpleNamespace(earliest_offsets=earliest_offsets)
+    offsets = Counter({CHANGELOG: have})
     with pytest.raises(ConsistencyError):
-        asyncio.run(one._build_offsets(consumer, {CHANGELOG}, Counter({CHANGELOG: have}), "active"))
+        asyncio.run(
+            recovery(None, {CHANGELOG: end})._build_offsets(
+                consumer(0), {CHANGELOG}, offsets, "active"
+            )
+        )
+
+
+def test_a_restore_that_is_about_to_be_given_up_takes_nothing_over() -> None:
+    """Faust's sets are those of the next rebalance already, and its offsets are not."""
+    one = recovery(None, {CHANGELOG: 5})
+    held, offsets = {CHANGELOG}, Counter({CHANGELOG: 5})
+
+    def rebalance() -> None:
+        one._generation_id = 2
+        held.clear()
+        held.add(other := TP(CHANGELOG.topic, 1))
+        offsets.clear()
+        offsets[other] = 7
+
+    asyncio.run(one._build_offsets(consumer(0, rebalance), held, offsets, "active"))
+
+
+def test_one_whose_records_were_all_deleted_is_owned_without_a_fence(
+    changelog: Changelog,
+) -> None:
+    """And what its owner writes then is in its table."""
+    disk = Disk()
+    for _ in range(3):
+        changelog.add(b"deleted", 1)
+
+    async def take_over() -> None:
+        stored = state_table(changelog, disk)
+        assert await stored.own({0: 2}, {0}, 1) == {0: 2}
+        assert len(changelog.log) == 3
+        await stored.write({stored.partition(0): snapshot(k1=b"first")})
+        assert content(disk) == (4, 2, {b"kk1": b"first", b"p": b"checkpoint"})
+
+    asyncio.run(take_over())

@@ -240,8 +240,7 @@ class BulkRecovery(Recovery):
     async def _build_offsets(
         self, consumer: Any, tps: set[TP], destination: "Counter[TP]", title: str
     ) -> None:
-        # Faust changes its own set when it begins anew, before it gives this up.
-        tps, generation = set(tps), self._generation_id
+        generation = self._generation_id
         emptied: set[TP] = set()
         if title == "active":
             earliest = await consumer.earliest_offsets(*tps)
@@ -249,8 +248,10 @@ class BulkRecovery(Recovery):
             emptied = {tp for tp, first in earliest.items() if first > self.active_highwaters[tp]}
             emptied -= {tp for tp, first in earliest.items() if not first}
         await super()._build_offsets(consumer, tps, destination, title)
-        if title != "active":
+        # When Faust begins anew it changes its sets in place, a moment before it gives this up.
+        if title != "active" or self._generation_id != generation:
             return
+        tps = set(tps)
         for tp in tps:
             # Faust overlooks it where one of the two offsets is 0.
             if destination[tp] > self.active_highwaters[tp]:
