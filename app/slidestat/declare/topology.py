@@ -239,17 +239,6 @@ def require_json(topology: Topology, what: str) -> None:
         )
 
 
-def require_lengths(topology: Topology, what: str) -> None:
-    """Raise SlidestatError, for something that takes windows of one length, unless all are such."""
-    if topology.calendar_windows:
-        name = next(iter(topology.calendar_windows))
-        raise SlidestatError(
-            f"{topology.name} has the window {name!r}, and {what} takes windows of one length"
-            " alone.",
-            'Give it a topology of the same events with lengths such as "24h".',
-        )
-
-
 def require_times(topology: Topology, what: str) -> None:
     """Raise SlidestatError, for something that needs times, unless event times are such."""
     if topology.is_sequence:

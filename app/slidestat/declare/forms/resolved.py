@@ -15,11 +15,7 @@ from slidestat.declare.figure_names import FigureSource
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow, rules_of_zone
-from slidestat.declare.topology import (
-    Topology,
-    require_json,
-    require_lengths,
-)
+from slidestat.declare.topology import Topology, require_json
 from slidestat.errors import SlidestatError
 
 _BASE = {"name", "field", "by", "weight", "where"}
@@ -27,10 +23,9 @@ _BASE = {"name", "field", "by", "weight", "where"}
 
 def require_audited(declared: Declared) -> None:
     """Raise SlidestatError for a topology that publishes whole partitions: it emits nothing by key;
-    for one that writes rows; for windows of the calendar; and for a source that is not JSON.
+    for one that writes rows; and for a source that is not JSON.
     """
     require_json(declared.answering, "an audit")
-    require_lengths(declared.answering, "an audit")
     require_emissions(declared, "an audit")
     if declared.counted is None:
         return

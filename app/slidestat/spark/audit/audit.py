@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from slidestat.errors import SlidestatError
 from slidestat.options import AUDITED_SHARE
+from slidestat.spark.audit.calendar import require_rules
 from slidestat.spark.audit.declaration import (
     ALWAYS,
     UNMARKED,
@@ -294,6 +295,9 @@ class Audit:
         known = KnownDeclarations(self.spark, self.lake, self.declared)
         declarations = known.of(marks)
         self._require_known_kinds(declarations)
+        for declaration in declarations.values():
+            if declaration.time_zone:
+                require_rules(declaration.time_zone, declaration.time_zone_rules)
         reach_ms = reach_of(declarations.values())
         before = self._before(emissions, reach_ms)
         last = None if before is None else before.progress

@@ -11,11 +11,15 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from slidestat.schemas.emission import Figure
+from slidestat.spark.audit.calendar import calendar_of
+from slidestat.synopses.core.arrays import Integers
 
 Path = tuple[str, ...]
 # Fields, whether they are read as items (one may be both a number and an item), and the condition
 # on events to be taken in, "" for all. Several fields are read as one item, of what each has.
 ColumnName = tuple[tuple[Path, ...], bool, str]
+# The window of a figure: the name of one of the calendar, or window_ms, and window_events.
+WindowPlace = tuple[int | str | None, int | None]
 
 # What a topology publishes that has one state a partition, in place of keys.
 _WHOLE_PARTITIONS = "partition"
@@ -67,12 +71,13 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
 
 
 class DeclaredPart(msgspec.Struct, frozen=True):
-    """A figure that is read: the label of its statistic, the length of its window, None without
-    one, which of the statistic's figures it is, and how long ago its window ended.
+    """A figure that is read: the label of its statistic, the length of its window, or the name of
+    one of the calendar, None without one, which of the statistic's figures it is, and how long ago
+    its window ended.
     """
 
     label: str
-    window: int | None
+    window: int | str | None
     series: DeclaredSeries
     ago: int = 0
 
@@ -96,7 +101,8 @@ class ReadFigure(msgspec.Struct, frozen=True):
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """A topology; `span` and `windows` are in ms, or in events if `of_events`. Without a `key_path`
+    """A topology; `span` and `windows` are in ms, or in events if `of_events`; of windows of the
+    calendar of `time_zone` there are names. Without a `key_path`
     keys are those of the Kafka records, without a `time_path` times are their timestamps.
     Keys end with the span if it `forgets_keys`, else after `forget_after_ms` without an event.
     A key is emitted after its events, or after every so many of them in `every_events`.
@@ -114,7 +120,7 @@ class Declaration(msgspec.Struct, frozen=True):
     time_format: str
     span: int
     of_events: bool
-    windows: tuple[int, ...]
+    windows: tuple[int | str, ...]
     every_ms: int
     lateness_ms: int
     forgets_keys: bool
@@ -129,6 +135,8 @@ class Declaration(msgspec.Struct, frozen=True):
     having: str = ""
     having_figures: tuple[ReadFigure, ...] = ()
     derived: tuple[DeclaredDerived, ...] = ()
+    time_zone: str = ""
+    time_zone_rules: str = ""
     publish: tuple[str, ...] = ()
     parties: str = ""
     answers_for: tuple[str, ...] = ()
@@ -159,13 +167,32 @@ class Declaration(msgspec.Struct, frozen=True):
         return self.span if self.forgets_keys else self.forget_after_ms
 
     @property
-    def silences(self) -> tuple[int, ...]:
-        """The times after its last event at which a key is emitted once more."""
+    def silences(self) -> tuple[int | str, ...]:
+        """The times after its last event at which a key is emitted once more; of windows of the
+        calendar their names.
+        """
         forgotten = () if self.forget_after_ms is None else (self.forget_after_ms,)
         if self.of_events:
             return forgotten
         windows = self.windows if self.emit == "windows" else ()
         return *windows, self.span, *forgotten
+
+    def emptied_at(self, times: Integers, silence: int | str) -> Integers:
+        """Return int64[n]: the first tick at which an event of each time has left the window of
+        this length or name.
+        """
+        if isinstance(silence, str):
+            left = calendar_of(self.time_zone).next_starts(silence, times)
+        else:
+            left = times + silence
+        ticks: Integers = (left // self.every_ms + 1) * self.every_ms
+        return ticks
+
+    def length_of(self, figure: Figure, end: int) -> int | None:
+        """Return the length of a figure's window that ends at `end`, None for one of no time."""
+        if figure.window is None or not self.time_zone:
+            return figure.window_ms
+        return calendar_of(self.time_zone).length(figure.window, end)
 
     @property
     def chooses(self) -> bool:
@@ -203,10 +230,10 @@ class Declaration(msgspec.Struct, frozen=True):
         return (None, self.span) if self.of_events else (self.span, None)
 
     @property
-    def lengths(self) -> tuple[tuple[int | None, int | None], ...]:
-        """The (window_ms, window_events) of each window."""
+    def lengths(self) -> tuple[WindowPlace, ...]:
+        """The place of each window."""
         if self.of_events:
-            return tuple((None, length) for length in self.windows)
+            return tuple((None, length) for length in self.windows if isinstance(length, int))
         return tuple((length, None) for length in self.windows)
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
 from sqlglot import exp, parse_one
 
 from slidestat.schemas.emission import Emission, Figure
@@ -130,14 +131,22 @@ def is_still_known(
 def figure_of(source: DeclaredPart, *, of_events: bool) -> Figure:
     """Return a part as an emission has it, without its numbers."""
     series = source.series
-    return Figure(
-        *(source.label, None, None, None),
-        window_ms=None if of_events else source.window,
-        window_events=source.window if of_events else None,
+    return replace(
+        figure_in(source.label, *((None, source.window) if of_events else (source.window, None))),
         quantile=series.quantile,
         at_least=series.at_least,
         below=series.below,
         item=series.item,
+    )
+
+
+def figure_in(label: str, window: int | str | None, window_events: int | str | None) -> Figure:
+    """Return a figure of a window, by its place, without anything else."""
+    return Figure(
+        *(label, None, None, None),
+        window_ms=None if isinstance(window, str) else window,
+        window_events=None if isinstance(window_events, str) else window_events,
+        window=window if isinstance(window, str) else None,
     )
 
 
@@ -223,7 +232,7 @@ class Having:
         values: list[Exact] = []
         is_certain = True
         for statistic, figure, ago in self._parts:
-            lengths = figure.window_ms, figure.window_events
+            lengths = self._declaration.length_of(figure, tick - ago), figure.window_events
             if not statistic.has_windows:
                 lengths = self._declaration.span_lengths
             window = key.window(tick - ago, *lengths, self._declaration.forget_ms)
@@ -295,6 +304,6 @@ def _is_exact(key: ExactKey, statistic: DeclaredStatistic, window: slice, exact:
 def _identity(figure: Figure) -> tuple[object, ...]:
     # Of a sequence, lengths are numbers of it, as the declaration has them.
     return (
-        *(figure.statistic, figure.window_ms or figure.window_events),
+        *(figure.statistic, figure.window or figure.window_ms or figure.window_events),
         *(figure.quantile, figure.at_least, figure.below, figure.item),
     )

@@ -21,9 +21,16 @@ from slidestat.spark.audit.declaration import (
     Declaration,
     DeclaredDerived,
     DeclaredStatistic,
+    WindowPlace,
     promises_less,
 )
-from slidestat.spark.audit.derived import Having, figure_of, is_still_known, judge_derived
+from slidestat.spark.audit.derived import (
+    Having,
+    figure_in,
+    figure_of,
+    is_still_known,
+    judge_derived,
+)
 from slidestat.spark.audit.exact_key import Exact, ExactKey
 from slidestat.spark.audit.verdict import Verdict, is_known, judge, violation_of_sample
 from slidestat.synopses.core.arrays import Integers
@@ -110,13 +117,12 @@ class KeyJudge:
         is_due = numbers % max(1, self.declaration.every_events) == 0
         wanted = set(np.unique(ticks[is_due & (ticks <= until)]).tolist())
         for silence in self.declaration.silences:
-            emptied = [((times + silence) // every + 1) * every]
+            emptied = [self.declaration.emptied_at(times, silence)]
             if self.declaration.is_of_referee:
                 # It goes by what is published at ticks: of the last event it knows only the tick
                 # after it, so it answers also where a window may still have the event.
-                sure = -(-(ticks + silence) // every) * every
-                emptied = [sure]
-                if self.declaration.emit != "events":
+                emptied = [self.declaration.emptied_at(ticks - 1, silence)]
+                if self.declaration.emit != "events" and not isinstance(silence, str):
                     emptied.append((ticks + silence) // every * every)
             for silent in emptied:
                 wanted.update(silent[silent <= np.minimum(following, until)].tolist())
@@ -264,9 +270,9 @@ class KeyJudge:
     def _is_due(self, times: Integers, tick: int) -> bool:
         """Return whether a key is emitted at a tick, whatever its figures are."""
         declaration, every = self.declaration, self.declaration.every_ms
-        last = int(times[np.searchsorted(times, tick) - 1])
-        silences = ((last + silence) // every * every + every for silence in declaration.silences)
-        return declaration.emit == "always" or last >= tick - every or tick in silences
+        last = times[[np.searchsorted(times, tick) - 1]]
+        silences = (int(declaration.emptied_at(last, it)[0]) for it in declaration.silences)
+        return declaration.emit == "always" or int(last[0]) >= tick - every or tick in silences
 
     def _begins_after(self, times: Integers, tick: int, written_ms: int) -> bool:
         """Return whether it is sure that a key began, or began anew, with an event before a tick
@@ -320,7 +326,7 @@ class KeyJudge:
             if self.declaration.is_sequence:
                 figure = _with_length(told, told.window_events, None)
             statistic = self._statistics.get(figure.statistic)
-            window_ms, window_events = _lengths(self.declaration, statistic, figure)
+            window_ms, window_events = _lengths(self.declaration, statistic, figure, tick)
             if (
                 statistic is None
                 or statistic.series is None
@@ -349,7 +355,9 @@ class KeyJudge:
         declaration = self.declaration
         if declaration.is_of_referee or not self._is_marked:
             return
-        reach = max(declaration.every_ms, *declaration.silences, 0) + declaration.every_ms
+        # The span is one of them, and no window of the calendar is longer.
+        silences = (it for it in declaration.silences if not isinstance(it, str))
+        reach = max(declaration.every_ms, *silences, 0) + declaration.every_ms
         for tick in sorted(ticks):
             begin = 0 if declaration.every_events else tick - reach
             if tick <= self.watermark_ms and begin >= self._complete_from_ms:
@@ -379,7 +387,7 @@ class KeyJudge:
         if self._is_marked:
             for violation in _without(self._expected, emission):
                 yield Finding(self.name, tick, provisional, violation=violation)
-        listed: dict[tuple[str, int | None, int | None], list[Figure]] = {
+        listed: dict[tuple[str, *WindowPlace], list[Figure]] = {
             (s.label, *length): []
             for s in declaration.statistics
             if s.series is None
@@ -411,10 +419,11 @@ class KeyJudge:
                     yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
                 continue
             statistic = self._statistics.get(figure.statistic)
-            window_ms, window_events = _lengths(declaration, statistic, figure)
+            window_ms, window_events = _lengths(declaration, statistic, figure, tick)
             if not self._has_events(tick, window_ms) or (window_ms is None and not is_of_all):
                 continue
-            if statistic is None or not self._is_declared(statistic, figure):
+            is_so_long = figure.window is None or window_ms == figure.window_ms
+            if statistic is None or not is_so_long or not self._is_declared(statistic, figure):
                 named = ", ".join(f"{field} {it}" for field, it in _told(figure).items())
                 yield Finding(self.name, tick, provisional, violation=f"not declared: {named}")
                 continue
@@ -422,19 +431,20 @@ class KeyJudge:
                 violation = f"{statistic.label} {less}"
                 yield Finding(self.name, tick, provisional, violation=violation)
             if statistic.series is None:
-                place = (statistic.label, figure.window_ms, figure.window_events)
-                listed[place].append(figure)
+                listed[statistic.label, *_window_place(figure)].append(figure)
                 if _tells_of_no_item(figure):
                     continue
             window = window_of(window_ms, window_events, figure.counted_from_ms)
             verdict = judge(seen, statistic, figure, window, tick)
             yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
-        for (label, window_ms, window_events), figures in listed.items():
+        for (label, *place), figures in listed.items():
+            empty = figure_in(label, *place)
+            window_ms = declaration.length_of(empty, tick)
             if self._has_events(tick, window_ms) and (window_ms is not None or is_of_all):
-                window = window_of(window_ms, window_events, _counted_from(figures))
+                window = window_of(window_ms, empty.window_events, _counted_from(figures))
                 items = [figure for figure in figures if not _tells_of_no_item(figure)]
                 for figure, violation in _of_list(seen, self._statistics[label], items, window):
-                    whole = _with_length(figure, window_ms, window_events)
+                    whole = msgspec.structs.replace(empty, item=figure.item, window_ms=window_ms)
                     yield Finding(self.name, tick, provisional, whole, violation=violation)
 
     def _part(self, derived: DeclaredDerived, number: int) -> tuple[DeclaredStatistic, Figure]:
@@ -451,8 +461,8 @@ class KeyJudge:
         found: list[Exact] = []
         for number in range(len(derived.parts)):
             statistic, part = self._part(derived, number)
-            window_ms, window_events = _lengths(self.declaration, statistic, part)
             end = tick - derived.parts[number].ago
+            window_ms, window_events = _lengths(self.declaration, statistic, part, end)
             if figure.counted_from_ms is not None or not self._has_events(end, window_ms):
                 return None
             window = key.window(end, window_ms, window_events, self.declaration.forget_ms)
@@ -467,12 +477,12 @@ class KeyJudge:
         return (tick - window_ms if window_ms is not None else 0) >= self._complete_from_ms
 
     def _is_declared(self, statistic: DeclaredStatistic, figure: Figure) -> bool:
-        length = figure.window_ms, figure.window_events
         if statistic.series is None:
-            return length in self.declaration.lengths
+            return _window_place(figure) in self.declaration.lengths
         if self._is_marked:
             return _place(figure) in self._expected
         # The topology may have had other windows; none was longer than the span.
+        length = figure.window_ms, figure.window_events
         known = [own for own in length if own is not None]
         return all(own <= self.declaration.span for own in known) and (
             bool(known) == statistic.is_windowed
@@ -550,18 +560,18 @@ def _tells_of_no_item(figure: Figure) -> bool:
 
 
 def _lengths(
-    declaration: Declaration, statistic: DeclaredStatistic | None, figure: Figure
+    declaration: Declaration, statistic: DeclaredStatistic | None, figure: Figure, end: int
 ) -> tuple[int | None, int | None]:
-    """Return the length of a figure's window, of time or of events: the span, for a statistic that
-    has no windows.
+    """Return the length of a figure's window that ends at `end`, of time or of events: the span,
+    for a statistic that has no windows.
     """
     if statistic is None or statistic.has_windows:
-        return figure.window_ms, figure.window_events
+        return declaration.length_of(figure, end), figure.window_events
     return declaration.span_lengths
 
 
 FigurePlace = tuple[
-    str, int | None, int | None, float | None, float | None, float | None, str | None
+    str, int | str | None, int | None, float | None, float | None, float | None, str | None
 ]
 """The identity of a figure in its emission."""
 
@@ -578,15 +588,20 @@ def expected_figures(declaration: Declaration) -> frozenset[FigurePlace]:
 
 def _told(figure: Figure) -> dict[str, object]:
     """Return the fields that identify a figure, without those that it does not have."""
-    names = ("statistic", "window_ms", "window_events", "quantile", "at_least", "below", "item")
-    return {name: it for name, it in zip(names, _place(figure), strict=True) if it is not None}
+    names = ("statistic", "window", "window_ms", "window_events", "quantile", "at_least", "below")
+    told = {name: getattr(figure, name) for name in (*names, "item")}
+    return {name: it for name, it in told.items() if it is not None}
 
 
 def _place(figure: Figure) -> FigurePlace:
     return (
-        *(figure.statistic, figure.window_ms, figure.window_events),
+        *(figure.statistic, *_window_place(figure)),
         *(figure.quantile, figure.at_least, figure.below, figure.item),
     )
+
+
+def _window_place(figure: Figure) -> WindowPlace:
+    return figure.window or figure.window_ms, figure.window_events
 
 
 def _with_length(figure: Figure, window_ms: int | None, window_events: int | None) -> Figure:

@@ -34,7 +34,9 @@ def reach_of(declarations: Iterable[Declaration]) -> int | None:
         if one.of_events or any(s.is_landmark or s.kind == "age_of_last" for s in one.statistics):
             return None
         # A key is emitted once more at the second tick after a silence, at the latest.
-        reach = max(reach, max(one.span, *one.silences) + 2 * one.every_ms)
+        # No window of the calendar is longer than the span.
+        silences = (it for it in one.silences if not isinstance(it, str))
+        reach = max(reach, max(one.span, *silences) + 2 * one.every_ms)
     return reach
 
 

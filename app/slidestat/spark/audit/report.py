@@ -177,7 +177,7 @@ def audit_of(spark: SparkSession, lake: Lake) -> AuditReport | None:
 
 def _line(row: Row) -> str:
     parts = [f"{row.event_key} at {row.window_end_ms}:"]
-    names = ("statistic", "window_ms", "window_events", "quantile", "item")
+    names = ("statistic", "window", "window_ms", "window_events", "quantile", "item")
     parts += [f"{name} {row[name]}" for name in names if row[name] is not None]
     parts.append(row.fault)
     if row.estimate is not None:

@@ -100,6 +100,7 @@ class FigureRow(msgspec.Struct, frozen=True):
     unit: str | None = None
     promised: float | None = None
     observed: float | None = None
+    window: str | None = None
 
 
 class Bounds(NamedTuple):

@@ -19,7 +19,7 @@ from slidestat.text import qualified, window_text
 # Bars of a histogram over the share of its promise that a figure used.
 _BARS = 40
 _KEYS = 8
-_QUALIFIERS = ("window_ms", "window_events", "quantile", "at_least", "below")
+_QUALIFIERS = ("window", "window_ms", "window_events", "quantile", "at_least", "below")
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -156,7 +156,9 @@ def _key(key: str, rows: Sequence[Row]) -> KeyData:
     lines: dict[tuple[object, ...], list[Row]] = {}
     lists: dict[tuple[object, ...], list[Row]] = {}
     for row in sorted(rows, key=lambda row: row.window_end_ms):
-        place = (row.statistic, *(row[name] for name in _QUALIFIERS))
+        # A window of the calendar is one line, whatever its length is.
+        length = row.window or row.window_ms
+        place = (row.statistic, length, *(row[name] for name in _QUALIFIERS[2:]))
         (lines if row.item is None else lists).setdefault(place, []).append(row)
     return KeyData(key, [_series(of) for of in lines.values()], [_top(of) for of in lists.values()])
 
