@@ -217,9 +217,9 @@ def declared(**fields: Any) -> Topology:
         ({"windows": ["yesterday"]}, "'yesterday', which is no window", '"today"'),
         ({"windows": [], "span": "9 events"}, "time_zone is 'Europe/Berlin', but", "Leave it out"),
         (
-            {"having": "count_5m > ago(count_today, '1h')"},
-            "of today, a window of the calendar, whose past is not kept",
-            "24h",
+            {"having": "count_5m > ago(count_today, '7d')"},
+            "reads ago(count_today, '7d'), which is not kept: the span is",
+            "declare a longer one",
         ),
     ],
 )

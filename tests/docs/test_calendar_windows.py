@@ -17,7 +17,12 @@ def test_the_guide_shows_what_is_written(tmp_path: Path) -> None:
     """Its figure is that of two orders on one day, byte for byte but for the spaces; the alert of
     its target fires, and ends with the day.
     """
-    (topology,), (shown,) = (blocks(GUIDE, it) for it in ("toml", "json"))
+    (topology, compared), (shown,) = (blocks(GUIDE, it) for it in ("toml", "json"))
+    longer = topology.text.replace('span = "25h"', 'span = "193h"')
+    (tmp_path / "orders.toml").write_text(longer + compared.text)
+    assert [it.name for it in load_topology(str(tmp_path / "orders.toml")).alerts] == [
+        *("target", "slow-day")
+    ]
     (tmp_path / "orders.toml").write_text(topology.text)
     driver = TopologyDriver(load_topology(str(tmp_path / "orders.toml")))
     for time in (MIDNIGHT - 1, MIDNIGHT, MIDNIGHT + 10 * HOUR):

@@ -900,11 +900,6 @@ class KeptFigures(WrittenTopics, ReadFields):
                 f"{what} is of no window of time, and others have no past.",
                 "Ask for the past of a figure over a window such as 5m.",
             )
-        if isinstance(window, CalendarWindow):
-            raise SlidestatError(
-                f"{what} is of {window.name}, a window of the calendar, whose past is not kept.",
-                "Ask for the past of a figure over a window of one length, such as 24h.",
-            )
         if not (statistic.has_past and past_of(runner).adds_up):
             raise SlidestatError(
                 f"{what} is of {statistic.kind}, whose past takes too long at each tick.",

@@ -286,7 +286,7 @@ class LiveQuery:
         time = state.number + 1 if topology.span_length.of_events else end
         windows = self._windows
         if topology.calendar_windows:
-            (windows,) = lengths_at(topology.window_lengths, np.array([end]))
+            (windows,) = lengths_at(topology.window_lengths, np.array([end - self._ago]))
         work = Work.question(topology.columns, [time], windows)
         try:
             answered = {

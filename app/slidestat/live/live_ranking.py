@@ -11,17 +11,13 @@ from slidestat.declare.declared import Declared
 from slidestat.declare.expressions.nodes import fields_of
 from slidestat.declare.figure_names import place_over_windows
 from slidestat.declare.rankings import MOST_PLACES, order_of
-from slidestat.declare.statistics.runner import Answered, Runner, Work
+from slidestat.declare.statistics.runner import Answered, Runner, Work, run_by_calendar
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.clock import closing_tick
 from slidestat.engine.emissions.rankings import Ranked, leading
 from slidestat.engine.keys.key_state import KeyState
-from slidestat.engine.ticks.kernel_calls import (
-    run_by_calendar,
-    runners_by_calendar,
-    unusable_state,
-)
+from slidestat.engine.ticks.kernel_calls import runners_by_calendar, unusable_state
 from slidestat.engine.ticks.ranked_ticks import RankedFigure
 from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError

@@ -36,7 +36,6 @@ from slidestat.declare.statistics.runner import (
     require_question,
 )
 from slidestat.declare.statistics.top import TopItems, TopRunner
-from slidestat.declare.times.calendar_windows import CalendarWindow
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Figure
@@ -77,18 +76,7 @@ def past_windows(ago: str, windows: Sequence[str], topology: Topology) -> tuple[
         text: topology.window(text, "window").length
         for text in windows or topology.windows or (topology.span,)
     }
-    of_calendar = [it for it, length in lengths.items() if isinstance(length, CalendarWindow)]
-    if windows and of_calendar:
-        raise SlidestatError(
-            f"window is {of_calendar[0]!r}, and ago is {ago!r}: of a window of the calendar, only"
-            " the one that ends now is kept.",
-            "Ask for a length such as 24h, or read the emissions of that time.",
-        )
-    covered = [
-        text
-        for text, length in lengths.items()
-        if text not in of_calendar and length + before <= span.length
-    ]
+    covered = [text for text, length in lengths.items() if length + before <= span.length]
     missing = [text for text in windows if text not in covered]
     if missing or not covered:
         asked = f"window is {missing[0]!r}, and ago" if missing else "ago"

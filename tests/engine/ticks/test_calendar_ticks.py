@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat import Alert, Count, Distinct, Quantiles, Sum, TopItems, Topology, TopologyDriver
+from slidestat.declare.statistics import runner
 from slidestat.declare.times.calendar_windows import CalendarWindow
-from slidestat.engine.ticks import kernel_calls
 from slidestat.schemas.emission import Emission, Figure
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -127,6 +127,7 @@ def test_a_day_has_23_or_25_hours() -> None:
 def test_no_byte_depends_on_how_many_ticks_are_asked_at_once(
     emit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    past = ["ago(count_today, '24h') - count_today as before"]
     statistics = [
         *(Count(), Count(name="sevens", where="value = 7"), Sum(), Quantiles(quantiles=(0.5, 0.9))),
         *(Distinct(field="item"), TopItems(field="item")),
@@ -139,8 +140,16 @@ def test_no_byte_depends_on_how_many_ticks_are_asked_at_once(
     ]
     found = []
     for at_once in (1, 3, 10_000):
-        monkeypatch.setattr(kernel_calls, "_TICKS_AT_ONCE", at_once)
-        driver = TopologyDriver(declared(emit=emit, every="1h", statistics=statistics))
+        monkeypatch.setattr(runner, "_TICKS_AT_ONCE", at_once)
+        driver = TopologyDriver(
+            declared(
+                emit=emit,
+                span="9d",
+                every="1h",
+                statistics=statistics,
+                derived=past if emit == "windows" else [],
+            )
+        )
         driver.send(*events[:70])
         driver.commit()
         driver.restart()
@@ -150,6 +159,73 @@ def test_no_byte_depends_on_how_many_ticks_are_asked_at_once(
         found.append([msgspec.json.encode(emission) for emission in driver.emissions])
     assert len(found[0]) > 30
     assert found[0] == found[1] == found[2]
+
+
+def past_window(zone: str, window: str, end: int, ago: int) -> tuple[int, int]:
+    """Return the window that was current so long before, as far as it had come by then."""
+    return start_of(window, zone, end - ago), end - ago
+
+
+@settings(deadline=None, max_examples=10, derandomize=True)
+@given(
+    st.sampled_from(NEAR),
+    st.sampled_from([HOUR, DAY, 7 * DAY]),
+    st.lists(st.integers(-2 * DAY // MINUTE, 2 * DAY // MINUTE), min_size=1, max_size=30),
+)
+def test_the_past_is_the_window_that_was_current(
+    near: tuple[str, str], ago: int, minutes: list[int]
+) -> None:
+    """In questions, in derived figures, and in what is written by a condition."""
+    zone, midnight = near
+    times = sorted(ms(midnight) + minute * MINUTE for minute in minutes)
+    driver = TopologyDriver(
+        declared(
+            zone,
+            span="15d",
+            windows=("today", "this_week"),
+            derived=[f"ago(count_today, '{ago // HOUR}h') * 1 as before"],
+            emit="always",
+        )
+    )
+    driver.send(*events_at(*times))
+    driver.advance_to(times[-1] + 2 * DAY)
+    assert driver.emissions
+    for emission in driver.emissions:
+        start, end = past_window(zone, "today", emission.window_end_ms, ago)
+        exact = bisect_left(times, end) - bisect_left(times, start)
+        before = emission.figures[-1]
+        assert (before.lower or 0) <= exact <= (before.upper or 0)
+    now = times[-1] + 2 * DAY + 1
+    answer = driver.query("k", ["today", "this_week"], ["count"], ago=f"{ago // HOUR}h")
+    assert answer is not None
+    assert answer.window_end_ms == now - ago
+    for figure in answer.figures:
+        start, end = past_window(zone, window_of(figure), now, ago)
+        assert figure.window_ms == end - start
+        exact = bisect_left(times, end) - bisect_left(times, start)
+        assert (figure.lower or 0) <= exact <= (figure.upper or 0)
+
+
+def test_a_day_is_compared_with_the_one_before() -> None:
+    """At the same elapsed instant: after a day of 25 hours that is an hour later by the clock."""
+    midnight = ms("2026-10-24T22:00")
+    driver = TopologyDriver(
+        declared(
+            span="50h",
+            windows=["today"],
+            statistics=[Count()],
+            alerts=[Alert(name="more", when="count_today > ago(count_today, '24h')")],
+        )
+    )
+    driver.send(*events_at(midnight + HOUR, midnight + 26 * HOUR, midnight + 26 * HOUR + 1))
+    driver.advance_to(midnight + 30 * HOUR)
+    # Today is two events from 01:30 on; 24 hours before was 02:30 of the longer day, with one.
+    assert [(str(it.state), it.window_end_ms - midnight) for it in driver.alerts] == [
+        ("firing", 90 * MINUTE),
+        ("firing", 2 * HOUR),  # What fires is written again each day of UTC.
+        ("resolved", 25 * HOUR + 30 * MINUTE),
+        ("firing", 26 * HOUR + 30 * MINUTE),
+    ]
 
 
 def test_all_readers_know_the_window() -> None:

@@ -18,7 +18,9 @@ from slidestat import synopses
 from slidestat.declare.columns import Columns
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.fields import FieldPath, field_text
+from slidestat.declare.times.calendar_windows import CalendarWindow, lengths_at
 from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN
 from slidestat.synopses.core.errors import SynopsisError
 
 _NO_TIMES = np.empty(0, np.int64)
@@ -270,10 +272,11 @@ class PastRunner(Runner, ABC):
 
     @abstractmethod
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
-        """Answer over the windows that ended `ago` before each query; the result has no states.
+        """Answer over the windows that ended `ago` before each query. What adds up takes events in
+        as well, and alone has states in its result.
 
-        Only what adds up takes events in as well. Raises SynopsisError for states that are not its
-        own, and for windows that reach beyond the span.
+        Raises SynopsisError for states that are not its own, and for windows that reach beyond the
+        span.
         """
 
     @property
@@ -299,12 +302,12 @@ def added_past(runner: Runner, states: Sequence[bytes | None], work: Work, ago: 
     """Return what `PastRunner.past` does, of a runner whose answers add up."""
     from slidestat.synopses.past.past import past_totals
 
-    answers = runner.run(states, work.longer(ago)).answers
+    found = runner.run(states, work.longer(ago))
     return Answered(
-        [],
+        found.states,
         {
             name: past_totals(answer[:, :, :-1], answer[:, :, -1:])
-            for name, answer in answers.items()
+            for name, answer in found.answers.items()
         },
     )
 
@@ -328,6 +331,8 @@ class PastWindow(BorrowingRunner):
         return f"{self.runner.meaning}, {self.ago} before"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        if isinstance(self.window, CalendarWindow):
+            return run_by_calendar(self.runner, states, work, (self.window,), self.ago)
         own = work.asking_for(np.array([self.window], np.int64))
         return past_of(self.runner).past(states, own, self.ago)
 
@@ -353,6 +358,81 @@ def past_of(runner: Runner) -> PastRunner:
     if not isinstance(runner, PastRunner):
         raise TypeError(f"{runner.meaning} has no past")
     return runner
+
+
+# Windows of the calendar have a length of their own at each tick. A synopsis is asked for the
+# lengths of several ticks in one call, and of its answers each query takes its own. Where there are
+# more ticks, events are absorbed in several calls, as if they had come in several batches: that
+# never shows in a state.
+
+_TICKS_AT_ONCE = 8
+# The dimensions of figures of queries, with series or without. Other answers say what these are of,
+# or, as ranks, are of questions to live states alone.
+_OF_QUERIES = 3, 4
+
+
+def run_by_calendar(
+    runner: Runner,
+    states: Sequence[bytes | None],
+    work: Work,
+    windows: tuple[int, ...],
+    ago: int = 0,
+) -> Answered:
+    """Do the work with the lengths that `windows` have at each query, or so long `ago` before."""
+    ticks = np.unique(work.query_times)
+    if len(ticks) <= _TICKS_AT_ONCE:
+        return _run_with_lengths(runner, states, work, windows, ago)
+    known, places, parts = list(states), [], []
+    after = TIME_MIN
+    for until in [*ticks[_TICKS_AT_ONCE - 1 : -1 : _TICKS_AT_ONCE].tolist(), TIME_MAX]:
+        groups, asked, part = work.between(after, until)
+        own = [known[group] for group in groups.tolist()]
+        parts.append(_run_with_lengths(runner, own, part, windows, ago))
+        for group, state in zip(groups.tolist(), parts[-1].states, strict=True):
+            known[group] = state
+        places.append(asked)
+        after = until
+    order = np.argsort(np.concatenate(places))
+    answers = {
+        name: np.concatenate([part.answers[name] for part in parts], axis=1)[:, order]
+        if first.ndim in _OF_QUERIES
+        else first
+        for name, first in parts[0].answers.items()
+    }
+    lists = [row for part in parts for row in part.lists]
+    return Answered(
+        [state or b"" for state in known],
+        answers,
+        [lists[place] for place in order.tolist()] if lists else (),
+    )
+
+
+def _run_with_lengths(
+    runner: Runner,
+    states: Sequence[bytes | None],
+    work: Work,
+    windows: tuple[int, ...],
+    ago: int,
+) -> Answered:
+    lengths = lengths_at(windows, work.query_times - ago)
+    asked, places = np.unique(lengths, return_inverse=True)
+    if not len(asked):
+        return runner.run(states, work)
+    places = places.reshape(lengths.shape)
+    own_work = work.asking_for(asked)
+    answered = past_of(runner).past(states, own_work, ago) if ago else runner.run(states, own_work)
+    rows = np.arange(len(places))[:, np.newaxis]
+    own = [row.tolist() for row in places]
+    return Answered(
+        answered.states,
+        {
+            name: answer[:, rows, places] if answer.ndim in _OF_QUERIES else answer
+            for name, answer in answered.answers.items()
+        },
+        [[row[place] for place in wanted] for row, wanted in zip(answered.lists, own, strict=True)]
+        if answered.lists
+        else (),
+    )
 
 
 class CombinableRunner(Runner, ABC):

@@ -354,7 +354,9 @@ class Alerting:
         # Of last events, no window is without one. Others are when the one that begins first is.
         of_events = topology.span_length.of_events
         self._windows = [
-            () if of_events else (*read.windows, *map(_begin, past.values()))
+            []
+            if of_events
+            else [*((it, 0) for it in read.windows), *map(_window_of, past.values())]
             for read, past in zip(topology.alert_figures, topology.alert_past_figures, strict=True)
         ]
         self._is_provisional = False
@@ -519,11 +521,16 @@ class Alerting:
         trial.firing = dict(self.firing)
         return trial
 
-    def _is_empty(self, windows: tuple[int, ...], evaluated: Evaluated) -> Bools:
-        """Return, as bool[n], where none of these windows has an event of the key."""
+    @staticmethod
+    def _is_empty(windows: Sequence[tuple[int, int]], evaluated: Evaluated) -> Bools:
+        """Return, as bool[n], where none of these windows, each so long ago, has an event of the
+        key.
+        """
         if not windows:
             return np.zeros(len(evaluated.ticks), dtype=bool)
-        return evaluated.last_times < starts_at(windows, evaluated.ticks)
+        starts = [starts_at((window,), evaluated.ticks - ago) for window, ago in windows]
+        is_empty: Bools = evaluated.last_times < np.min(starts, axis=0)
+        return is_empty
 
     def kept(self, standings: bytes) -> bytes:
         """Return `standings` without those of alerts that are not declared."""
@@ -548,9 +555,9 @@ class Alerting:
         return AlertRecord(key, _encode(change), end)
 
 
-def _begin(figure: PastFigure) -> int:
-    """Return how long ago the window of a figure of the past began."""
-    return figure.runner.window + figure.runner.ago
+def _window_of(figure: PastFigure) -> tuple[int, int]:
+    """Return the window of a figure of the past, and how long ago it ended."""
+    return figure.runner.window, figure.runner.ago
 
 
 def _go_on(

@@ -47,13 +47,13 @@ class AddedFigures:
         names = (*topology.labels, *(figure.name for figure in topology.derived_figures))
         self._places = {label: place for place, label in enumerate(names)}
         # The labels and windows of what derived figures are of.
-        self._parts: dict[str, list[tuple[str, int | None]]] = {
+        self._parts: dict[str, list[tuple[str, int | None, int]]] = {
             figure.name: [
-                (source.label, None if of_events else source.window)
+                (source.label, None if of_events else source.window, 0)
                 for source in map(topology.figure_sources.__getitem__, figure.parts)
             ]
             + [
-                (it.source.label, it.runner.window + it.runner.ago)
+                (it.source.label, it.runner.window, it.runner.ago)
                 for it in map(topology.derived_past.__getitem__, figure.calls)
             ]
             for figure in topology.derived_figures
@@ -85,20 +85,20 @@ class AddedFigures:
     def whole_from(self, figure: Figure | ValueRank) -> int:
         """Return the first window end at which a figure covers its whole window."""
         own = figure.window_ms if figure.window is None else self._calendar[figure.window]
-        parts = self._parts.get(figure.statistic, [(figure.statistic, own)])
+        parts = self._parts.get(figure.statistic, [(figure.statistic, own, 0)])
         return max(self._whole_from(*part) for part in parts)
 
-    def _whole_from(self, label: str, window: int | None) -> int:
+    def _whole_from(self, label: str, window: int | None, ago: int) -> int:
         start = self._starts.get(label)
         if start is None:
             return WHOLE
         length = window or self._spans.get(label)
         # A key's last events, and all of them, may reach back over any time.
-        return NEVER_WHOLE if length is None else _whole(start, length)
+        return NEVER_WHOLE if length is None else _whole(start, length) + ago
 
     def _start_of(self, name: str) -> int:
         """Return the time from which a figure is counted; of a derived one, all that it is of."""
-        labels = [label for label, _ in self._parts.get(name, [(name, None)])]
+        labels = [label for label, *_ in self._parts.get(name, [(name, None, 0)])]
         return max(self._starts[label] for label in labels if label in self._starts)
 
     def statistics(self) -> list[AddedStatistic]:

@@ -9,8 +9,13 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.statistics.runner import Answered, ItemColumn, Runner, Work
-from slidestat.declare.times.calendar_windows import lengths_at
+from slidestat.declare.statistics.runner import (
+    Answered,
+    ItemColumn,
+    Runner,
+    Work,
+    run_by_calendar,
+)
 from slidestat.declare.topology import Topology
 from slidestat.engine.events import Events, distinct_texts
 from slidestat.engine.keys.states import States
@@ -18,7 +23,6 @@ from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.records import NO_TIME
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN
 from slidestat.synopses.core.errors import NewerVersionError, SynopsisError, WindowTooLargeError
 
 # A batch's events and queries, cut into runs: stretches of a key's events that share a state.
@@ -114,17 +118,6 @@ def numbers_in_life(groups: Integers, gaps: npt.NDArray[np.bool_], counts: Integ
     return numbers
 
 
-# Windows of the calendar have a length of their own at each tick. A synopsis is asked for the
-# lengths of several ticks in one call, and of its answers each query takes its own. Where there are
-# more ticks, events are absorbed in several calls, as if they had come in several batches: that
-# never shows in a state.
-
-_TICKS_AT_ONCE = 8
-# The dimensions of figures of queries, with series or without. Other answers say what these are of,
-# or, as ranks, are of questions to live states alone.
-_OF_QUERIES = 3, 4
-
-
 def runners_by_calendar(topology: Topology) -> set[Runner]:
     """Return the runners that are asked for windows that have their own length at each tick."""
     return {
@@ -132,61 +125,6 @@ def runners_by_calendar(topology: Topology) -> set[Runner]:
         for runner, statistic in zip(topology.runners, topology.statistics, strict=True)
         if statistic.has_windows and topology.calendar_windows
     }
-
-
-def run_by_calendar(
-    runner: Runner, states: Sequence[bytes | None], work: Work, windows: tuple[int, ...]
-) -> Answered:
-    """Do the work with the lengths that `windows` have at each query."""
-    ticks = np.unique(work.query_times)
-    if len(ticks) <= _TICKS_AT_ONCE:
-        return _run_with_lengths(runner, states, work, windows)
-    known, places, parts = list(states), [], []
-    after = TIME_MIN
-    for until in [*ticks[_TICKS_AT_ONCE - 1 : -1 : _TICKS_AT_ONCE].tolist(), TIME_MAX]:
-        groups, asked, part = work.between(after, until)
-        own = [known[group] for group in groups.tolist()]
-        parts.append(_run_with_lengths(runner, own, part, windows))
-        for group, state in zip(groups.tolist(), parts[-1].states, strict=True):
-            known[group] = state
-        places.append(asked)
-        after = until
-    order = np.argsort(np.concatenate(places))
-    answers = {
-        name: np.concatenate([part.answers[name] for part in parts], axis=1)[:, order]
-        if first.ndim in _OF_QUERIES
-        else first
-        for name, first in parts[0].answers.items()
-    }
-    lists = [row for part in parts for row in part.lists]
-    return Answered(
-        [state or b"" for state in known],
-        answers,
-        [lists[place] for place in order.tolist()] if lists else (),
-    )
-
-
-def _run_with_lengths(
-    runner: Runner, states: Sequence[bytes | None], work: Work, windows: tuple[int, ...]
-) -> Answered:
-    lengths = lengths_at(windows, work.query_times)
-    asked, places = np.unique(lengths, return_inverse=True)
-    if not len(asked):
-        return runner.run(states, work)
-    places = places.reshape(lengths.shape)
-    answered = runner.run(states, work.asking_for(asked))
-    rows = np.arange(len(places))[:, np.newaxis]
-    own = [row.tolist() for row in places]
-    return Answered(
-        answered.states,
-        {
-            name: answer[:, rows, places] if answer.ndim in _OF_QUERIES else answer
-            for name, answer in answered.answers.items()
-        },
-        [[row[place] for place in wanted] for row, wanted in zip(answered.lists, own, strict=True)]
-        if answered.lists
-        else (),
-    )
 
 
 class KernelCalls:

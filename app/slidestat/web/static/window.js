@@ -150,10 +150,8 @@ export class Before {
 
   /** Whether there is a length with which windows of another one can be asked for; says if not. */
   isWith(window) {
-    if (isNamed(window.length)) {
-      if (this.length) this.showMessage("Of a window of the calendar, only the one that ends now is kept.");
-      return false;
-    }
+    // How long one of the calendar may be, the server knows.
+    if (isNamed(window.length)) return this.length > 0;
     const fits = window.length + this.length <= this.most;
     const most = lengthText(this.most, this.ofEvents);
     if (this.length && !fits) this.showMessage(`Window and Before together are at most ${most}.`);
