@@ -417,9 +417,12 @@ def produce(
     topic: str,
     records: Iterable[tuple[bytes | None, bytes | None]],
     partition: int = -1,
+    headers: list[tuple[str, bytes]] | None = None,
     **settings: str | int | bool,
 ) -> None:
-    """Send records and wait for their acknowledgement; AssertionError if one is refused."""
+    """Send records, all with the same headers, and wait for their acknowledgement; AssertionError
+    if one is refused.
+    """
     refused: list[str] = []
 
     def delivered(error: object, _message: object) -> None:
@@ -438,7 +441,7 @@ def produce(
         }
     )
     for key, value in records:
-        producer.produce(topic, value, key, partition, on_delivery=delivered)
+        producer.produce(topic, value, key, partition, headers=headers, on_delivery=delivered)
     assert producer.flush(60) == 0
     assert not refused
 

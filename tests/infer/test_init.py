@@ -156,6 +156,17 @@ def test_topics_of_a_registry_are_read(source_format: str, tmp_path: Path) -> No
         read = readable(sample([*written, (b"x", framed(2, b"?"))]), registry.url)
         asked = registry.asked
         if source_format != "json-schema":
+            in_headers = sample([(key, value[5:]) for key, value in written])
+            index = b"\0" if source_format == "protobuf" else b""
+            framing = (("__value_schema_id", framed(registry.guid(1), index)),)
+            by_guid = replace(
+                in_headers,
+                records=tuple(
+                    replace(it, value=(it.value or b"")[len(index) :], headers=framing)
+                    for it in in_headers.records
+                ),
+            )
+            assert readable(by_guid, registry.url).source_format == source_format
             with pytest.raises(SlidestatError, match="--schema-registry"):
                 readable(sample(written), "")
             registry.schemas.append({"schema": "", "schemaType": "JSON"})
@@ -249,13 +260,15 @@ def test_times_in_two_units_are_told(tmp_path: Path) -> None:
     [
         (b"\x03\x00" + bytes(16) + b"abc", (), "AWS Glue's serializers begin so"),
         (b'[{"key": "a"}]', (), "it seems to be an array of JSON: a record is one event"),
-        (b"\x06abc", ("__value_schema_id",), "in headers (__value_schema_id), which"),
-        (b"\x00\x02", ("apicurio.value.globalId",), "headers.enabled=false"),
+        (b"\x06abc", (("__value_schema_id", b"\7"),), "0x07 is neither a number nor a GUID"),
+        (b"\x00\x02", (("apicurio.value.globalId", bytes(8)),), "use-id=contentId"),
         (bytes(8) + b"\x07\x06abc", (), "as Apicurio's serializers write it up to version 2"),
         (b"\x06abc", (), "Events are JSON objects"),
     ],
 )
-def test_other_framings_are_named(value: bytes, headers: tuple[str, ...], advice: str) -> None:
+def test_other_framings_are_named(
+    value: bytes, headers: tuple[tuple[str, bytes], ...], advice: str
+) -> None:
     """A registry is not asked for what its clients did not write."""
     records = tuple(SampledRecord(0, b"k", value, START_MS + i, i, headers) for i in range(20))
     given = Sample("requests", 1, len(records), records)

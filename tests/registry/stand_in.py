@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from uuid import NAMESPACE_URL, uuid5
 
 
 class StandIn(ThreadingHTTPServer):
     """Listens on a port of this machine, a free one unless it is told which. `asked` are the
     requests that came, `users` their headers of authorization, `versions` the numbers of each
     subject's schemas; with `refuse`, an HTTP status, it takes no schema; with `fail`, it gives none
-    out.
+    out. Without `has_guids` it is as those before Confluent's version 8.
     """
 
     daemon_threads = True
@@ -27,6 +28,11 @@ class StandIn(ThreadingHTTPServer):
         self.users: list[str | None] = []
         self.refuse: int | None = None
         self.fail: int | None = None
+        self.has_guids = True
+
+    def guid(self, number: int) -> str:
+        """The GUID of the schema of this number."""
+        return str(uuid5(NAMESPACE_URL, json.dumps(self.schemas[number - 1])))
 
     @property
     def url(self) -> str:
@@ -47,10 +53,11 @@ class _Handler(BaseHTTPRequestHandler):
         assert path.split("/")[2] == "versions"
         if schema not in self.server.schemas:
             self.server.schemas.append(schema)
-        self._answer(200, {"id": self.server.schemas.index(schema) + 1})
+        number = self.server.schemas.index(schema) + 1
+        self._answer(200, {"id": number, "guid": self.server.guid(number)})
 
     def do_GET(self) -> None:
-        """GET /schemas/ids/NUMBER and /subjects/SUBJECT/versions/VERSION"""
+        """GET /schemas/ids/NUMBER, /schemas/guids/GUID and /subjects/SUBJECT/versions/VERSION"""
         parts = self._asked().split("/")
         if self.server.fail is not None:
             self._answer(
@@ -61,11 +68,25 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer_version(parts[1], int(parts[3]))
             return
         kind, what, number = parts
-        assert (kind, what) == ("schemas", "ids")
+        assert kind == "schemas"
+        if what == "guids":
+            self._answer_guid(number)
+            return
+        assert what == "ids"
         if not 1 <= int(number) <= len(self.server.schemas):
             self._answer(404, {"error_code": 40403, "message": "Schema not found"})
             return
         self._answer(200, self.server.schemas[int(number) - 1])
+
+    def _answer_guid(self, guid: str) -> None:
+        if not self.server.has_guids:
+            self._answer(404, {"error_code": 404, "message": "HTTP 404 Not Found"})
+            return
+        for number, schema in enumerate(self.server.schemas, 1):
+            if self.server.guid(number) == guid:
+                self._answer(200, schema | {"id": number, "guid": guid})
+                return
+        self._answer(404, {"error_code": 40403, "message": "Schema not found"})
 
     def _answer_version(self, subject: str, version: int) -> None:
         numbers = self.server.versions.get(subject, [])

@@ -28,7 +28,7 @@ from slidestat.engine.checkpoints.checkpoint import (
     stored_counters,
     stored_meaning,
 )
-from slidestat.engine.decoding.formats.source_schemas import Registry
+from slidestat.engine.decoding.formats.source_schemas import Registry, framed_by_headers
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import FENCE_KEY, NO_EPOCH, Restored
 from slidestat.infer.judgement import Judgement, judge
@@ -130,7 +130,9 @@ def look_at_source(
     schemas = None
     if registry is not None:
         schemas = registry.schemas
-        for number in schemas.unknown([record.value for record in found]):
+        values = [record.value for record in found]
+        headers = [record.headers for record in found]
+        for number in schemas.unknown(framed_by_headers(values, headers)):
             if registry.look_up(number) is not None:
                 return None  # It does not answer: a worker waits until it does.
     if topology.sources:

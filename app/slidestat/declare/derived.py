@@ -267,6 +267,11 @@ class ReadFields(EventTimes):
         return self.source_format in _BINARY
 
     @property
+    def is_framed(self) -> bool:
+        """Return whether the source's values have a framing, or their records a header instead."""
+        return self.source_format != "json" and not self.source_schema
+
+    @property
     def takes_registry(self) -> bool:
         """Return whether the schemas of the source's records are in a registry."""
         return self.reads_binary and not self.source_schema

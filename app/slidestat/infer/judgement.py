@@ -29,6 +29,7 @@ from slidestat.engine.decoding.formats.source_schemas import (
     NotReadableError,
     SourceSchemas,
     UnusableSchemaError,
+    framed_by_headers,
 )
 from slidestat.engine.decoding.formats.translations import translation_of
 from slidestat.engine.decoding.record_type import reads_key, record_type
@@ -295,10 +296,11 @@ def judge(
 ) -> Judgement:
     """Judge a topology by records of its source; `schemas` are theirs, if they take any."""
     found = [it for it in sampled if it.value is not None or not topology.passes_tombstones_over]
-    values = [record.value for record in found]
+    values: Sequence[bytes | None] = [record.value for record in found]
+    headers = [record.headers for record in found]
     stamps = [record.timestamp_ms for record in found]
     decoder = EventDecoder(topology, schemas=schemas)
-    columns = decoder.decode(values, [record.key for record in found], stamps)
+    columns = decoder.decode(values, [record.key for record in found], stamps, headers)
     if not topology.is_sequence:
         columns = refuse_future(columns, stamps, topology.ahead_ms)
     refused = Counter(refusal.reason for refusal in columns.refusals)
@@ -307,6 +309,8 @@ def judge(
         most = refused.most_common(1)[0][0]
         first = next(refusal for refusal in columns.refusals if refusal.reason is most)
         example = found[first.row], first
+    if topology.is_framed:
+        values = framed_by_headers(values, headers)
     events = _events(topology, values, schemas or SourceSchemas())
     fields = dict.fromkeys(name for event in events for name in names_in(event.fields))
     return Judgement(

@@ -20,8 +20,6 @@ from slidestat.declare.statistics import Mean, Sum
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.source_schemas import (
-    APICURIO_HEADERS,
-    HEADER_OF_ID,
     other_framing,
 )
 from slidestat.engine.decoding.times import NOT_A_TIME, event_times
@@ -281,21 +279,13 @@ class Proposal:
 
 
 _MOST_DECIMALS = 6
-_HEADERS_OF_IDS = (HEADER_OF_ID, APICURIO_HEADERS)
 
 
 def _no_objects(sample: Sample) -> SlidestatError:
     advice = "Events are JSON objects: `slidestat schema event` shows one."
     values = [record.value for record in sample.records if record.value]
     seen = Counter(filter(None, map(other_framing, values)))
-    headers = {name for record in sample.records for name in record.headers}
-    if of_ids := sorted(name for name in headers if name.startswith(_HEADERS_OF_IDS)):
-        advice = (
-            f"The numbers of their schemas are in headers ({', '.join(of_ids)}), which are not"
-            " read: have the producers write them before the value (PrefixSchemaIdSerializer,"
-            " apicurio.registry.headers.enabled=false)."
-        )
-    elif seen:
+    if seen:
         ((framing, count),) = seen.most_common(1)
         advice = f"Of {count:,} of them: {framing}."
     return SlidestatError(

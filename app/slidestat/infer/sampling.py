@@ -14,21 +14,23 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 from slidestat.engine.decoding.formats.envelope import DEBEZIUM, payload_of, unwrapped
 from slidestat.engine.decoding.formats.source_schemas import (
     AVRO,
-    HEADER,
     PROTOBUF,
     NotReadableError,
     Registry,
     UnusableSchemaError,
+    framed_by_headers,
+    framing_of,
     has_long_number,
     other_framing,
     schema_of,
     schemas_of,
 )
 from slidestat.engine.decoding.formats.translations import FramedValues
+from slidestat.engine.records import Headers
 from slidestat.errors import SlidestatError
 from slidestat.extras import module_of_extra
 from slidestat.kafka.connection import require_topic
-from slidestat.kafka.read.scan import offset_bounds, open_scanner, reading, scan_ranges
+from slidestat.kafka.read.scan import headers_of, offset_bounds, open_scanner, reading, scan_ranges
 from slidestat.options import JSON
 from slidestat.produce.cells import NOT_JSON
 
@@ -39,14 +41,14 @@ _PATIENCE_S = 1.0
 
 @dataclass(frozen=True)
 class SampledRecord:
-    """A record of the sample; `timestamp_ms` is Kafka's, and `headers` are names."""
+    """A record of the sample; `timestamp_ms` is Kafka's."""
 
     partition: int
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
     offset: int = 0
-    headers: tuple[str, ...] = ()
+    headers: Headers = ()
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def _sampled(message: Message) -> SampledRecord:
         _bytes(message.value()),
         message.timestamp()[1],
         message.offset() or 0,
-        tuple(str(header[0]) for header in message.headers() or ()),
+        headers_of(message),
     )
 
 
@@ -167,11 +169,16 @@ def readable(sample: Sample, registry: str) -> Sample:
     SlidestatError if there is no registry, or it does not answer, and if no value can be read.
     """
     values = [record.value for record in sample.records if record.value is not None]
+    if 2 * sum(map(_is_object, values)) > len(values):
+        return sample  # What a header has of a schema is not needed.
+    sample = replace(sample, records=tuple(map(_framed, sample.records)))
+    values = [record.value for record in sample.records if record.value is not None]
     framed = [value for value in values if schemas_of([value])]
     if 2 * len(framed) <= len(values):
         return sample
-    if sum(_is_object(value[HEADER:]) for value in framed) > len(framed) / 2:
-        return _translated(sample, "json-schema", {value: value[HEADER:] for value in framed})
+    contents = {value: value[len(framing_of(value)) :] for value in framed}
+    if sum(map(_is_object, contents.values())) > len(contents) / 2:
+        return _translated(sample, "json-schema", contents)
     if 2 * sum(map(has_long_number, framed)) > len(framed):
         raise SlidestatError(
             f"Records of {sample.topic!r} begin with a zero byte, but not with the number of a"
@@ -180,15 +187,20 @@ def readable(sample: Sample, registry: str) -> Sample:
         )
     if not registry:
         raise SlidestatError(
-            f"Records of {sample.topic!r} begin as the clients of a schema registry write them.",
+            f"Records of {sample.topic!r} are as the clients of a schema registry write them.",
             "Say where the registry is with --schema-registry.",
         )
     needed = module_of_extra("slidestat.kafka.schema_registry", "A schema registry", "avro")
     return _read_by_schemas(sample, framed, needed.SchemaRegistry(registry))
 
 
+def _framed(record: SampledRecord) -> SampledRecord:
+    (value,) = framed_by_headers([record.value], [record.headers])
+    return replace(record, value=value)
+
+
 def _read_by_schemas(sample: Sample, framed: list[bytes], registry: Registry) -> Sample:
-    for number in sorted(registry.schemas.unknown(framed)):
+    for number in sorted(registry.schemas.unknown(framed), key=str):
         why = registry.look_up(number)
         if why is not None:
             raise SlidestatError(

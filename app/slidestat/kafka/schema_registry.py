@@ -15,6 +15,7 @@ from slidestat.engine.decoding.formats.source_schemas import (
     AVRO,
     PROTOBUF,
     NamedText,
+    SchemaId,
     SchemaText,
     SourceSchemas,
 )
@@ -26,6 +27,12 @@ from slidestat.redaction import redacted
 _IMPATIENCE = {"timeout": 5.0, "max.retries": 0}
 # The errors for a missing subject, version or schema; another 404 is of something else.
 _NOT_FOUND = (40401, 40402, 40403)
+# What a registry answers that has no such address.
+_NO_GUIDS = (404, 405)
+_NONE_BY_GUID = (
+    "the schema registry at {} gives none by its GUID, as Confluent's does from version 8 on"
+    " (Renew it, or have the producers write numbers, with PrefixSchemaIdSerializer)"
+)
 
 # What Confluent's client raises where nothing answers, or something that is no registry.
 _NO_REGISTRY = (
@@ -54,13 +61,17 @@ class SchemaRegistry:
         self.schemas = SourceSchemas()
         self._client, self._shown = registry_client(url, _IMPATIENCE)
 
-    def look_up(self, number: int) -> str | None:
+    def look_up(self, number: SchemaId) -> str | None:
         """Look a schema up, as of a Registry.
 
         Takes 5 s at most for the schema, and for each that it refers to.
         """
         try:
-            schema = self._client.get_schema(number)
+            schema = (
+                self._client.get_schema(number)
+                if isinstance(number, int)
+                else self._client.get_schema_by_guid(number)
+            )
             references: dict[tuple[str, int], NamedText] = {}
             self._gather(schema, references)
         except SchemaRegistryError as error:
@@ -68,6 +79,8 @@ class SchemaRegistry:
                 said = redacted(error.error_message)
                 self.schemas.lack(number, f"the schema registry says: {said}")
                 return None
+            if isinstance(number, str) and error.http_status_code in _NO_GUIDS:
+                return redacted(_NONE_BY_GUID.format(self._shown))
             return self._trouble(error)
         except _NO_REGISTRY as error:
             return self._trouble(error)

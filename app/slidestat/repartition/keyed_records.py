@@ -8,7 +8,7 @@ import numpy.typing as npt
 from slidestat.declare.statistics import Count
 from slidestat.declare.topology import Topology, without_move
 from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.engine.records import NO_TIME
+from slidestat.engine.records import NO_TIME, Headers
 
 
 class KeyReader:
@@ -37,11 +37,12 @@ class KeyReader:
         values: Sequence[bytes | None],
         keys: Sequence[bytes | None],
         timestamps: Sequence[int],
+        headers: Sequence[Headers] | None = None,
     ) -> tuple[list[str | None], npt.NDArray[np.int64]]:
         """Return the key of each of n records, None where it has none that can be read; and the
         event times int64[n], NO_TIME where it has none, or one too far ahead of its timestamp.
         """
-        columns = self._decoder.decode(values, keys, timestamps)
+        columns = self._decoder.decode(values, keys, timestamps, headers)
         found: list[str | None] = [None] * len(values)
         for row, key in zip(columns.rows.tolist(), columns.keys.to_pylist(), strict=True):
             found[row] = key

@@ -30,6 +30,7 @@ from confluent_kafka.admin import AdminClient
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.open_transactions import OpenTransactions
+from slidestat.kafka.read.scan import headers_of
 from slidestat.kafka.retries import NOT_THERE, passes
 from slidestat.kafka.settings import client_config
 from slidestat.kafka.transactional_producer import (
@@ -327,7 +328,9 @@ class Mover:
         values = cast(list[bytes | None], [message.value() for message in messages])
         own_keys = cast(list[bytes | None], [message.key() for message in messages])
         timestamps = [max(0, message.timestamp()[1]) for message in messages]
-        keys, times = self._reader.read(values, own_keys, timestamps)
+        keys, times = self._reader.read(
+            values, own_keys, timestamps, [headers_of(message) for message in messages]
+        )
         partitions = np.fromiter(map(self._number, messages), np.int64, len(messages))
         offsets = np.array([message.offset() for message in messages], np.int64)
         sizes = np.array([len(message) for message in messages], np.int64)

@@ -26,7 +26,7 @@ from slidestat.engine.intake.letters import Letter
 from slidestat.engine.keys.shared_keys import SharedKeys
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic, synopsis_partitions
-from slidestat.engine.records import NO_TIME, RecordBatch
+from slidestat.engine.records import NO_TIME, Headers, RecordBatch
 from slidestat.errors import SlidestatError, shown
 from slidestat.kafka.partitioner import default_partition, expected_places
 from slidestat.live.live_query import LiveQuery
@@ -73,15 +73,15 @@ class TopologyDriver:
     by the topology's key, wherever it comes from. `alerts` has the changes of the topology's
     alerts; `published` has what the partitions publish for a referee, again after a restart.
 
-    `schemas` are those of a source in Avro or Protobuf, as their text, by their numbers in the
-    registry; events are sent by the last one.
+    `schemas` are those of a source in Avro or Protobuf, as their text, by their numbers or GUIDs in
+    the registry; events are sent by the last one, whose GUID is in a header.
     """
 
     def __init__(
         self,
         topology: Topology,
         partitions: int = 1,
-        schemas: Mapping[int, str] = MappingProxyType({}),
+        schemas: Mapping[int | str, str] = MappingProxyType({}),
     ) -> None:
         if type(partitions) is not int or partitions < 1:
             raise SlidestatError(f"partitions is {shown(partitions)}.", "Give a number from 1 on.")
@@ -113,9 +113,9 @@ class TopologyDriver:
         """
         records = []
         for event in events:
-            value = self._writer.write(event)
-            kafka_key = self._kafka_key(event, value) if key is None else key.encode()
-            records.append(SourceRecord(kafka_key, value, timestamp))
+            value, headers = self._writer.write(event)
+            kafka_key = self._kafka_key(event, value, headers) if key is None else key.encode()
+            records.append(SourceRecord(kafka_key, value, timestamp, headers))
         self._come(records, partition)
 
     def send_bytes(
@@ -124,9 +124,12 @@ class TopologyDriver:
         key: bytes | None = None,
         partition: int | None = None,
         timestamp: int = NO_TIMESTAMP,
+        headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Send records of any bytes, also bad ones, under one Kafka key; None is a null record."""
-        self._come([SourceRecord(key, value, timestamp) for value in values], partition)
+        """Send records of any bytes, also bad ones, under one Kafka key and with the same headers;
+        None is a null record.
+        """
+        self._come([SourceRecord(key, value, timestamp, headers) for value in values], partition)
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -377,8 +380,8 @@ class TopologyDriver:
         if self._moved_by is None or not records:
             self._send(records, partition)
             return
-        keys, values, timestamps = zip(*records, strict=True)
-        moved_by, _ = self._moved_by.read(values, keys, timestamps)
+        keys, values, timestamps, headers = zip(*records, strict=True)
+        moved_by, _ = self._moved_by.read(values, keys, timestamps, headers)
         moved = zip(records, moved_by, strict=True)
         self._send([r if k is None else r._replace(key=k.encode()) for r, k in moved], None)
 
@@ -402,10 +405,10 @@ class TopologyDriver:
     def _read(self, number: int, start: int) -> None:
         """Process a partition's log from `start` on."""
         for first, records in _fetches(self._partitions[number].log, start):
-            keys, values, timestamps = (list(column) for column in zip(*records, strict=True))
+            keys, values, timestamps, headers = map(list, zip(*records, strict=True))
             offsets = np.arange(first, first + len(records), dtype=np.int64)
             source = self.topology.events_topic
-            batch = RecordBatch(source, number, offsets, keys, values, timestamps, first)
+            batch = RecordBatch(source, number, offsets, keys, values, timestamps, first, headers)
             processor = self._processors[number]
             effects = processor.process(batch)
             self._shared_keys.look(number, processor.key_sample)
@@ -443,13 +446,13 @@ class TopologyDriver:
             self.emissions.append(emission)
             self._of_key.setdefault(emission.key, []).append(emission)
 
-    def _kafka_key(self, event: Mapping[str, Any], value: bytes) -> bytes | None:
+    def _kafka_key(self, event: Mapping[str, Any], value: bytes, headers: Headers) -> bytes | None:
         """Return the Kafka key by which a producer would partition an event; None without a key."""
         path = self.topology.key_path
         if path is None:
             return None
         if path in self.topology.computed_fields:
-            keys = self._decoder.decode([value], [None], [NO_TIMESTAMP]).keys
+            keys = self._decoder.decode([value], [None], [NO_TIMESTAMP], [headers]).keys
             return keys[0].as_py().encode() if len(keys) else None
         found: Any = event
         for name in path:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 import numpy as np
@@ -13,17 +14,21 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.decoding.formats.source_schemas import (
+    HEADER_OF_ID,
     PROTOBUF,
+    SchemaId,
     SchemaText,
     SourceSchemas,
     UnusableSchemaError,
     framed,
+    framed_by_headers,
 )
 from slidestat.engine.decoding.formats.translations import (
     avro_schema,
     protobuf_of,
     require_protobuf,
 )
+from slidestat.engine.records import Headers
 from slidestat.errors import SlidestatError, shown
 
 # Ticks of a driver's own, which only move event time: their records, and how they are read.
@@ -40,6 +45,7 @@ class SourceRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     timestamp: int
+    headers: Headers = ()
 
     @property
     def is_tick(self) -> bool:
@@ -66,21 +72,24 @@ class DriverDecoder(EventDecoder):
         records: Sequence[bytes | None],
         keys: Sequence[bytes | None] = (),
         timestamps: npt.ArrayLike = (),
+        headers: Sequence[Headers] | None = None,
     ) -> EventColumns:
         if len(records) and records[0] is _TICK:
             times = np.asarray(timestamps, np.int64)
             return replace(
                 super().decode([]), passed_over=np.arange(len(times)), passed_over_times=times
             )
-        for number in self._known.unknown(records):
-            self._known.lack(number, "there is none of this number")
-        return super().decode(records, keys, timestamps)
+        for schema_id in self._known.unknown(framed_by_headers(records, headers)):
+            self._known.lack(schema_id, "the driver has none of this id")
+        return super().decode(records, keys, timestamps, headers)
 
     def of(self, topology: Topology) -> "DriverDecoder":
         return DriverDecoder(topology, self._known)
 
 
 # Events as the records of a source, in its format.
+
+Written = tuple[bytes, Headers]
 
 # Of a JSON Schema, which nobody needs to read the record.
 _ANY_SCHEMA = 1
@@ -93,7 +102,7 @@ class EventWriter:
     takes any; in Protobuf as the first message of that.
     """
 
-    def __init__(self, topology: Topology, schemas: Mapping[int, str]) -> None:
+    def __init__(self, topology: Topology, schemas: Mapping[SchemaId, str]) -> None:
         """Check the schemas; raise SlidestatError for one that cannot be used, or that nothing
         reads.
         """
@@ -105,27 +114,28 @@ class EventWriter:
                 'Leave them out, or declare source_format="avro" (or "protobuf") without a'
                 " source_schema.",
             )
-        self._write: Callable[[Mapping[str, Any]], bytes] | None = None
+        self._write: Callable[[Mapping[str, Any]], Written] | None = None
         try:
             if topology.source_schema:
                 self._write = _by_its_own(topology)
-            for number, text in schemas.items():
+            for given, text in schemas.items():
                 schema = SchemaText(text, kind=topology.source_format.upper())
-                self._write = _by_registered(schema, number)
-                self.schemas.add(number, schema)
+                schema_id = _schema_id(given)
+                self._write = _by_registered(schema, schema_id)
+                self.schemas.add(schema_id, schema)
         except UnusableSchemaError as error:
             raise SlidestatError(
                 f"A schema cannot be used: {error}.", "Give another one."
             ) from error
 
-    def write(self, event: Mapping[str, Any]) -> bytes:
-        """Return the value of an event's record; raise SlidestatError if it does not fit the
-        schema.
+    def write(self, event: Mapping[str, Any]) -> Written:
+        """Return the value of an event's record, and its headers; raise SlidestatError if it does
+        not fit the schema.
         """
         if self._format == "json":
-            return _json(event)
+            return _json(event), ()
         if self._format == "json-schema":
-            return framed(_ANY_SCHEMA, _json(event))
+            return framed(_ANY_SCHEMA, _json(event)), ()
         if self._write is None:
             raise SlidestatError(
                 f"Events are sent in {self._format.title()}, and there is no schema.",
@@ -144,21 +154,42 @@ def _json(event: Mapping[str, Any]) -> bytes:
         ) from error
 
 
-def _by_its_own(topology: Topology) -> Callable[[Mapping[str, Any]], bytes]:
+def _schema_id(given: SchemaId) -> SchemaId:
+    """Return an id of a schema, a GUID in its usual form; raises SlidestatError for another."""
+    try:
+        return str(UUID(given)) if isinstance(given, str) else given
+    except ValueError:
+        raise SlidestatError(
+            f"{shown(given)} is no id of a schema.", "Give a number, or a GUID as text."
+        ) from None
+
+
+def _by_its_own(topology: Topology) -> Callable[[Mapping[str, Any]], Written]:
     if topology.source_format == "protobuf":
         protobuf, message = protobuf_of(topology), topology.source_message
         protobuf.reader_of(message)  # It says what is wrong with the message.
-        return lambda event: protobuf.write(event, message)
+        return lambda event: (protobuf.write(event, message), ())
     avro = avro_schema(SchemaText(topology.source_schema))
-    return lambda event: avro.write(dict(event))
+    return lambda event: (avro.write(dict(event)), ())
 
 
-def _by_registered(schema: SchemaText, number: int) -> Callable[[Mapping[str, Any]], bytes]:
+def _by_registered(
+    schema: SchemaText, schema_id: SchemaId
+) -> Callable[[Mapping[str, Any]], Written]:
     if schema.kind == PROTOBUF:
         protobuf = require_protobuf().registered(schema.text)
-        return lambda event: framed(number, protobuf.write(event, framed=True))
+        return lambda event: _framed(schema_id, protobuf.write(event, framed=True), 1)
     avro = avro_schema(schema)
-    return lambda event: framed(number, avro.write(dict(event)))
+    return lambda event: _framed(schema_id, avro.write(dict(event)), 0)
+
+
+def _framed(schema_id: SchemaId, content: bytes, index_bytes: int) -> Written:
+    """Return a value with its framing before it, of a GUID in a header, with what of the content
+    is the index of a message.
+    """
+    if isinstance(schema_id, int):
+        return framed(schema_id, content), ()
+    return content[index_bytes:], ((HEADER_OF_ID, framed(schema_id, content[:index_bytes])),)
 
 
 # A partition's table in memory.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -20,6 +20,7 @@ from tests.broker.workers import DRAIN_S, events, produce, wait_until
 from tests.registry.stand_in import stand_in
 
 EVENTS = 6_000
+read = msgspec.json.decode
 FIELDS = [
     {"name": "key", "type": "string"},
     {"name": "time", "type": {"type": "long", "logicalType": "timestamp-millis"}},
@@ -36,7 +37,8 @@ NEWER = {
 def test_events_wait_for_a_registry_that_is_away(
     make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Two versions of a schema, as Confluent's serializer writes them. While the registry is away,
+    """Two versions of a schema, as Confluent's serializer writes them: ids are before the values,
+    and of the later half of the events in a header. While the registry is away,
     and while it fails, the worker commits nothing, writes no letter, says so, and can be stopped;
     then its emissions are those of the same events in JSON. A schema that the registry does not
     have makes letters. `init` reads the topic, too.
@@ -51,19 +53,26 @@ def test_events_wait_for_a_registry_that_is_away(
     with stand_in() as registry:
         monkeypatch.setenv("SCHEMA_REGISTRY_URL", registry.url)
         client = SchemaRegistryClient({"url": registry.url})
-        context = SerializationContext(source, MessageField.VALUE)
+        headers: list[tuple[str, bytes]] = []
+        context = SerializationContext(source, MessageField.VALUE, headers)
+        strategy = {"subject.name.strategy.type": "TOPIC"}
+        by_header = strategy | {"schema.id.serializer": header_schema_id_serializer}
         serializers = [
-            AvroSerializer(client, json.dumps(schema), conf={"subject.name.strategy.type": "TOPIC"})
-            for schema in (OLDER, NEWER)
+            AvroSerializer(client, json.dumps(schema), conf=conf)
+            for schema, conf in ((OLDER, strategy), (NEWER, strategy), (NEWER, by_header))
         ]
         values = [
-            (key, serializers[place % 2](msgspec.json.decode(value), context))
+            (key, serializers[place % 2 if place < EVENTS // 2 else 2](read(value), context))
             for place, (key, value) in enumerate(sent)
         ]
+        guid = registry.guid(2)
         schemas, port = registry.schemas, registry.server_address[1]
+    assert set(headers) == {("__value_schema_id", framed(guid, b""))}
     assert isinstance(port, int)
     unknown = [(b"k0", framed(99, b"abc"))] * 3
-    produce(stage.bootstrap, source, [*values, *unknown])
+    produce(stage.bootstrap, source, values[: EVENTS // 2])
+    produce(stage.bootstrap, source, values[EVENTS // 2 :], headers=headers[:1])
+    produce(stage.bootstrap, source, unknown)
 
     with stage.worker("a").await_ready() as worker:
         wait_until(lambda: "wait for schema 1" in worker.said(), "it is told", DRAIN_S)
@@ -86,7 +95,8 @@ def test_events_wait_for_a_registry_that_is_away(
             worker.stop()
         assert _proposed(source, stage.bootstrap, registry.url, tmp_path) == "avro"
         asked = [path for path in registry.asked if path.startswith("GET")]
-        assert set(asked) == {f"GET schemas/ids/{number}" for number in (1, 2, 99)}
+        by_number = {f"GET schemas/ids/{number}" for number in (1, 2, 99)}
+        assert set(asked) == by_number | {f"GET schemas/guids/{guid}"}
 
     def figures(emissions: dict[bytes, bytes]) -> list[Emission]:
         read = (msgspec.json.decode(value, type=Emission) for value in emissions.values())

@@ -409,7 +409,7 @@ GOOD = framed(1, written(ORDER, orders(1)[0]))
         (b"\x03\x00" + bytes(16) + b"a", Reason.NOT_AVRO, "AWS Glue's serializers begin so"),
         (b"\x03\x05" + bytes(16) + b"a", Reason.NOT_AVRO, "AWS Glue's serializers begin so"),
         (b"\xc3\x01" + bytes(8) + b"a", Reason.NOT_AVRO, "single-object encoding begins so"),
-        (b"\x02a\x02", Reason.NOT_AVRO, "in a header of the record (__value_schema_id"),
+        (b"\x02a\x02", Reason.NOT_AVRO, "and it has no header __value_schema_id"),
         (bytes(8) + b"\x07" + GOOD[5:], Reason.BAD_SCHEMA, "schema 0: there is none; its number"),
         (b"\0\0\0", Reason.NOT_AVRO, "ends within the number of its schema"),
         (b"\0\0\0\0\1", Reason.NOT_AVRO, "by schema 1, it ends before"),

@@ -21,16 +21,21 @@ from slidestat.engine.decoding.event_columns import (
     Refusal,
     without,
 )
-from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
+from slidestat.engine.decoding.formats.source_schemas import (
+    SourceSchemas,
+    framed_by_headers,
+    names_key_schema,
+)
 from slidestat.engine.decoding.formats.translations import TranslatedReader, translation_of
 from slidestat.engine.decoding.scan_reader import ScanPlan, ScanReader
 from slidestat.engine.decoding.struct_reader import StructReader
 from slidestat.engine.decoding.times import NOT_A_TIME
 from slidestat.engine.events import numbered_texts, texts
-from slidestat.engine.records import NO_TIME
+from slidestat.engine.records import NO_TIME, Headers, RecordBatch
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH, remark_on_seconds
 
+_HAS_SCHEMA = "it has a schema of its own, and only plain text is read: name a field"
 _NOT_READABLE = {
     "avro": Reason.NOT_AVRO,
     "protobuf": Reason.NOT_PROTOBUF,
@@ -63,6 +68,7 @@ class EventDecoder:
         """
         self._reader = reader or fastest_reader(topology, schemas)
         self._schemas = schemas
+        self._is_framed = topology.is_framed
         self._has_framed_keys = topology.source_format != "json"
         self._chosen_columns = topology.chosen_columns
         self._has_keys = not topology.publishes_partitions
@@ -97,12 +103,15 @@ class EventDecoder:
         records: Sequence[bytes | None],
         keys: Sequence[bytes | None] = (),
         timestamps: npt.ArrayLike = (),
+        headers: Sequence[Headers] | None = None,
     ) -> EventColumns:
         """Return the columns of the readable records and a refusal for each of the others; never
         raises.
 
-        `keys` and `timestamps` are those of the records, for a topology that reads them.
+        `keys`, `timestamps` and `headers` are those of the records, for a topology that reads them.
         """
+        if self._is_framed:
+            records = framed_by_headers(records, headers)
         read = self._reader.read(records)
         rows, times = read.rows, read.times
         refusals, passed_over = read.refusals, read.passed_over
@@ -120,7 +129,7 @@ class EventDecoder:
             errors[place] = Refusal(int(rows[place]), Reason.BAD_TIME, detail)
         columns = EventColumns(
             rows=rows,
-            keys=self._keys(read, keys, errors),
+            keys=self._keys(read, keys, headers, errors),
             times=times,
             numbers=read.numbers,
             items=read.items,
@@ -144,8 +153,16 @@ class EventDecoder:
             )
         return without(columns, errors) if errors else columns
 
+    def decode_batch(self, batch: RecordBatch) -> EventColumns:
+        """Return the columns of a batch."""
+        return self.decode(batch.values, batch.keys, batch.timestamps, batch.headers)
+
     def _keys(
-        self, read: FieldColumns, keys: Sequence[bytes | None], errors: dict[int, Refusal]
+        self,
+        read: FieldColumns,
+        keys: Sequence[bytes | None],
+        headers: Sequence[Headers] | None,
+        errors: dict[int, Refusal],
     ) -> pa.Array:
         """Return the events' keys; errors of the records' own keys are added to `errors`."""
         if read.keys is not None:
@@ -165,6 +182,10 @@ class EventDecoder:
         for place in np.flatnonzero(is_wrong).tolist():
             detail = f"{self._key_name}: {checked[places[place]][1]}"
             errors[place] = Refusal(int(read.rows[place]), Reason.BAD_KEY, detail)
+        if self._has_framed_keys and headers is not None:
+            for place, row in enumerate(read.rows.tolist()):
+                if headers[row] and names_key_schema(headers[row]):
+                    errors[place] = Refusal(row, Reason.BAD_KEY, f"{self._key_name}: {_HAS_SCHEMA}")
         return numbered_texts(places, texts([text for text, _ in checked]))
 
     def _computed_errors(
@@ -250,7 +271,7 @@ def _key_text(key: bytes | None, *, may_be_framed: bool) -> tuple[str, str]:
     if key is None:
         return "", "the record has no key"
     if may_be_framed and key.startswith(b"\0"):
-        return "", "it has a schema of its own, and only plain text is read: name a field"
+        return "", _HAS_SCHEMA
     try:
         text = key.decode()
     except UnicodeDecodeError:

@@ -88,8 +88,8 @@ class EarlierRecords:
         before = self._judging_before(change)
         if before is None:
             return Part(batch, None)
-        read = before.decoder.decode(batch.values, batch.keys, batch.timestamps)
-        now = self._decoder.decode(batch.values, batch.keys, batch.timestamps)
+        read = before.decoder.decode_batch(batch)
+        now = self._decoder.decode_batch(batch)
         # The place of each event among those that can be read now.
         places = np.searchsorted(now.rows, read.rows)
         places[places == len(now.rows)] = 0

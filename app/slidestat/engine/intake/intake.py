@@ -146,7 +146,7 @@ class Intake:
         batch = batch.since(self.next_offset)
         if not len(batch):
             return None
-        columns = decoded or self._decoder.decode(batch.values, batch.keys, batch.timestamps)
+        columns = decoded or self._decoder.decode_batch(batch)
         if not self._times.is_sequence:
             columns = refuse_future(columns, batch.timestamps, self._ahead)
         rows = columns.rows

@@ -8,7 +8,11 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from slidestat.engine.decoding.formats.source_schemas import Registry
+from slidestat.engine.decoding.formats.source_schemas import (
+    Registry,
+    SchemaId,
+    framed_by_headers,
+)
 from slidestat.engine.decoding.formats.translations import remarks_on
 from slidestat.engine.records import RecordBatch
 from slidestat.log import log_event
@@ -34,7 +38,8 @@ class SchemaWait:
         if time.monotonic() >= self._forget_due:
             self._registry.schemas.forget_lacking()
             self._forget_due = time.monotonic() + _LACKING_S
-        unknown = sorted(self._registry.schemas.unknown(batch.values))
+        values = framed_by_headers(batch.values, batch.headers)
+        unknown = sorted(self._registry.schemas.unknown(values), key=str)
         for number in unknown:
             if is_given_up():
                 return False
@@ -50,11 +55,11 @@ class SchemaWait:
             log_event("schema registry answers", "the schema registry answers again")
         return not (unknown and is_given_up())
 
-    async def _ask(self, number: int) -> str | None:
+    async def _ask(self, number: SchemaId) -> str | None:
         look_up = self._registry.look_up
         return await asyncio.get_running_loop().run_in_executor(None, look_up, number)
 
-    def _tell(self, batch: RecordBatch, number: int, why: str) -> None:
+    def _tell(self, batch: RecordBatch, number: SchemaId, why: str) -> None:
         now = time.monotonic()
         if self._since is None:
             self._since, self._told = now, 0.0
@@ -74,7 +79,7 @@ class SchemaWait:
         )
 
 
-def _remark(batch: RecordBatch, number: int, remarks: Sequence[str]) -> None:
+def _remark(batch: RecordBatch, number: SchemaId, remarks: Sequence[str]) -> None:
     for remark in remarks:
         log_event(
             "schema not as written",

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from slidestat.engine.records import Headers
 from slidestat.errors import SlidestatError
 from slidestat.kafka.retries import ask_again
 from slidestat.kafka.settings import client_config
@@ -65,6 +67,11 @@ def open_scanner(
             **(settings or {}),
         }
     )
+
+
+def headers_of(message: Message) -> Headers:
+    """Return the headers of a record; librdkafka's types allow a mapping, and there is none."""
+    return cast(Headers, message.headers() or ())
 
 
 def concerns_group(kafka_error: KafkaError) -> bool:

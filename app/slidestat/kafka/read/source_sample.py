@@ -13,12 +13,12 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import refuse_future
-from slidestat.engine.decoding.formats.source_schemas import Registry
+from slidestat.engine.decoding.formats.source_schemas import Registry, framed_by_headers
 from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import group_offsets
 from slidestat.kafka.partitioner import default_partition
-from slidestat.kafka.read.scan import open_scanner, scan_ranges
+from slidestat.kafka.read.scan import headers_of, open_scanner, scan_ranges
 
 SAMPLE_RECORDS = 20_000
 _LEAST_OF_A_PARTITION = 64
@@ -79,7 +79,7 @@ class SourceLook:
             values = [message.value() for message in found]
             keys = [message.key() for message in found]
             times = [message.timestamp()[1] for message in found]
-            columns = decoder.decode(values, keys, times)
+            columns = decoder.decode(values, keys, times, [headers_of(it) for it in found])
             if not topology.is_sequence:
                 columns = refuse_future(columns, times, topology.ahead_ms)
             for key in set(columns.keys.to_pylist()) - may_be_shared:
@@ -163,7 +163,8 @@ def _readable(messages: Iterator[Message], registry: Registry) -> Iterator[Messa
     """Yield the messages whose schemas are known, or can be got at once."""
     is_silent = False
     for message in messages:
-        for number in registry.schemas.unknown([message.value()]):
+        value = framed_by_headers([message.value()], [headers_of(message)])
+        for number in registry.schemas.unknown(value):
             is_silent = is_silent or registry.look_up(number) is not None
-        if not registry.schemas.unknown([message.value()]):
+        if not registry.schemas.unknown(value):
             yield message

@@ -259,6 +259,11 @@ class ProtobufSchema:
             read = self._by_steps[steps] = self._reader(self._message_at(steps))
         return read(value[start:])
 
+    @staticmethod
+    def after_index(framing: bytes, start: int) -> int:
+        """Return where the index path at `start` ends; raises NotReadableError if it does not."""
+        return _steps(framing, start)[1]
+
     def reader_of(self, message: str) -> Callable[[bytes], bytes]:
         """Return what makes JSON of the bytes of a message; its name may be left out where the
         file has one alone. Raises UnusableSchemaError.

@@ -13,11 +13,14 @@ from slidestat.engine.decoding.event_columns import FieldColumns, RecordReader, 
 from slidestat.engine.decoding.formats.envelope import NoEnvelopeError, unwrapped
 from slidestat.engine.decoding.formats.source_schemas import (
     AVRO,
-    HEADER,
+    HeaderFramed,
     NotReadableError,
+    SchemaId,
     SchemaText,
     SourceSchemas,
     UnusableSchemaError,
+    content_start,
+    framing_of,
     has_long_number,
     other_framing,
     schema_of,
@@ -78,7 +81,7 @@ def _value_of(topology: Topology, schemas: SourceSchemas) -> Callable[[bytes], b
 def _content(value: bytes) -> bytes:
     """Return the JSON of a value that a JSON Schema describes: the bytes after the framing."""
     schema_of(value)
-    return value[HEADER:]
+    return value[len(framing_of(value)) :]
 
 
 class FramedValues:
@@ -99,16 +102,18 @@ class FramedValues:
 
     def __call__(self, value: bytes) -> bytes:
         """Return the JSON of a framed value; raises as a Translation."""
-        schema = self._parsed.get(value[:HEADER]) or self._schema_of(value)
+        schema = self._parsed.get(framing_of(value)) or self._schema_of(value)
         if isinstance(schema, UnusableSchemaError):
             raise schema
         try:
-            return schema.json(value, HEADER)
+            return schema.json(value, content_start(value))
         except NotReadableError as error:
-            raise NotReadableError(f"by schema {schema_of(value)}, {error}") from error
+            why = _twice_framed(value)
+            raise NotReadableError(f"by schema {schema_of(value)}, {error}{why}") from error
 
     def _schema_of(self, value: bytes) -> ReadingSchema | UnusableSchemaError:
         number = schema_of(value)
+        self._require_whole(value)
         try:
             text = self._schemas.of(number)
         except UnusableSchemaError as error:
@@ -119,8 +124,37 @@ class FramedValues:
             found = parsed_schema(text, self._format, self._topology)
         except UnusableSchemaError as error:
             found = UnusableSchemaError(f"schema {number}: {error}")
-        self._parsed[value[:HEADER]] = found
+        self._parsed[framing_of(value)] = found
         return found
+
+    def _require_whole(self, value: bytes) -> None:
+        """Check that a header has the framing of this format, and nothing else."""
+        if not isinstance(value, HeaderFramed):
+            return
+        end = content_start(value)
+        if self._format == "protobuf":
+            end = require_protobuf().after_index(framing_of(value), end)
+        if end != value.start:
+            raise NotReadableError(
+                f"the header that names its schema has {value.start} bytes, not {end}"
+            )
+
+
+def _twice_framed(value: bytes) -> str:
+    """Return the doubt about a value whose record has a framing in a header, and before the value
+    another one; "" where there is none.
+    """
+    if not isinstance(value, HeaderFramed):
+        return ""
+    try:
+        own = schema_of(value[value.start :])
+    except NotReadableError:
+        return ""
+    return (
+        f"; a header of the record names that schema, and counts, and the value begins with the"
+        f" framing of schema {own}: have whatever passes records on leave out headers that came"
+        " with others"
+    )
 
 
 def parsed_schema(
@@ -148,7 +182,7 @@ def avro_schema(schema: SchemaText, topology: Topology | None = None) -> "AvroSc
     return require_avro()(schema.text, references, *_times(topology))
 
 
-def remarks_on(schemas: SourceSchemas, number: int) -> list[str]:
+def remarks_on(schemas: SourceSchemas, number: SchemaId) -> list[str]:
     """Return what a schema of a registry does not mean as it is written, for a person."""
     try:
         schema = schemas.of(number)
