@@ -8,7 +8,7 @@ does not say of a field is said by those that it inherits it from. A test holds 
 import inspect
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import UnionType
@@ -132,6 +132,8 @@ def type_text(hint: object) -> str:
     """A type, as a person says it."""
     if hint in _WORDS:
         return _WORDS[hint]
+    if get_origin(hint) is Mapping:
+        return "table of texts"
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(type_text, get_args(hint)))
     (item,) = get_args(hint)
@@ -144,6 +146,8 @@ def default_text(default: object) -> str:
     """A default, as TOML has it; statistics by their kinds."""
     if default is MISSING:
         return "required"
+    if default == {}:
+        return "`{}`"
     if isinstance(default, tuple) and default and isinstance(default[0], Statistic):
         return ", ".join(f"`{statistic.kind}`" for statistic in default)
     return f"`{json.dumps(default)}`"
@@ -155,7 +159,10 @@ def table(declared: type, names: Sequence[str], *, flags: bool = False) -> Itera
     yield f"| {' | '.join(columns)} |"
     yield f"|{'---|' * len(columns)}"
     hints = get_type_hints(declared)
-    defaults = {field.name: field.default for field in fields(declared)}
+    defaults = {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(declared)
+    }
     for name in names:
         cells = [
             f"`{name}`",

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from re import compile as pattern
+from ssl import SSLContext
 
 import msgspec
 
@@ -35,6 +36,7 @@ class Alerts:
         self.known: dict[Labels, Postable] = {}
         self.answers: list[int] = []
         self.posts: list[list[Postable]] = []
+        self.users: list[str | None] = []
 
     def take(self, body: bytes) -> int:
         """Take a POST in; the status of its answer, 200 unless `answers` has others to give."""
@@ -72,13 +74,14 @@ def labels(of: Mapping[str, str]) -> Labels:
 
 
 @contextmanager
-def alertmanager(port: int = 0) -> Iterator[tuple[str, Alerts]]:
+def alertmanager(port: int = 0, tls: SSLContext | None = None) -> Iterator[tuple[str, Alerts]]:
     """Its URL, and what it is told."""
     alerts = Alerts()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            alerts.users.append(self.headers["Authorization"])
             right = self.headers["Content-Type"] == "application/json"
             status = alerts.take(body) if right and self.path == "/api/v2/alerts" else 404
             answer = b"" if status == 200 else b"not now"
@@ -91,10 +94,12 @@ def alertmanager(port: int = 0) -> Iterator[tuple[str, Alerts]]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", alerts
+        yield f"http{'' if tls is None else 's'}://127.0.0.1:{server.server_port}", alerts
     finally:
         server.shutdown()
         server.server_close()

@@ -1,20 +1,25 @@
 """An Alertmanager is told what fires: what it takes for firing is what the topic's changes say."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from random import Random
+from ssl import PROTOCOL_TLS_SERVER, SSLContext
 from threading import Thread
+from typing import Any
 
 import msgspec
 import pytest
+import trustme
 from confluent_kafka import Producer
 from hypothesis import given, strategies as st
 
@@ -32,17 +37,19 @@ P99 = Figure("quantile", 605.5, 600.0, 611.5, window_ms=300_000, quantile=0.99)
 
 
 def change(
-    key: str, state: str, certainty: str = "certain", end_ms: int = NOW_MS - 10_000
+    key: str, state: str, certainty: str = "certain", end_ms: int = NOW_MS - 10_000, **texts: Any
 ) -> AlertChange:
     return AlertChange(
         *("latency", "slow", key, end_ms),
         *(AlertState(state), Certainty(certainty), end_ms, [P99]),
         *("requests", 0, 7),
+        **texts,
     )
 
 
-def labels_of(key: str, certainty: str = "certain") -> Labels:
-    return labels({"alertname": "slow", "topology": "latency", "key": key, "certainty": certainty})
+def labels_of(key: str, certainty: str = "certain", **others: str) -> Labels:
+    own = {"alertname": "slow", "topology": "latency", "key": key, "certainty": certainty}
+    return labels(own | others)
 
 
 def moment(ms: int) -> datetime:
@@ -53,15 +60,15 @@ def moment(ms: int) -> datetime:
 class Model:
     """What fires by the changes, each alert with the certainty of its beginning."""
 
-    firing: dict[str, str] = field(default_factory=dict)
+    firing: dict[str, Labels] = field(default_factory=dict)
 
     def take(self, it: AlertChange) -> None:
         self.firing.pop(it.key, None)
         if it.state == "firing":
-            self.firing[it.key] = it.certainty
+            self.firing[it.key] = labels_of(it.key, it.certainty, **it.labels)
 
     def labels(self) -> set[Labels]:
-        return {labels_of(key, certainty) for key, certainty in self.firing.items()}
+        return set(self.firing.values())
 
 
 def tell(relayed: RelayedAlerts, manager: Alerts, now: int) -> int:
@@ -92,6 +99,7 @@ def test_what_it_takes_for_firing_is_what_the_changes_say(seed: int, steps: int)
                 random.choice(["firing", "resolved"]),
                 random.choice(["certain", "likely"]),
                 random.choice([5, NOW_MS - 1, NOW_MS + 10**9]),
+                labels=random.choice([{}, {"team": "a"}, {"team": "b"}]),
             )
             for _ in range(random.choice([0, 1, 4]))
         ]
@@ -126,6 +134,23 @@ def test_a_provisional_alert_is_annotated_until_it_is_confirmed() -> None:
     relayed.take(change("a", "resolved"), NOW_MS + 2)
     assert tell(relayed, manager, NOW_MS + 2) == 1
     assert manager.firing(moment(NOW_MS + 2)) == set()
+
+
+def test_texts_that_are_declared_are_labels_and_annotations() -> None:
+    """A summary of one's own takes the place of the usual one; a runbook has its usual name."""
+    relayed, manager = RelayedAlerts(), Alerts()
+    texts = {"summary": "Slow.", "description": "Very\nslow."}
+    runbook = "https://wiki.example.com/slow"
+    of_team = {"labels": {"team": "shop"}, "annotations": texts, "runbook": runbook}
+    relayed.take(change("a", "firing", severity="page", **of_team), NOW_MS)
+    tell(relayed, manager, NOW_MS)
+    (told,) = manager.posts[0]
+    assert labels(told.labels) == labels_of("a", severity="page", team="shop")
+    assert told.annotations == texts | {
+        "figures": "quantile 0.99 605.5 in [600, 611.5]",
+        "window_end": "2027-01-15T07:59:50Z",
+        "runbook_url": runbook,
+    }
 
 
 def test_what_fires_is_told_each_minute_and_lasts_for_four() -> None:
@@ -170,7 +195,7 @@ def test_a_url_that_is_none(url: str) -> None:
         raise AssertionError("nothing is to be read")
 
     with pytest.raises(SlidestatError, match=r"Alertmanager('s address| is not valid)"):
-        AlertRelay(url, reader, print, ["slow"])
+        AlertRelay([url], reader, print, ["slow"])
 
 
 class _Login(BaseHTTPRequestHandler):
@@ -202,9 +227,104 @@ def test_a_redirect_is_a_refusal() -> None:
         Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://user:secret@127.0.0.1:{server.server_port}"
         with pytest.raises(SlidestatError, match="HTTP status 302") as refusal:
-            AlertRelay(url, Reader, print, ["slow"]).run()  # type: ignore[arg-type]
+            AlertRelay([url], Reader, print, ["slow"]).run()  # type: ignore[arg-type]
         server.shutdown()
     assert "secret" not in str(refusal.value)
+
+
+class Once:
+    """A topic with one alert that fires; then the command is ended."""
+
+    is_at_end = True
+
+    def __init__(self, again: Callable[[], object] = lambda: None) -> None:
+        self._again = again
+
+    def batches(self) -> Iterator[list[ChangeRecord]]:
+        yield [ChangeRecord(change("a", "firing"), b"")]
+        self._again()
+        yield [ChangeRecord(change("b", "firing"), b"")]
+        raise KeyboardInterrupt
+
+
+def relay(urls: list[str], reader: Once, said: list[str]) -> None:
+    """Run a relay until its topic ends."""
+    with pytest.raises(KeyboardInterrupt):
+        AlertRelay(urls, lambda: reader, said.append, ["slow"]).run()  # type: ignore[arg-type, return-value]
+
+
+def test_each_of_several_is_told_whatever_the_others_do() -> None:
+    """One that is away and one that refuses keep nothing from the third; all that refuse end it."""
+    said: list[str] = []
+    with alertmanager() as (url, manager), alertmanager() as (other, _):
+        urls = ["http://127.0.0.1:9", f"{other}/elsewhere", url]
+        relay(urls, Once(), said)
+        with pytest.raises(SlidestatError, match="HTTP status 404"):
+            AlertRelay([f"{url}/a", f"{other}/b"], Once, said.append, ["slow"]).run()  # type: ignore[arg-type]
+    assert set(manager.known) == {labels_of("a"), labels_of("b")}
+    assert any("elsewhere/api/v2/alerts refuses alerts, HTTP status 404" in it for it in said)
+    assert any("127.0.0.1:9/api/v2/alerts does not take alerts" in it for it in said)
+    assert f"{url}: firing certain slow of b: quantile 0.99 605.5 in [600, 611.5]" in said
+
+
+def test_a_token_in_a_file_is_read_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is renewed while the command runs, by a private authority's server as well."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    tls = SSLContext(PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    token = tmp_path / "token"
+    token.write_text("first-token\n")
+    monkeypatch.setenv("ALERTMANAGER_TOKEN_FILE", str(token))
+    monkeypatch.setenv("ALERTMANAGER_CA_FILE", str(tmp_path / "ca.pem"))
+    said: list[str] = []
+    with alertmanager(tls=tls) as (url, manager):
+        relay([url], Once(lambda: token.write_text("second-token")), said)
+        assert manager.users == ["Bearer first-token", "Bearer second-token"]
+        monkeypatch.delenv("ALERTMANAGER_CA_FILE")
+        relay([url], Once(), said)
+    assert "certificate verify failed" in said[-1]
+    assert set(manager.known) == {labels_of("a"), labels_of("b")}
+
+
+def test_a_user_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a header; one that is unknown is told which variables there are."""
+    monkeypatch.setenv("ALERTMANAGER_USERNAME", "alice")
+    monkeypatch.setenv("ALERTMANAGER_PASSWORD", "open sesame")
+    with alertmanager() as (url, manager):
+        relay([url], Once(), [])
+        assert set(manager.users) == {f"Basic {b64encode(b'alice:open sesame').decode()}"}
+        manager.answers = [401]
+        with pytest.raises(SlidestatError, match="HTTP status 401") as refusal:
+            AlertRelay([url], Once, print, ["slow"]).run()  # type: ignore[arg-type]
+    assert "ALERTMANAGER_TOKEN, or ALERTMANAGER_USERNAME and" in refusal.value.advice
+
+
+@pytest.mark.parametrize(
+    ("variables", "url", "error"),
+    [
+        (
+            "USERNAME=a",
+            "http://a",
+            "USERNAME is set, and ALERTMANAGER_PASSWORD is not",
+        ),
+        ("PASSWORD=abcd", "http://a", "and ALERTMANAGER_USERNAME is not"),
+        ("TOKEN=abcd USERNAME=a", "http://a", "TOKEN is set, and so is ALERTMANAGER_USERNAME"),
+        ("TOKEN=abcd", "http://u:p@a", "The URL of http://a has a user"),
+        ("TOKEN_FILE=/none", "http://a", "ALERTMANAGER_TOKEN_FILE names /none, which cannot be"),
+        ("CA_FILE=/none", "https://a", "ALERTMANAGER_CA_FILE names /none, which has no cert"),
+    ],
+)
+def test_credentials_that_cannot_be(
+    variables: str, url: str, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are refused before anything is read."""
+    for variable in variables.split():
+        monkeypatch.setenv(*f"ALERTMANAGER_{variable}".split("=", 1))  # type: ignore[arg-type]
+    with pytest.raises(SlidestatError, match=re.escape(error)):
+        AlertRelay([url], Once, print, ["slow"])  # type: ignore[arg-type]
 
 
 def test_an_alert_that_is_not_declared_is_not_told() -> None:
@@ -219,7 +339,7 @@ def test_an_alert_that_is_not_declared_is_not_told() -> None:
             raise KeyboardInterrupt
 
     with alertmanager() as (url, manager), pytest.raises(KeyboardInterrupt):
-        AlertRelay(url, Reader, said.append, ["another"]).run()  # type: ignore[arg-type]
+        AlertRelay([url], Reader, said.append, ["another"]).run()  # type: ignore[arg-type]
     assert not manager.posts
     assert not said
 

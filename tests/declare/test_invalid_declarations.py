@@ -168,6 +168,23 @@ TOML: list[tuple[str, str, str]] = [
     ),
     (WHOLE + ALERT + "when = 'p99_9 > 1'", "the alert a reads 'p99_9'", "for p99_9 put 0.999 into"),
     (WHOLE + ALERT + "when = 'median > 1'", "the alert a reads 'median'", "Did you mean p50?"),
+    *(
+        (WHOLE + ALERT + f"when = 'count > 1'\n{line}", f"alerts[0].{field} {error}", advice)
+        for line, field, error, advice in (
+            ("labels = ['a']", "labels", "is ['a'], which is no table", '{ team = "shop" }'),
+            ("labels = { team = 2 }", "labels", "has team = 2, which", "in quotes"),
+            ("labels = { team = ' ' }", "labels", "has team = ' ', which is empty", "in quotes"),
+            ("labels = { team = 'a\\u0000' }".replace("'", '"'), "labels", "has team", "quotes"),
+            ("labels = { key = 'a' }", "labels", "has 'key', which each alert", "`severity`"),
+            ("labels = { a-b = 'a' }", "labels", "has the name 'a-b'", "letters, digits"),
+            ("labels = { __a = 'a' }", "labels", "has the name '__a'", "'__' in front"),
+            ("annotations = { a = '{{ $value }}' }", "annotations", "has a = '{{", "a label"),
+            ("annotations = { figures = 'a' }", "annotations", "has 'figures'", "another name"),
+            (f"annotations = {{ a = '{1001 * 'a'}' }}", "annotations", "has a a of 1,001", "1,000"),
+            ("runbook = 'wiki'", "runbook", "is 'wiki', which is no address", "https://wiki"),
+            ("runbook = 'javascript:alert(1)'", "runbook", "is 'javascript", "https://wiki"),
+        )
+    ),
     (WHOLE + ALERT + "when = 'p101 > 1'", "the alert a reads 'p101'", "There are count, mean"),
     (
         WHOLE + ALERT + "when = 'p99_p50 > 1'\n" + COUNT + "name = 'p50'",

@@ -59,7 +59,15 @@ def test_what_is_declared_stays_in_front() -> None:
         statistics=[Maximum()],
         derived=["maximum_5m * 2 as twice"],
         alerts=[Alert(name="a", when="maximum_5m > 3")],
-        slos=[Slo(**GOOD, alerts=["2.5 over 1h and 5 m as page"], least_events=30)],
+        slos=[
+            Slo(
+                **GOOD,
+                alerts=["2.5 over 1h and 5 m as page"],
+                least_events=30,
+                labels={"team": "shop"},
+                runbook="https://wiki.example.com/up",
+            )
+        ],
     )
     assert topology.windows == ("60m", "5m", "1h", "5 m")
     assert topology.labels == ("maximum", "up_events", "up_bad")
@@ -70,6 +78,8 @@ def test_what_is_declared_stays_in_front() -> None:
         name="up_page_1h",
         when="up_burn_60m > 2.5 and up_burn_5m > 2.5 and up_events_60m >= 30",
         severity="page",
+        labels={"team": "shop"},
+        runbook="https://wiki.example.com/up",
     )
     none = Topology(**NEEDED, slos=[Slo(**GOOD, alerts=[])])
     assert (none.windows, none.alerts) == (("7d",), ())

@@ -46,7 +46,15 @@ topology = Topology(
     ),
     alerts=(
         Alert(name="slow", when="total > 500 and count >= 9", window="5m", for_=3, certain=True),
-        Alert(name="large", when="count > 1", window="1h", resolve="count = 0"),
+        Alert(
+            name="large",
+            when="count > 1",
+            window="1h",
+            resolve="count = 0",
+            labels={"team": "shop", "tier": "2"},
+            annotations={"description": "Late: look, and wait"},
+            runbook="https://wiki.example.com/large",
+        ),
     ),
 )
 """
@@ -90,6 +98,9 @@ name = "large"
 when = "count > 1"
 window = "1h"
 resolve = "count = 0"
+labels = { tier = "2", team = "shop" }
+annotations = { description = "Late: look, and wait" }
+runbook = "https://wiki.example.com/large"
 """
 
 FLAGS = {
@@ -111,7 +122,8 @@ FLAGS = {
     ],
     "alerts": [
         "slow:total > 500 and count >= 9:window=5m:for=3:certain=true",
-        "large:count > 1:window=1h:resolve=count = 0",
+        "large:count > 1:window=1h:resolve=count = 0:labels=team=shop, tier=2"
+        ":annotations=description='Late: look, and wait':runbook='https://wiki.example.com/large'",
     ],
 }
 

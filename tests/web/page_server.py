@@ -38,7 +38,15 @@ SHOP = Topology(
         Histogram(edges=(0, 10)),
     ),
     alerts=(
-        Alert(name="busy", when="count > 30", window="1m"),
+        Alert(
+            name="busy",
+            when="count > 30",
+            window="1m",
+            severity="page",
+            labels={"team": "shop"},
+            annotations={"description": "<b>Open</b> a till."},
+            runbook="https://wiki.example.com/busy",
+        ),
         Alert(name="many", when="count > 30", window="1h", for_=1000),
     ),
 )

@@ -15,7 +15,16 @@ ALERTING = replace(
     TOPOLOGY,
     alerts=(
         Alert(name="many", when="count >= 10", window="1m"),
-        Alert(name="often", when="count >= 10", window="1m", for_=100),
+        Alert(
+            name="often",
+            when="count >= 10",
+            window="1m",
+            for_=100,
+            severity="page",
+            labels={"team": "shop", "area": "till"},
+            annotations={"description": "Too many orders."},
+            runbook="https://wiki.example.com/often",
+        ),
         Alert(name="never", when="count > 1000000000", window="1m"),
     ),
 )
@@ -36,8 +45,18 @@ async def test_a_key_says_which_alerts_fire(capsys: pytest.CaptureFixture[str]) 
     since = {"certainty": "certain", "since_ms": minute + 60_000}
     assert told["alerts"] == [
         {"alert": "many", "state": "firing", **since},
-        {"alert": "often", "state": "pending", **since},
+        {
+            "alert": "often",
+            "state": "pending",
+            **since,
+            "severity": "page",
+            "labels": {"area": "till", "team": "shop"},
+            "annotations": {"description": "Too many orders."},
+            "runbook": "https://wiki.example.com/often",
+        },
     ]
     assert "alerts" not in other
     assert status["workers"][0]["firing"] == {"many": 1, "often": 0, "never": 0}
-    assert "The alert many: firing, certain, since 20" in capsys.readouterr().err
+    errors = capsys.readouterr().err
+    assert "The alert many: firing, certain, since 20" in errors
+    assert "What to do: https://wiki.example.com/often" in errors

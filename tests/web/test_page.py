@@ -468,7 +468,13 @@ def test_alerts_that_fire_are_shown(browser: Browser, worker: Shop) -> None:
     worker.sell(["a"] * 60)
     browser.until(lambda: len(browser.all("#key-alerts li")) == 2, "both alerts")
     busy, many = browser.texts("#key-alerts li")
-    assert re.fullmatch(r"busy: firing, certain, since 20\d\d-\d\d-\d\d \d\d:\d\d:\d0 UTC", busy)
+    assert re.fullmatch(
+        r"busy: firing, certain, since 20\d\d-\d\d-\d\d \d\d:\d\d:\d0 UTC"
+        r" severity=page team=shop\s*description: <b>Open</b> a till\.\s+what to do",
+        busy,
+    )
+    link = browser.find("#key-alerts a")
+    assert link.get_attribute("href") == "https://wiki.example.com/busy"
     assert many.startswith("many: pending, certain, since 20")
     browser.until(lambda: browser.text("#total-firing") == "busy: 1 key", "the count of keys")
     worker.sell(["a", "b", "b", "b"] * 30)

@@ -1,14 +1,17 @@
 """Send the alerts of a topic to an Alertmanager, as they come, until it is ended."""
 
 import http.client
+import os
 import re
+import ssl
 import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -17,8 +20,10 @@ import msgspec
 from slidestat.addresses import checked_address
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.topic_reader import AlertReader
+from slidestat.kafka.settings import file_of, secret, trusting
 from slidestat.pauses import Pauses
-from slidestat.schemas.alert import AlertChange, AlertState, Certainty
+from slidestat.redaction import without_user
+from slidestat.schemas.alert import AlertChange, AlertState
 from slidestat.schemas.event import EARLIEST_TIME_MS
 from slidestat.text import bounds_text, change_text, iso_time, printable
 
@@ -46,29 +51,25 @@ class PostableAlert(msgspec.Struct, frozen=True, rename="camel"):
     ends_at: str
 
 
-class Identity(NamedTuple):
-    """The labels of an alert, by which it is known; as sure as it was when it began to fire."""
-
-    alert: str
-    topology: str
-    key: str
-    certainty: Certainty
-
-
-class Told(NamedTuple):
-    """An alert to be posted at some time: whether it is resolved, or posted for the first time."""
-
-    identity: Identity
-    is_over: bool
-    is_new: bool
-    alert: PostableAlert
+Labels = tuple[tuple[str, str], ...]
+"""The labels of an alert, by which it is known; as sure as it was when it began to fire."""
 
 
 @dataclass
 class _Relayed:
     change: AlertChange
+    labels: Labels
     starts_ms: int
     told_ms: int | None = None
+
+
+class Told(NamedTuple):
+    """An alert to be posted at some time: whether it is resolved, or posted for the first time."""
+
+    relayed: _Relayed
+    is_over: bool
+    is_new: bool
+    alert: PostableAlert
 
 
 class RelayedAlerts:
@@ -78,50 +79,44 @@ class RelayedAlerts:
     """
 
     def __init__(self) -> None:
-        self._firing: dict[Identity, _Relayed] = {}
-        self._over: dict[Identity, _Relayed] = {}
+        self._firing: dict[tuple[str, str, str], _Relayed] = {}
+        self._over: dict[Labels, _Relayed] = {}
 
     def take(self, change: AlertChange, now_ms: int) -> None:
         """Take in the next change that the topic has, at `now_ms` by the clock."""
         is_firing = change.state is AlertState.FIRING
-        now = Identity(change.alert, change.topology, change.key, change.certainty)
-        if is_firing and now in self._firing:
-            known = self._firing[now]
+        labels = _labels(change)
+        place = (change.topology, change.alert, change.key)
+        known = self._firing.get(place)
+        if is_firing and known is not None and known.labels == labels:
             # One that is confirmed is posted at once.
             if known.change.provisional and not change.provisional and known.told_ms:
                 known.told_ms = 0
             known.change = change  # Written again: it fires since its first one.
             return
-        for certainty in Certainty:
-            identity = now._replace(certainty=certainty)
-            before = self._firing.pop(identity, None)
-            # An alert that was never posted need not be resolved.
-            if before is not None and before.told_ms is not None:
-                self._over[identity] = before
+        before = self._firing.pop(place, None)
+        # An alert that was never posted need not be resolved. With other labels it is another one.
+        if before is not None and before.told_ms is not None:
+            self._over[before.labels] = before
         if is_firing:
-            again = self._over.pop(now, None)
+            again = self._over.pop(labels, None)
             if again is not None and again.change == change:
-                self._firing[now] = again  # The topic is read once more.
+                self._firing[place] = again  # The topic is read once more.
                 return
             # Of a sequence there are no times, and an early clock's lie ahead.
             end = change.window_end_ms
             starts = end if EARLIEST_TIME_MS <= end < now_ms else now_ms - 1
-            self._firing[now] = _Relayed(change, starts, None if again is None else 0)
+            self._firing[place] = _Relayed(change, labels, starts, None if again is None else 0)
 
     def due(self, now_ms: int) -> list[Told]:
         """Return the alerts that are resolved, new, or were posted too long ago."""
         over = [
-            Told(identity, True, False, _postable(identity, relayed, now_ms))
-            for identity, relayed in self._over.items()
+            Told(relayed, True, False, _postable(relayed, now_ms))
+            for relayed in self._over.values()
         ]
         return over + [
-            Told(
-                identity,
-                False,
-                not relayed.told_ms,
-                _postable(identity, relayed, now_ms + LASTS_MS),
-            )
-            for identity, relayed in self._firing.items()
+            Told(relayed, False, not relayed.told_ms, _postable(relayed, now_ms + LASTS_MS))
+            for relayed in self._firing.values()
             # A clock may be put back.
             if relayed.told_ms is None or abs(now_ms - relayed.told_ms) >= AGAIN_MS
         ]
@@ -130,29 +125,36 @@ class RelayedAlerts:
         """Note that Alertmanager has accepted these, of a moment ago."""
         for told in all_told:
             if told.is_over:
-                self._over.pop(told.identity, None)
+                self._over.pop(told.relayed.labels, None)
             else:
-                self._firing[told.identity].told_ms = now_ms
+                told.relayed.told_ms = now_ms
 
 
-def _postable(identity: Identity, relayed: _Relayed, ends_ms: int) -> PostableAlert:
+def _labels(change: AlertChange) -> Labels:
+    severity = {"severity": change.severity} if change.severity else {}
+    own = {
+        "alertname": change.alert,
+        "topology": change.topology,
+        "key": change.key,
+        "certainty": str(change.certainty),
+    }
+    return tuple({**own, **severity, **change.labels}.items())
+
+
+def _postable(relayed: _Relayed, ends_ms: int) -> PostableAlert:
     change = relayed.change
     figures = "; ".join(map(bounds_text, change.figures))
     return PostableAlert(
+        dict(relayed.labels),
         {
-            "alertname": identity.alert,
-            "topology": identity.topology,
-            "key": identity.key,
-            "certainty": str(identity.certainty),
-            **({"severity": change.severity} if change.severity else {}),
-        },
-        {
-            "summary": f"{identity.alert} of {identity.key}: {figures}",
+            "summary": f"{change.alert} of {change.key}: {figures}",
+            **change.annotations,
             "figures": figures,
             "window_end": iso_time(change.window_end_ms),
             **({} if change.change is None else {"change": change_text(change.change)}),
             # No label: an alert that is confirmed is the same one.
             **({"provisional": "true"} if change.provisional else {}),
+            **({"runbook_url": change.runbook} if change.runbook else {}),
         },
         _rfc3339(relayed.starts_ms),
         _rfc3339(max(ends_ms, relayed.starts_ms + 1)),
@@ -171,6 +173,13 @@ _MOST_AT_ONCE = 256
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 # Of a server that is there and can do nothing now.
 _LATER = frozenset((408, 429))
+# Of one that took alerts before: a token is renewed.
+_UNKNOWN_USER = frozenset((401, 403))
+
+USERNAME = "ALERTMANAGER_USERNAME"
+PASSWORD = "ALERTMANAGER_PASSWORD"  # noqa: S105  a variable's name
+TOKEN = "ALERTMANAGER_TOKEN"  # noqa: S105  a variable's name
+CA_FILE = "ALERTMANAGER_CA_FILE"
 
 Say = Callable[[str], None]
 
@@ -179,31 +188,153 @@ class _AwayError(Exception):
     """An error of an Alertmanager that does not answer, or cannot now."""
 
 
-class AlertRelay:
-    """A relay that posts to the Alertmanager at `url` what fires by a topic of alerts.
+class _RefusedError(SlidestatError):
+    """An error of an Alertmanager that refuses what is posted, and would again."""
 
-    Once begun it continues when the Alertmanager or the brokers are away, trying again after 1 s, 2
-    s and so on up to a minute; firing alerts are posted again each minute meanwhile. Raises
-    SlidestatError for a URL that is none, for an Alertmanager that refuses what is posted, and
-    where the topic cannot be read at the start.
+
+def authorization(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the header `Authorization` by the variables, or by the files that they name, as they
+    are now; None without them. Raises SlidestatError for those that cannot be.
+    """
+    user = environment.get(USERNAME)
+    password, token = secret(environment, PASSWORD), secret(environment, TOKEN)
+    if token and (user or password):
+        raise SlidestatError(
+            f"{TOKEN} is set, and so is {USERNAME if user else PASSWORD}.",
+            "Unset one of them: it is not clear which holds.",
+        )
+    if bool(user) != bool(password):
+        given, missing = (USERNAME, PASSWORD) if user else (PASSWORD, USERNAME)
+        raise SlidestatError(
+            f"{given} is set, and {missing} is not.", f"Set both, or {TOKEN} or {TOKEN}_FILE."
+        )
+    if token:
+        return f"Bearer {token}"
+    return _basic(f"{user}:{password}") if user else None
+
+
+def _basic(user: str) -> str:
+    return f"Basic {b64encode(user.encode()).decode()}"
+
+
+class _Alertmanager:
+    """An Alertmanager at a URL, and what it was told."""
+
+    def __init__(
+        self, url: str, context: ssl.SSLContext, say: Say, *, has_credentials: bool
+    ) -> None:
+        address, user = _address(url)
+        self.url = address.rstrip("/") + _PATH
+        if user and has_credentials:
+            raise SlidestatError(
+                f"The URL of {address} has a user, and {TOKEN} or {USERNAME} is set.",
+                "Leave one of them out: it is not clear which holds.",
+            )
+        self._user = user
+        # A redirect would be followed without what is posted.
+        self._open = urllib.request.build_opener(
+            _NoRedirects, urllib.request.HTTPSHandler(context=context)
+        ).open
+        self._say = say
+        self._pause = Pauses(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S)
+        self._has_taken = False
+        self.alerts = RelayedAlerts()
+        self.refusal: _RefusedError | None = None
+
+    def tell(self) -> None:
+        """Post what is due, unless it is to be left alone for a while."""
+        if not self._pause.is_over:
+            return
+        now = _now_ms()
+        due = self.alerts.due(now)
+        try:
+            for start in range(0, len(due), _MOST_AT_ONCE):
+                some = due[start : start + _MOST_AT_ONCE]
+                self._post(some)
+                self.alerts.told(some, now)
+                self._pause.reset()
+                self._has_taken, self.refusal = True, None
+        except _RefusedError as error:
+            self.refusal = error
+            self._pause.begin()
+        except _AwayError as error:
+            pause = self._pause.begin()
+            self._say(f"{self.url} does not take alerts: {error}. Trying again in {pause:.1f} s.")
+
+    def _request(self, body: bytes) -> urllib.request.Request:
+        headers = {"Content-Type": "application/json"}
+        try:
+            # Files are read each time: tokens in them are renewed.
+            known = _basic(self._user) if self._user else authorization()
+        except SlidestatError as error:
+            raise _AwayError(error.message.rstrip(".")) from error
+        if known:
+            headers["Authorization"] = known
+        return urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310  its scheme is checked
+
+    def _post(self, some: Sequence[Told]) -> None:
+        request = self._request(msgspec.json.encode([told.alert for told in some]))
+        try:
+            with self._open(request, timeout=_TIMEOUT_S) as response:
+                response.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                said = error.read(500).decode(errors="replace").strip()
+            is_unknown = error.code in _UNKNOWN_USER
+            if error.code >= 500 or error.code in _LATER or (is_unknown and self._has_taken):
+                raise _AwayError(f"HTTP status {error.code}") from error
+            raise _RefusedError(
+                f"{self.url} refuses alerts, HTTP status {error.code}: {said or error.reason}.",
+                f"Set {TOKEN}, or {USERNAME} and {PASSWORD}, to what it wants."
+                if is_unknown
+                else "Check that --url is that of an Alertmanager, with its path if it has one.",
+            ) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise _AwayError(str(getattr(error, "reason", error))) from error
+        for told in some:
+            if told.is_over or told.is_new:
+                state = "resolved" if told.is_over else "firing"
+                summary = printable(told.alert.annotations["summary"])
+                self._say(f"{state} {told.alert.labels['certainty']} {summary}")
+
+
+class AlertRelay:
+    """A relay that posts to the Alertmanagers at `urls` what fires by a topic of alerts.
+
+    Once begun it continues when Alertmanagers or the brokers are away, trying again after 1 s, 2 s
+    and so on up to a minute; firing alerts are posted again each minute meanwhile. Raises
+    SlidestatError for a URL that is none, for credentials that cannot be, once every Alertmanager
+    refuses what is posted, and where the topic cannot be read at the start.
     """
 
     def __init__(
-        self, url: str, reader: Callable[[], AlertReader], say: Say, alerts: Collection[str]
+        self,
+        urls: Sequence[str],
+        reader: Callable[[], AlertReader],
+        say: Say,
+        alerts: Collection[str],
     ) -> None:
         """Create the relay; `alerts` are the names of those that are posted."""
-        address, user = _address(url)
-        self._url = address.rstrip("/") + _PATH
-        self._headers = {"Content-Type": "application/json"}
-        if user:
-            self._headers["Authorization"] = f"Basic {b64encode(user.encode()).decode()}"
-        # A redirect would be followed without what is posted.
-        self._open = urllib.request.build_opener(_NoRedirects).open
+        authority = file_of(os.environ, CA_FILE)
+        has_credentials = authorization() is not None
+        context = trusting(CA_FILE, authority, "Alertmanager's")
+        self._managers = [
+            _Alertmanager(
+                url,
+                context,
+                partial(_say_of, say, url) if len(urls) > 1 else say,
+                has_credentials=has_credentials,
+            )
+            for url in dict.fromkeys(urls)
+        ]
+        if authority and not any(it.url.startswith("https:") for it in self._managers):
+            raise SlidestatError(
+                f"{CA_FILE} is set, and no Alertmanager has an https address.",
+                f"Write https in --url, or unset {CA_FILE}.",
+            )
         self._reader = reader
         self._say = say
         self._names = alerts
-        self._alerts = RelayedAlerts()
-        self._post_pause = Pauses(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S)
         self._read_pause = Pauses(_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S)
         self._has_begun = False
 
@@ -228,54 +359,26 @@ class AlertRelay:
         for records in reader.batches():
             for record in records:
                 if record.change.alert in self._names:
-                    self._alerts.take(record.change, _now_ms())
+                    for manager in self._managers:
+                        manager.alerts.take(record.change, _now_ms())
             if reader.is_at_end:
                 self._has_begun = True
                 self._read_pause.reset()
                 self._tell()
 
     def _tell(self) -> None:
-        if not self._post_pause.is_over:
-            return
-        now = _now_ms()
-        due = self._alerts.due(now)
-        try:
-            for start in range(0, len(due), _MOST_AT_ONCE):
-                some = due[start : start + _MOST_AT_ONCE]
-                self._post(some)
-                self._alerts.told(some, now)
-                self._post_pause.reset()
-        except _AwayError as error:
-            pause = self._post_pause.begin()
-            self._say(f"{self._url} does not take alerts: {error}. Trying again in {pause:.1f} s.")
-
-    def _post(self, some: Sequence[Told]) -> None:
-        body = msgspec.json.encode([told.alert for told in some])
-        request = urllib.request.Request(  # noqa: S310  its scheme is checked
-            self._url, body, self._headers, method="POST"
-        )
-        try:
-            with self._open(request, timeout=_TIMEOUT_S) as response:
-                response.read()
-        except urllib.error.HTTPError as error:
-            if error.code >= 500 or error.code in _LATER:
-                raise _AwayError(f"HTTP status {error.code}") from error
-            said = error.read(500).decode(errors="replace").strip()
-            raise _RefusedError(
-                f"{self._url} refuses alerts, HTTP status {error.code}: {said or error.reason}.",
-                "Check that --url is that of an Alertmanager, with its path if it has one.",
-            ) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise _AwayError(str(getattr(error, "reason", error))) from error
-        for told in some:
-            if told.is_over or told.is_new:
-                state = "resolved" if told.is_over else "firing"
-                summary = printable(told.alert.annotations["summary"])
-                self._say(f"{state} {told.identity.certainty} {summary}")
+        for manager in self._managers:
+            before = manager.refusal
+            manager.tell()
+            refusals = [it.refusal for it in self._managers if it.refusal is not None]
+            if len(refusals) == len(self._managers):
+                raise refusals[0]
+            if manager.refusal is not None and manager.refusal is not before:
+                self._say(f"{manager.refusal.message} It is tried again, at least each minute.")
 
 
-class _RefusedError(SlidestatError):
-    """An error of an Alertmanager that refuses what is posted, and would again."""
+def _say_of(say: Say, url: str, line: str) -> None:
+    say(f"{without_user(url)}: {line}")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

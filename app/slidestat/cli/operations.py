@@ -124,11 +124,19 @@ def doctor(
 def alertmanager(
     topology: TopologyArgument,
     url: Annotated[
-        str, typer.Option(metavar="URL", help="The Alertmanager, such as http://127.0.0.1:9093.")
+        list[str],
+        typer.Option(
+            metavar="URL",
+            help="An Alertmanager, such as http://127.0.0.1:9093; repeat it for each of several.",
+        ),
     ],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Tell an Alertmanager which alerts of a topology fire, until Ctrl-C.
+    """Send the alerts of a topology that fire to one or several Alertmanagers, until Ctrl-C.
+
+    Credentials are in ALERTMANAGER_USERNAME and ALERTMANAGER_PASSWORD, or in ALERTMANAGER_TOKEN;
+    with _FILE behind its name a variable names the file of a secret. ALERTMANAGER_CA_FILE is that
+    of a private authority.
 
     Example: slidestat alertmanager latency.toml --url http://127.0.0.1:9093
     """

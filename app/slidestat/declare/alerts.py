@@ -3,10 +3,10 @@
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, pairwise, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from slidestat.declare.figure_names import (
     plain_name,
     short_names,
 )
-from slidestat.declare.naming import NAME, NAME_RULE, check_digits
+from slidestat.declare.naming import NAME, NAME_RULE, check_digits, check_texts
 from slidestat.declare.statistics.base import Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow
 from slidestat.errors import SlidestatError, unknown
@@ -79,6 +79,9 @@ class Alert:
     certain: whether it fires and is resolved only where the bounds say so, not on an estimate.
     severity: how urgent it is, such as "page" or "ticket": a field of its records, and a label for
     an Alertmanager.
+    labels: further labels, fixed texts by which an Alertmanager routes: { team = "shop" }.
+    annotations: further texts for people: { description = "Checkout is slow" }.
+    runbook: the address of the page that says what to do: an annotation `runbook_url`.
 
     Raises SlidestatError, naming the field, for an alert that cannot be.
     """
@@ -92,6 +95,9 @@ class Alert:
     severity: str = ""
     change: str = ""
     delta: float = 1e-6
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
+    runbook: str = ""
 
     def __post_init__(self) -> None:
         check_digits(self)
@@ -114,6 +120,7 @@ class Alert:
             self.severity and not NAME.fullmatch(self.severity)
         ):
             raise SlidestatError(f"severity is {self.severity!r}.", NAME_RULE)
+        check_texts(self)
         if not isinstance(self.change, str):
             raise SlidestatError(
                 f"change is {self.change!r}, which is no text.", 'Name a figure: "mean_took_ms".'
@@ -150,6 +157,16 @@ class Alert:
     def resolution(self) -> Expression | None:
         """Return the condition to resolve it; None if it is resolved once `when` is not true."""
         return figure_condition(self.resolve, "resolve") if self.resolve else None
+
+    @property
+    def texts(self) -> dict[str, Any]:
+        """Return the fields for people of its records and answers, in an order of their own."""
+        return {
+            "severity": self.severity,
+            "labels": dict(sorted(self.labels.items())),
+            "annotations": dict(sorted(self.annotations.items())),
+            "runbook": self.runbook,
+        }
 
     def ticks(self, every: int, duration: Callable[[str, str], int]) -> int:
         """Return at how many ticks in a row the condition must hold, one each `every`; `duration`

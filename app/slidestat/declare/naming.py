@@ -1,10 +1,14 @@
-"""The names that follow from a declaration's own: its group, its table and the topics it writes."""
+"""The names that follow from a declaration's own: its group, its table and the topics it writes;
+and the texts of alerts.
+"""
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, Protocol
 
 from slidestat.errors import SlidestatError
+from slidestat.redaction import redacted
 
 # Kafka allows 249 characters in a topic's name; the longest suffix and a changelog's name must fit.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -79,3 +83,81 @@ class Named:
     @property
     def _output_prefix(self) -> str:
         return self.name
+
+
+# The texts of an alert for people and for an Alertmanager: labels, annotations and a runbook.
+
+OWN_LABELS = ("alertname", "topology", "key", "certainty", "severity")
+"""The labels that an Alertmanager gets of each alert anyway."""
+OWN_ANNOTATIONS = ("figures", "window_end", "change", "provisional", "runbook_url")
+"""The annotations that it gets anyway; a `summary` may be declared in place of the usual one."""
+
+_LABEL_NAME = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]{0,99}")
+_ADDRESS = re.compile(r"https?://[^\s/?#@\\]+(?:[/?#]\S*)?", re.IGNORECASE)
+_MOST, _LONGEST = 30, 1_000
+_TEMPLATE = re.compile(r"\{\{|\$(?:labels|value)\b")
+
+
+class AlertTexts(Protocol):
+    """A declaration with such texts."""
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+    @property
+    def annotations(self) -> Mapping[str, str]: ...
+
+    @property
+    def runbook(self) -> str: ...
+
+
+def check_texts(declared: AlertTexts) -> None:
+    """Raise SlidestatError, naming the field, for texts that an Alertmanager would not take, or
+    would not show as they are meant.
+    """
+    _check("labels", declared.labels, OWN_LABELS, lines=False)
+    _check("annotations", declared.annotations, OWN_ANNOTATIONS, lines=True)
+    runbook = declared.runbook
+    is_one = isinstance(runbook, str) and (not runbook or _ADDRESS.fullmatch(runbook))
+    if not is_one or len(runbook) > _LONGEST or not runbook.isprintable():
+        raise SlidestatError(
+            f"runbook is {redacted(repr(runbook))}, which is no address.",
+            'Write one without a user in it: "https://wiki.example.com/slow".',
+        )
+
+
+def _check(field: str, given: object, own: Collection[str], *, lines: bool) -> None:
+    if not isinstance(given, Mapping):
+        raise SlidestatError(
+            f"{field} is {given!r}, which is no table of texts.", 'Write it as { team = "shop" }.'
+        )
+    if len(given) > _MOST:
+        raise SlidestatError(f"{field} has {len(given)} names.", f"Give at most {_MOST}.")
+    for name, text in given.items():
+        if not isinstance(name, str) or not _LABEL_NAME.fullmatch(name):
+            raise SlidestatError(
+                f"{field} has the name {name!r}, which Alertmanager does not take.",
+                "Use 1 to 100 letters, digits and '_', the first no digit, and not '__' in front.",
+            )
+        if name in own:
+            raise SlidestatError(
+                f"{field} has {name!r}, which each alert has by itself.",
+                "Give `severity` and `runbook` as fields of the alert, and others another name.",
+            )
+        plain = text.replace("\n", "") if isinstance(text, str) and lines else text
+        if not isinstance(plain, str) or not plain.strip() or not plain.isprintable():
+            raise SlidestatError(
+                f"{field} has {name} = {text!r}, which is empty or no plain text.",
+                'Write a text, in quotes also where it is a number: "2".',
+            )
+        if len(text) > _LONGEST:
+            raise SlidestatError(
+                f"{field} has a {name} of {len(text):,} characters.",
+                f"Give at most {_LONGEST:,}: each record of the alert has them.",
+            )
+        if _TEMPLATE.search(text):
+            raise SlidestatError(
+                f"{field} has {name} = {text!r}, and texts of alerts are no templates.",
+                "Leave it out: the key is a label, and the figures are an annotation, already."
+                " Templates of an Alertmanager's notifications have both.",
+            )

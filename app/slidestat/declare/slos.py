@@ -6,7 +6,7 @@ the topology is declared.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from slidestat.declare.derived import KeptFigures
 from slidestat.declare.expressions.expression import condition_of
 from slidestat.declare.figure_names import text_name
 from slidestat.declare.kinds import DEFAULT
-from slidestat.declare.naming import check_digits
+from slidestat.declare.naming import check_digits, check_texts
 from slidestat.declare.statistics import Count
 from slidestat.errors import SlidestatError
 
@@ -60,6 +60,9 @@ class Slo:
     both windows. The windows are added to those of the topology.
     least_events: an alert fires only if its longer window has at least so many events: with few, a
     single bad one is a high burn rate.
+    labels: further labels of its alerts: { team = "shop" }.
+    annotations: further texts for people of its alerts.
+    runbook: the address of the page that says what to do.
 
     Raises SlidestatError, naming the field, for an objective that cannot be.
     """
@@ -69,6 +72,9 @@ class Slo:
     objective: float
     alerts: Sequence[str] = USUAL_ALERTS
     least_events: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
+    runbook: str = ""
 
     def __post_init__(self) -> None:
         check_digits(self)
@@ -99,6 +105,7 @@ class Slo:
                 f"alerts is {self.alerts!r}, which is not a list.",
                 'Write a list, also of a single one: ["14.4 over 1h and 5m as page"].',
             )
+        check_texts(self)
         names = [self._alert_name(it) for it in self.burn_alerts]
         if twice := [name for name in names if names.count(name) > 1]:
             raise SlidestatError(
@@ -164,7 +171,14 @@ class Slo:
     def told(self, names: Mapping[str, str]) -> tuple[Alert, ...]:
         """Return its alerts; `names` are those that windows have in names, by their texts."""
         return tuple(
-            Alert(name=self._alert_name(it), when=self._when(it, names), severity=it.severity)
+            Alert(
+                name=self._alert_name(it),
+                when=self._when(it, names),
+                severity=it.severity,
+                labels=self.labels,
+                annotations=self.annotations,
+                runbook=self.runbook,
+            )
             for it in self.burn_alerts
         )
 

@@ -110,7 +110,7 @@ def tls_context(security: BrokerSecurity) -> ssl.SSLContext:
     """Return Python's TLS context with these files; raises SlidestatError where they cannot be
     used.
     """
-    context = _trusting(CA_FILE, security.ca_file, "brokers'")
+    context = trusting(CA_FILE, security.ca_file, "brokers'")
     if security.certificate_file is not None:
         try:
             context.load_cert_chain(
@@ -162,7 +162,7 @@ def _with_sasl(environment: Mapping[str, str], security: BrokerSecurity) -> Brok
     _refuse_unused(environment, others, MECHANISM, mechanism, using)
     if mechanism == OAUTH:
         return _with_oauth(environment, security)
-    username, password = environment.get(USERNAME), _secret(environment, PASSWORD)
+    username, password = environment.get(USERNAME), secret(environment, PASSWORD)
     if not username or not password:
         missing = PASSWORD if username else USERNAME
         raise SlidestatError(
@@ -174,7 +174,7 @@ def _with_sasl(environment: Mapping[str, str], security: BrokerSecurity) -> Brok
 
 def _with_oauth(environment: Mapping[str, str], security: BrokerSecurity) -> BrokerSecurity:
     needed = {name: environment.get(name) for name in (TOKEN_ENDPOINT, CLIENT_ID)}
-    needed[CLIENT_SECRET] = _secret(environment, CLIENT_SECRET)
+    needed[CLIENT_SECRET] = secret(environment, CLIENT_SECRET)
     for name, value in needed.items():
         if not value:
             raise SlidestatError(
@@ -189,8 +189,8 @@ def _with_oauth(environment: Mapping[str, str], security: BrokerSecurity) -> Bro
             'Write it as "https://HOST/PATH"; the client and its secret have variables of their'
             f" own, {CLIENT_ID} and {CLIENT_SECRET}.",
         )
-    authority = _file(environment, OAUTH_CA_FILE)
-    _trusting(OAUTH_CA_FILE, authority, "server's")
+    authority = file_of(environment, OAUTH_CA_FILE)
+    trusting(OAUTH_CA_FILE, authority, "server's")
     return replace(
         security,
         mechanism=OAUTH,
@@ -215,7 +215,7 @@ def _extensions(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, _, value in pairs)
 
 
-def _trusting(variable: str, path: Path | None, signer: str) -> ssl.SSLContext:
+def trusting(variable: str, path: Path | None, signer: str) -> ssl.SSLContext:
     """Return a context that trusts the authority in a file, or those that the machine trusts."""
     try:
         return ssl.create_default_context(cafile=path)
@@ -227,7 +227,7 @@ def _trusting(variable: str, path: Path | None, signer: str) -> ssl.SSLContext:
 
 
 def _with_tls(environment: Mapping[str, str], security: BrokerSecurity) -> BrokerSecurity:
-    certificate, key = _file(environment, CERTIFICATE_FILE), _file(environment, KEY_FILE)
+    certificate, key = file_of(environment, CERTIFICATE_FILE), file_of(environment, KEY_FILE)
     if (certificate is None) != (key is None):
         present, missing = (
             (CERTIFICATE_FILE, KEY_FILE) if key is None else (KEY_FILE, CERTIFICATE_FILE)
@@ -237,21 +237,21 @@ def _with_tls(environment: Mapping[str, str], security: BrokerSecurity) -> Broke
         )
     secured = replace(
         security,
-        ca_file=_file(environment, CA_FILE),
+        ca_file=file_of(environment, CA_FILE),
         certificate_file=certificate,
         key_file=key,
-        key_password=_secret(environment, KEY_PASSWORD),
+        key_password=secret(environment, KEY_PASSWORD),
     )
     tls_context(secured)
     return secured
 
 
-def _file(environment: Mapping[str, str], name: str) -> Path | None:
+def file_of(environment: Mapping[str, str], name: str) -> Path | None:
     path = environment.get(name)
     return Path(path) if path else None
 
 
-def _secret(environment: Mapping[str, str], name: str) -> str | None:
+def secret(environment: Mapping[str, str], name: str) -> str | None:
     """Return a secret, from its variable or its file, without the line feed that editors and `echo`
     leave, and without a byte order mark.
     """
@@ -269,20 +269,20 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
                 f"{name}_FILE names {path}, which cannot be read: {_reason(error)}.",
                 "Name a text file that this process may read, with the secret alone in it.",
             ) from None
-    secret = (value or "").rstrip("\r\n")
-    keep_secret(secret)
-    if path and not secret:
+    found = (value or "").rstrip("\r\n")
+    keep_secret(found)
+    if path and not found:
         raise SlidestatError(
             f"{name}_FILE names {path}, which is empty.", "Write the secret to it."
         )
     # librdkafka cuts a blank in front off, and sends several lines as they are.
-    if secret != secret.lstrip() or len(secret.splitlines()) > 1:
+    if found != found.lstrip() or len(found.splitlines()) > 1:
         raise SlidestatError(
             f"The secret of {f'{path} ({name}_FILE)' if path else name} begins with a blank, or has"
             " several lines.",
             "Give the secret alone, in one line.",
         )
-    return secret or None
+    return found or None
 
 
 def _reason(error: Exception) -> str:

@@ -63,6 +63,7 @@ def key_alerts(
             "firing" if standing.is_firing else "pending",
             Certainty.CERTAIN if standing.is_certain else Certainty.LIKELY,
             standing.since,
+            **alert.texts,
         )
         for alert in alerts
         if (standing := stored.get(alert_id(alert.name))) is not None

@@ -110,6 +110,15 @@ class AlertChange(msgspec.Struct, frozen=True, omit_defaults=True):
         FoundChange | None,
         Meta(description="of an alert that fires on a change: which one, and since when"),
     ] = None
+    labels: Annotated[
+        dict[str, str], Meta(description="further labels, as declared; left out if there are none")
+    ] = msgspec.field(default_factory=dict)
+    annotations: Annotated[
+        dict[str, str], Meta(description="texts for people, as declared; left out likewise")
+    ] = msgspec.field(default_factory=dict)
+    runbook: Annotated[
+        str, Meta(description="address of what to do, as declared; left out likewise")
+    ] = ""
 
 
 def alert_key(topology: str, alert: str, key: str, window_end_ms: int) -> bytes:

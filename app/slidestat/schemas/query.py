@@ -50,7 +50,7 @@ class ValueRank(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ] = None
 
 
-class KeyAlert(msgspec.Struct, frozen=True):
+class KeyAlert(msgspec.Struct, frozen=True, omit_defaults=True):
     """An alert of a key that fires, or waits for more ticks to do so, as of the last one.
 
     It is certain if the figures' bounds say so, likely if only their estimates do.
@@ -69,6 +69,18 @@ class KeyAlert(msgspec.Struct, frozen=True):
             " which the condition held"
         ),
     ]
+    severity: Annotated[
+        str, Meta(description="how urgent it is, as declared; left out if nothing is")
+    ] = ""
+    labels: Annotated[
+        dict[str, str], Meta(description="further labels, as declared; left out if there are none")
+    ] = msgspec.field(default_factory=dict)
+    annotations: Annotated[
+        dict[str, str], Meta(description="texts for people, as declared; left out likewise")
+    ] = msgspec.field(default_factory=dict)
+    runbook: Annotated[
+        str, Meta(description="address of what to do, as declared; left out likewise")
+    ] = ""
 
 
 class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -50,7 +50,8 @@ def query(
     for alert in answer.alerts or ():
         since = iso_time(alert.since_ms)
         print(
-            f"The alert {alert.alert}: {alert.state}, {alert.certainty}, since {since}.",
+            f"The alert {alert.alert}: {alert.state}, {alert.certainty}, since {since}."
+            + (f" What to do: {alert.runbook}" if alert.runbook else ""),
             file=sys.stderr,
         )
     for absent in answer.absent or ():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from slidestat.declare.alerts import Alert, AlertFigures
 from slidestat.declare.derived import EMIT_ALWAYS, EMIT_CHANGE, EMIT_EVENTS, EMIT_WINDOWS
 from slidestat.declare.fields import field_text
 from slidestat.declare.forms.resolved import resolved_window
@@ -219,6 +220,8 @@ def _alerts(topology: Topology) -> dict[str, str]:
             *([] if alert.resolution is None else [f"resolved when {alert.resolution.text}"]),
             *(["only what is certain"] if alert.certain else []),
             *([f"severity {alert.severity}"] if alert.severity else []),
+            *(f"{name}={text}" for name, text in alert.texts["labels"].items()),
+            *([alert.runbook] if alert.runbook else []),
         ]
         lines[f"  {alert.name}"] = "; ".join(parts)
     if topology.expects_keys:
@@ -264,6 +267,21 @@ def _name(label: str, statistic: Statistic) -> str:
 # Build the output of `slidestat topology show --json`: plain data, for scripts.
 
 
+def _alert_object(alert: Alert, read: AlertFigures) -> dict[str, Any]:
+    return {
+        "name": alert.name,
+        "when": None if alert.condition is None else alert.condition.text,
+        "window": None if read.window is None else resolved_window(read.window),
+        "windows": list(map(resolved_window, read.windows)),
+        "for": alert.for_,
+        "resolve": None if alert.resolution is None else alert.resolution.text,
+        "certain": alert.certain,
+        "change": None if alert.changing is None else alert.changing.text,
+        "delta": alert.delta if alert.change else None,
+        **alert.texts,
+    }
+
+
 def topology_object(topology: Topology) -> dict[str, Any]:
     """Return a topology's topics, fields and windows, and for each statistic the promise and the
     bytes of a key.
@@ -300,17 +318,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "late_topic": topology.late_topic,
         "alert_topic": topology.alert_topic,
         "alerts": [
-            {
-                "name": alert.name,
-                "when": None if alert.condition is None else alert.condition.text,
-                "window": None if read.window is None else resolved_window(read.window),
-                "windows": list(map(resolved_window, read.windows)),
-                "for": alert.for_,
-                "resolve": None if alert.resolution is None else alert.resolution.text,
-                "certain": alert.certain,
-                "change": None if alert.changing is None else alert.changing.text,
-                "delta": alert.delta if alert.change else None,
-            }
+            _alert_object(alert, read)
             for alert, read in zip(topology.alerts, topology.alert_figures, strict=True)
         ],
         "rankings": {ranking.name: ranking.text for ranking in topology.rankings},

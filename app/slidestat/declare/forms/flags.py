@@ -35,7 +35,7 @@ from slidestat.errors import SlidestatError
 
 _FIELD = re.compile(r"\b(?:(?:key|time|value)_field|time_format)\b")
 # Not inside of quotes, as a condition may have them.
-_COLON = re.compile(r""":(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
+_COLON, _COMMA = (re.compile(rf"""{mark}(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""") for mark in ":,")
 _TRUTHS = {"true": True, "false": False}
 _FORM = "Write KIND[:FIELD][:NAME=VALUE]..., such as count or quantile:took.ms:quantiles=0.5,0.99."
 _ALERT_FORM = "Write NAME:WHEN[:NAME=VALUE]..., such as slow:p99 > 500:window=5m:for=3."
@@ -92,7 +92,8 @@ def _statistic(text: str) -> Statistic:
 def _alert(text: str) -> Alert:
     try:
         table = _named_parts(text, "when", _ALERT_FORM)
-        return declared_of(Alert, {**table, **_literals(table, "for", "certain", "delta")})
+        literals = _literals(table, "for", "certain", "delta")
+        return declared_of(Alert, {**table, **literals, **_texts(table)})
     except SlidestatError as error:
         raise SlidestatError(
             f"{flag_of(ALERTS)} {text!r}: {error.message}", error.advice
@@ -115,7 +116,7 @@ def _slo(text: str) -> Slo:
         numbers = _literals(table, "objective", "least_events")
         texts = (text for text in table.get("alerts", "").split(",") if text)
         alerts = {"alerts": tuple(texts)} if "alerts" in table else {}
-        return declared_of(Slo, {**table, **numbers, **alerts})
+        return declared_of(Slo, {**table, **numbers, **alerts, **_texts(table)})
     except SlidestatError as error:
         raise SlidestatError(f"{flag_of(SLOS)} {text!r}: {error.message}", error.advice) from error
 
@@ -140,6 +141,23 @@ def _named_parts(text: str, condition: str, form: str) -> dict[str, str]:
 
 def _literals(table: Mapping[str, str], *names: str) -> dict[str, object]:
     return {name: _literal(table[name]) for name in names if name in table}
+
+
+def _texts(table: Mapping[str, str]) -> dict[str, object]:
+    """Return labels and annotations, "team=shop,tier=2", and a runbook, each perhaps in quotes."""
+    found: dict[str, object] = {}
+    for name in ("labels", "annotations"):
+        if name in table:
+            pairs = [part.partition("=") for part in _COMMA.split(table[name])]
+            found[name] = {key.strip(): _unquoted(text) for key, _, text in pairs}
+    if "runbook" in table:
+        found["runbook"] = _unquoted(table["runbook"])
+    return found
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    return text[1:-1] if text[:1] in ("'", '"') and text[-1:] == text[:1] else text
 
 
 def _parsed(text: str) -> Statistic:

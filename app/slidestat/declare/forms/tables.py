@@ -183,7 +183,9 @@ def declared_of(
         if name not in names:
             raise unknown(f"{place}{name} is no field of {_WHAT[declared]}.", name, names)
     for name, field in names.items():
-        is_needed = field.default is MISSING or (name == "when" and not table.get("change"))
+        is_needed = field.default is field.default_factory is MISSING or (
+            name == "when" and not table.get("change")
+        )
         if is_needed and name not in table:
             instead = ", or a figure in `change`" if name == "when" else ""
             raise SlidestatError(

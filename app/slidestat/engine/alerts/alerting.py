@@ -172,7 +172,7 @@ class Rule:
         changing: ChangingFigure | None = None,
     ) -> None:
         self.name = alert.name
-        self.severity = alert.severity
+        self.texts = alert.texts
         self.delta = alert.delta
         self.id = alert_id(alert.name)
         self.ticks = ticks
@@ -427,10 +427,10 @@ class Alerting:
                     confidence=_SURE if rule.confidence == _SURE else rule.confidence,
                     lost=lost[row],
                     provisional=self._is_provisional,
-                    severity=rule.severity,
                     change=one.found_change(row, ticks[row], rule.delta, self._kinds.found_change)
                     if change.state is AlertState.FIRING
                     else None,
+                    **rule.texts,
                 )
                 records.append((place, self._written(record)))
             last_ticks[group] = ticks[row]

@@ -11,6 +11,7 @@ from pyspark.sql.types import (
     DataType,
     DoubleType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -46,6 +47,9 @@ def _column(hint: Any, on_the_wire: bool) -> DataType:
         return _column(hint, on_the_wire)
     if origin is list:
         return ArrayType(_column(typing.get_args(hint)[0], on_the_wire))
+    if origin is dict:
+        name, value = (_column(of, on_the_wire) for of in typing.get_args(hint))
+        return MapType(name, value)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return struct_type(hint, on_the_wire=on_the_wire)
     return next(kind for plain, kind in _PLAIN if issubclass(hint, plain))

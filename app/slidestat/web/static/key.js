@@ -329,12 +329,26 @@ export class Key {
 function showAlerts(alerts) {
   const list = byId("key-alerts");
   while (list.children.length > alerts.length) list.lastChild.remove();
-  alerts.forEach(({ alert, state, certainty, since_ms, since_seq }, i) => {
+  alerts.forEach((alert, i) => {
     const item = list.children[i] ?? list.appendChild(h("li"));
-    item.dataset.state = state;
-    say(item, `${alert}: ${state}, ${certainty}, since ${timeOrNumber(since_ms, since_seq)}`);
+    const told = JSON.stringify(alert);
+    if (item.dataset.told === told) return; // A link that has the focus keeps it.
+    item.dataset.told = told;
+    item.dataset.state = alert.state;
+    item.replaceChildren(...aboutAlert(alert));
   });
   list.hidden = !alerts.length;
+}
+
+/** An alert in words, with its labels, its texts, and the way to its runbook. */
+function aboutAlert({ alert, state, certainty, since_ms, since_seq, severity, labels, annotations, runbook }) {
+  const known = Object.entries({ ...(severity ? { severity } : {}), ...labels });
+  return [
+    `${alert}: ${state}, ${certainty}, since ${timeOrNumber(since_ms, since_seq)}`,
+    ...known.flatMap(([name, text]) => [" ", h("span", { class: "label" }, `${name}=${text}`)]),
+    ...Object.entries(annotations ?? {}).map(([name, text]) => h("p", {}, `${name}: ${text}`)),
+    ...(runbook ? [" ", h("a", { href: runbook, target: "_blank", rel: "noopener noreferrer" }, "what to do")] : []),
+  ];
 }
 
 /** What the end of an answer's windows is: of a referee, a tick, with who is not in it. */
