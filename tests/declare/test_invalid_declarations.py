@@ -185,6 +185,12 @@ TOML: list[tuple[str, str, str]] = [
             ("runbook = 'javascript:alert(1)'", "runbook", "is 'javascript", "https://wiki"),
         )
     ),
+    (
+        WHOLE + "alert_headers = 'cloudevents'",
+        "alert_headers is 'cloudevents', and there",
+        "Declare",
+    ),
+    (WHOLE + "alert_headers = 'knative'", "alert_headers is 'knative'", '"cloudevents", or none'),
     (WHOLE + ALERT + "when = 'p101 > 1'", "the alert a reads 'p101'", "There are count, mean"),
     (
         WHOLE + ALERT + "when = 'p99_p50 > 1'\n" + COUNT + "name = 'p50'",

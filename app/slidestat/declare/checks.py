@@ -35,6 +35,7 @@ from slidestat.declare.statistics import Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow, check_zone
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.errors import SlidestatError, shown
+from slidestat.schemas.alert import CLOUD_EVENTS
 from slidestat.schemas.event import MAX_KEY_LENGTH
 
 # Checks of conditions and computed fields, against the other fields that a topology reads.
@@ -405,6 +406,15 @@ def check_exactly_once(topology: KeptFigures) -> None:
 def check_alerts_of(topology: KeptFigures) -> None:
     """Check the alerts, the figures that they read, and whether they can fire."""
     check_alerts(topology.alerts)
+    if topology.alert_headers not in ("", CLOUD_EVENTS):
+        raise SlidestatError(
+            f"alert_headers is {topology.alert_headers!r}.", f'Write "{CLOUD_EVENTS}", or none.'
+        )
+    if topology.alert_headers and not topology.alerts:
+        raise SlidestatError(
+            f"alert_headers is {topology.alert_headers!r}, and there are no alerts.",
+            "Declare some, or leave it out.",
+        )
     read = topology.alert_figures
     if topology.alerts and topology.publish:
         raise SlidestatError(

@@ -64,6 +64,10 @@ class Declared(Protocol):
         """The alerts; a referee has none."""
 
     @property
+    def alert_headers(self) -> str:
+        """The further headers of its alerts' records, "cloudevents" or none."""
+
+    @property
     def output_format(self) -> str:
         """The format of the output."""
 

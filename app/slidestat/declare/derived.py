@@ -410,6 +410,7 @@ class WrittenTopics(Named):
     output_shape: str
     publish: str | Sequence[str]
     alerts: Sequence[Alert]
+    alert_headers: str
     rankings: Sequence[Ranking]
     expected: Sequence[str]
     expected_topic: str

@@ -80,6 +80,8 @@ class Named:
         """The topic of changes of its alerts; None if it has none."""
         return None
 
+    alert_headers = ""
+
     @property
     def _output_prefix(self) -> str:
         return self.name

@@ -127,6 +127,7 @@ class Topology(KeptFigures):
     events, which need no key.
     alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
     goes to the topic NAME-alerts.
+    alert_headers: "cloudevents" gives the records of alerts the headers of CloudEvents 1.0.
     rankings: the keys with the largest, or the smallest, values of a figure; the partitions publish
     at each tick which of their keys may have a place, and a referee writes who has it.
     slos: service-level objectives, each so large a share of good events. They become windows,
@@ -183,6 +184,7 @@ class Topology(KeptFigures):
     output: str = ""
     publish: str | Sequence[str] = ()
     alerts: Sequence[Alert] = ()
+    alert_headers: str = ""
     rankings: Sequence[Ranking] = ()
     slos: Sequence[Slo] = ()
     expected: Sequence[str] = ()

@@ -82,6 +82,7 @@ def _measure(topology: Topology, count: int) -> Footprint:
         lateness="0s",
         publish=(),
         alerts=(),
+        alert_headers="",
         rankings=(),
         expected=(),
         expected_topic="",

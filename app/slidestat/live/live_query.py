@@ -200,6 +200,7 @@ def asked_of(
             statistics=asked,
             # An answer is neither a row nor an alert, and is given on no condition.
             alerts=(),
+            alert_headers="",
             rankings=(),
             expected=(),
             expected_topic="",

@@ -23,6 +23,7 @@ class KeyReader:
             where="",
             computed=(topology.key_expression,) if topology.key_expression else (),
             alerts=(),
+            alert_headers="",
             rankings=(),
             expected=(),
             expected_topic="",

@@ -5,6 +5,7 @@ NAME-alerts. The Kafka key is those four, so a record that is sent again replace
 timestamp is the window's end, or of a sequence the time of writing. Records are JSON.
 """
 
+import hashlib
 from enum import StrEnum
 from typing import Annotated
 
@@ -124,3 +125,27 @@ class AlertChange(msgspec.Struct, frozen=True, omit_defaults=True):
 def alert_key(topology: str, alert: str, key: str, window_end_ms: int) -> bytes:
     """Return the Kafka key of a change: a JSON array, so that no name needs escaping by hand."""
     return msgspec.json.encode((topology, alert, key, window_end_ms))
+
+
+CLOUD_EVENTS = "cloudevents"
+"""The headers of CloudEvents 1.0 in the binary mode of its binding to Kafka."""
+
+
+def cloud_event_headers(
+    topology: str, state: AlertState, key: bytes, value: bytes, time: str | None
+) -> list[tuple[str, bytes]]:
+    """Return the headers of a change; `time` is the window's end, None of a sequence.
+
+    The id follows from the record's bytes: one that is written again, after a crash or by a replay,
+    is the same event, and a final one after a provisional one another.
+    """
+    texts = {
+        "ce_specversion": "1.0",
+        "ce_id": hashlib.blake2b(key + value, digest_size=16).hexdigest(),
+        "ce_source": f"/topologies/{topology}",
+        "ce_type": f"slidestat.alert.{state}",
+        # Without it readers take the value for an event in itself.
+        "content-type": "application/json",
+        **({} if time is None else {"ce_time": time}),
+    }
+    return [(name, text.encode()) for name, text in texts.items()]

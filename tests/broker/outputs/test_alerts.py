@@ -13,11 +13,13 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.engine.emissions.rows import Rows
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.listed_keys import KeyList
 from slidestat.schemas.alert import AlertChange, AlertState
 from slidestat.schemas.emission import Emission
+from slidestat.text import iso_time
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import distinct, events, produce, undisturbed, wait_until
 
@@ -28,6 +30,7 @@ ALERTING = """
         Alert(name="high", when="mean > 60", window="4s", certain=True),
         Alert(name="silent", when="count = 0", window="1m"),
     ),
+    alert_headers="cloudevents",
     expected_topic="%s",
     output_shape="rows",
 """
@@ -37,8 +40,9 @@ def test_alerts_and_rows_of_a_worker_that_was_killed(
     make_stage: MakeStage, make_topic: Callable[..., str]
 ) -> None:
     """The topic of alerts has what an undisturbed partition tells, the second worker tells in its
-    metrics for how many keys they fire, and `watch --alerts` shows them. The output has the rows of
-    an undisturbed partition's emissions, each once or again; who reads emissions says what to do.
+    metrics for how many keys they fire, and `watch --alerts` shows them. What is written again is
+    the same CloudEvent. The output has the rows of an undisturbed partition's emissions, each once
+    or again; who reads emissions says what to do.
     """
     services = make_topic("services", 1)
     stage = make_stage(body=ALERTING % services)
@@ -70,6 +74,20 @@ def test_alerts_and_rows_of_a_worker_that_was_killed(
     }
     expected = whole.alerts
     assert distinct(stage.read(topic)) == expected
+    ids = dict[str, tuple[bytes, bytes]]()
+    for record in (record for found in stage.read(topic).values() for record in found):
+        headers = {name: value.decode() for name, value in record.headers.items()}
+        change = msgspec.json.decode(record.value, type=AlertChange)
+        assert ids.setdefault(headers.pop("ce_id"), record[:2]) == record[:2]
+        assert headers == {
+            "ce_specversion": "1.0",
+            "ce_source": f"/topologies/{declared.name}",
+            "ce_type": f"slidestat.alert.{change.state}",
+            "ce_time": iso_time(change.window_end_ms),
+            "content-type": "application/json",
+            "declaration": fingerprint_of(stage.topology),
+        }
+    assert len(ids) == len(expected)
     changes = [msgspec.json.decode(value, type=AlertChange) for value in expected.values()]
     silent = [change for change in changes if change.alert == "silent"]
     assert [(change.key, change.state) for change in silent] == [("never came", AlertState.FIRING)]

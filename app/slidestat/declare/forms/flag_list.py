@@ -102,6 +102,9 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
         'Such as "slow:p99 > 500 and count >= 100:window=5m:for=3"; repeat it.',
         repeats=True,
     ),
+    "alert_headers": Flag(
+        "--alert-headers", "cloudevents", "Give the records of alerts these headers."
+    ),
     "rankings": Flag(
         "--ranking",
         "NAME:BY:largest=N",

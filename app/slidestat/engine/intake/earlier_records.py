@@ -150,6 +150,7 @@ def _judged_before(topology: Topology, slots: Slots, change: int) -> Topology | 
         computed=[text for text, path in fields if path in read],
         # Neither decides what of a record is read; without its statistics either is refused.
         alerts=(),
+        alert_headers="",
         rankings=(),
         expected=(),
         expected_topic="",

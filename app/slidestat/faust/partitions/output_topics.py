@@ -7,13 +7,16 @@ import numpy as np
 from slidestat.declare.declared import Declared
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.engine.effects import Effects
-from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
+from slidestat.engine.emissions.output_records import AlertRecord, OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.publishing import Clock, Publication, SynopsisTopic
 from slidestat.kafka.letter_record import letter_record
 from slidestat.kafka.producer import BulkProducer
 from slidestat.live.observed import Observed
+from slidestat.schemas.alert import cloud_event_headers
 from slidestat.schemas.emission import DECLARATION_HEADER
+from slidestat.schemas.sequence import decode_alert_change
+from slidestat.text import iso_time
 
 
 class OutputTopics:
@@ -50,7 +53,11 @@ class OutputTopics:
         """
         self.emit(effects.emissions, partition, started)
         if self._topology.alert_topic is not None and effects.alerts:
-            self._queue(self._topology.alert_topic, effects.alerts, partition)
+            if self._topology.alert_headers:
+                for alert in effects.alerts:
+                    self._queue_event(self._topology.alert_topic, alert, partition)
+            else:
+                self._queue(self._topology.alert_topic, effects.alerts, partition)
         if effects.published:
             self.publish(effects.published, partition)
         for letter in effects.dead_letters:
@@ -80,7 +87,13 @@ class OutputTopics:
         """Wait until more may be queued."""
         await self._producer.room()
 
-    def _queue(self, topic: str, records: Sequence[OutputRecord], partition: int) -> OutputRecords:
+    def _queue(
+        self,
+        topic: str,
+        records: Sequence[OutputRecord],
+        partition: int,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> OutputRecords:
         """Queue those of (key, value, window end) that were not emitted before, and return them."""
         columns = OutputRecords.of(records)
         silent_until = self._silent_until.get(partition)
@@ -91,9 +104,29 @@ class OutputTopics:
         # To Kafka a number of a sequence is a time long ago, at which retention deletes.
         timestamps = np.zeros_like(columns.ends) if self._topology.is_sequence else columns.ends
         self._producer.produce_columns(
-            topic, partition, columns.keys, columns.values, timestamps, self._declared_by
+            topic,
+            partition,
+            columns.keys,
+            columns.values,
+            timestamps,
+            [*self._declared_by, *headers],
         )
         return columns
+
+    def _queue_event(self, topic: str, alert: AlertRecord, partition: int) -> None:
+        """Queue a change of an alert, with headers of its own."""
+        self._queue(
+            topic,
+            [alert],
+            partition,
+            cloud_event_headers(
+                self._topology.name,
+                decode_alert_change(alert.value).state,
+                alert.key,
+                alert.value,
+                None if self._topology.is_sequence else iso_time(alert.timestamp),
+            ),
+        )
 
     def _send_letter(self, letter: Letter, partition: int, topic: str) -> None:
         name, source = self._topology.name, self._topology.events_topic
