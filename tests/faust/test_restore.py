@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import faust
 import pytest
 from faust.exceptions import ConsistencyError
 from faust.types import TP
@@ -15,6 +16,7 @@ from hypothesis import given, strategies as st
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Snapshot
 from slidestat.faust import restore, table
+from slidestat.faust.delivery import BatchApp
 from slidestat.faust.fencing import NO_EPOCH, Restored, SupersededError, epoch_header
 from slidestat.faust.restore import EPOCH_KEY, BulkRecovery, Row, StateStore
 from slidestat.faust.table import StateTable
@@ -217,6 +219,30 @@ def test_a_take_over_notes_nothing_after_it_was_given_up(
         assert content(disk) == of_log(changelog.log, len(changelog.log) - 1)
 
     asyncio.run(end_late())
+
+
+def test_a_rebalance_ends_with_its_own_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not with that of the one before, which may end after it has begun."""
+
+    async def assign(*_what: object) -> None:
+        """Nothing is restored."""
+
+    monkeypatch.setattr(faust.App, "_on_partitions_assigned", assign)
+
+    async def rebalance_twice() -> None:
+        app = BatchApp("rebalances", broker="kafka://127.0.0.1:1", store="memory://")
+        assert not app.rebalancing
+        app.on_rebalance_start()
+        assert app.rebalancing
+        await app._on_partitions_assigned(set())
+        app.on_rebalance_start()
+        app.on_rebalance_end()
+        assert app.rebalancing
+        await app._on_partitions_assigned(set())
+        app.on_rebalance_end()
+        assert not app.rebalancing
+
+    asyncio.run(rebalance_twice())
 
 
 class Message:

@@ -546,6 +546,26 @@ class BatchApp(faust.App):
     make_web: Callable[[], Web]
     topics_error: Callable[[], Exception | None]
     group_lost: Callable[[Exception], None]
+    # The numbers of the rebalances that partitions were assigned in, and that have ended.
+    _assigned_in = _ended = 0
+
+    @property
+    def rebalancing(self) -> bool:
+        """Whether the last rebalance has not ended.
+
+        Faust takes the end of any for that: the one before the last may end, with the recovery of
+        its tables, after the last has begun. What was read then would be of nobody's partitions.
+        """
+        return self._ended != self.rebalancing_count
+
+    @rebalancing.setter
+    def rebalancing(self, is_any: bool) -> None:
+        """Ignore what Faust takes for it."""
+
+    def on_rebalance_end(self) -> None:
+        """Note the end of the rebalance that partitions were assigned in."""
+        self._ended = self._assigned_in
+        super().on_rebalance_end()
 
     async def _on_partitions_revoked(self, revoked: set[TP]) -> None:
         # Of an app that stops, Faust would close the connections, and its last commit would be
@@ -557,6 +577,7 @@ class BatchApp(faust.App):
 
     async def _on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         if not self.should_stop:
+            self._assigned_in = self.rebalancing_count
             await super()._on_partitions_assigned(assigned, generation_id)
 
     def _new_web(self) -> Web:

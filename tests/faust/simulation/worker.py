@@ -286,8 +286,9 @@ class Worker:
             self._generation, self.held = given
             if self._recovery is not None and not self._recovery.done():
                 self._recovery.cancel()
+            recover = partial(self._recover, self._generation, tuple(self.held))
             self._recovery = asyncio.ensure_future(
-                self._alive(partial(self._recover, self._generation, tuple(self.held)))
+                self._alive(partial(recover, app.rebalancing_count))
             )
             await self._rejoins.wait()
 
@@ -303,7 +304,7 @@ class Worker:
                 self.joins_again = False
                 self._rejoins.set()
 
-    async def _recover(self, generation: int, held: tuple[int, ...]) -> None:
+    async def _recover(self, generation: int, held: tuple[int, ...], rebalances: int) -> None:
         member, app = self._member, self._app
         (table,) = member._tables
         store = cast(Any, table)._store
@@ -321,7 +322,8 @@ class Worker:
             committed = self._group.committed.get(partition, 0)
             needed = app.needed_offset(TP(self.source, partition))
             self._positions[partition] = min(committed, needed)
-        app.rebalancing = False
+        # As `BatchApp` does: the next rebalance may have begun.
+        app.rebalancing = app.rebalancing_count != rebalances
         self._flows.set()
         await self._stand_by(standbys)
 
