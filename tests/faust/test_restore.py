@@ -193,6 +193,23 @@ def test_a_take_over_that_is_given_up_leaves_nothing_owned(changelog: Changelog)
     asyncio.run(rebalance_twice())
 
 
+def test_a_flush_that_is_stored_late_lies_over_nothing(changelog: Changelog) -> None:
+    """Its rows are in the changelog, where the next owner has restored them, and written others."""
+    disk = Disk()
+
+    async def store_late() -> None:
+        stored = state_table(changelog, disk)
+        await stored.own({0: -1}, (), 1)
+        before = stored.partition(0)
+        await stored.write({before: snapshot(k1=b"first")})
+        await stored.own({0: content(disk)[0]}, (), 2)
+        await stored.write({stored.partition(0): snapshot(k1=b"second")})
+        stored.store_rows(before, [(b"kk1", b"first")])
+        assert content(disk) == of_log(changelog.log, len(changelog.log) - 1)
+
+    asyncio.run(store_late())
+
+
 @pytest.mark.parametrize("given_up_by", ["a rebalance", "the next take-over"])
 def test_a_take_over_notes_nothing_after_it_was_given_up(
     changelog: Changelog, given_up_by: str
