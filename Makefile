@@ -5,6 +5,7 @@ PYTHON ?= python3
 SOAK_MINUTES ?= 60
 SIMULATED_SEED ?= 0
 SIMULATED_SEEDS ?= 1000
+FUZZ_MINUTES ?= 30
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -22,7 +23,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test kernels wheel vectors test-laws test-others \
-	test-long test-quick chaos simulate demo docs bench bench-full figures plots pictures audit schemas \
+	test-long test-quick chaos simulate fuzz demo docs bench bench-full figures plots pictures audit schemas \
 	reference golden hooks lock lock-peers clean
 
 help: ## list these targets
@@ -128,6 +129,13 @@ chaos: setup ## two million events while all fails, then an hour (SOAK_MINUTES) 
 simulate: setup ## the worker's own code under faults, in SIMULATED_SEEDS schedules from SIMULATED_SEED on
 	SIMULATED_SEED=$(SIMULATED_SEED) SIMULATED_SEEDS=$(SIMULATED_SEEDS) \
 	    $(BIN)/python -m pytest tests/faust/simulation
+
+# One decoder, or several: make fuzz DECODERS='records "key states"'. Coverage is known of Python alone.
+fuzz: setup kernels ## fuzz all decoders of bytes from outside, by coverage, for FUZZ_MINUTES in all
+	$(BIN)/uv pip install --quiet --target build/atheris atheris==3.0.0
+	NUMBA_DISABLE_JIT=1 PYTHONPATH=build/atheris \
+	    $(BIN)/python -m tests.security.fuzz $$(($(FUZZ_MINUTES) * 60)) $(DECODERS)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m tests.security.fuzz --kept-only $(DECODERS)
 
 demo: setup ## real events through a real broker, every figure checked against the exact one
 	$(BIN)/slidestat demo

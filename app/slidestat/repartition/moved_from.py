@@ -157,7 +157,7 @@ def check_notes(
     Raises SlidestatError for a topic with records of another program, or of another source or key,
     and where offsets are missing.
     """
-    noted = {place: _note(beside.note) for place, beside in committed.items()}
+    noted = {place: note_of(beside.note) for place, beside in committed.items()}
     own = {
         place: note
         for place, note in noted.items()
@@ -243,7 +243,7 @@ def _key_text(topology: Topology) -> str:
     return f"{topology.key_name} (computed, {digest})"
 
 
-def _note(text: str) -> MovedFrom | None:
+def note_of(text: str) -> MovedFrom | None:
     try:
         return msgspec.json.decode(text, type=MovedFrom)
     except msgspec.DecodeError:

@@ -14,7 +14,12 @@ from slidestat.engine.checkpoints.checkpoint import (
     Loss,
     Recent,
     decode_checkpoint,
+    decode_emitted,
     encode_checkpoint,
+    stored_counters,
+    stored_mark,
+    stored_meaning,
+    stored_slots,
 )
 from slidestat.engine.keys.key_state import (
     KeyState,
@@ -93,6 +98,14 @@ def test_a_key_state_of_a_newer_version_is_not_read() -> None:
         read_clocks([bytes(stored)])
 
 
+def test_a_key_state_of_a_version_that_never_was_is_damaged() -> None:
+    """A block of zeros behind the magic is no state of version 1."""
+    stored = b"sk" + bytes(34)
+    for read in (decode_key_state, read_clock, lambda it: read_clocks([it])):
+        with pytest.raises(SlidestatError, match="damaged"):
+            read(stored)
+
+
 def test_a_quota_in_a_key_state_has_whole_entries() -> None:
     """Of 24 bytes each, and one at least: anything else is damaged."""
     for used in (b"q", b"q" * 23, b"q" * 25):
@@ -109,13 +122,29 @@ def test_a_checkpoint_comes_back(checkpoint: Checkpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    "stored", [b"", b"x", encode_checkpoint(Checkpoint(7), MEANING)[:-1], b"\x93\x01\x02\x03"]
+    "stored",
+    [
+        b"",
+        b"x",
+        encode_checkpoint(Checkpoint(7), MEANING)[:-1],
+        b"\x93\x01\x02\x03",
+        # More lists in one another than Python's stack has.
+        b"\x97\x04\x92\x07\x08\x80\xc0\x90\xc0" + b"\x91" * 5_000 + b"\xc0",
+    ],
 )
 def test_a_damaged_checkpoint_is_refused(stored: bytes) -> None:
-    """With advice, not with what the decoder says."""
-    with pytest.raises(SlidestatError, match="damaged") as caught:
-        decode_checkpoint(stored, MEANING)
-    assert caught.value.advice
+    """With advice, not with what the decoder says; whichever part of it is asked for."""
+    for read in (
+        lambda it: decode_checkpoint(it, MEANING),
+        lambda it: decode_emitted(it, Checkpoint(0)),
+        stored_slots,
+        stored_mark,
+    ):
+        with pytest.raises(SlidestatError, match="damaged") as caught:
+            read(stored)
+        assert caught.value.advice
+    assert stored_counters(stored) is None
+    assert stored_meaning(stored) in ({}, MEANING)
 
 
 def test_a_checkpoint_of_a_newer_version_is_not_read() -> None:

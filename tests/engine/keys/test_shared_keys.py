@@ -131,6 +131,7 @@ def test_a_note_that_is_none_says_nothing(note: str) -> None:
     assert read_note(note, "key") == []
     whole = encode_note({"key": [identity("a")]})
     assert read_note(whole[:-3], "key") == []
+    assert read_note(whole[:-3] + "\u0431", "key") == []
 
 
 def test_a_driver_stops_as_a_worker_does() -> None:

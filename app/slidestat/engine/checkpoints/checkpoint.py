@@ -298,6 +298,7 @@ class _StoredWhole(_Stored, array_like=True):
 _version_of = msgspec.msgpack.Decoder(_Versioned)
 _decoder = msgspec.msgpack.Decoder(_Stored)
 _whole_decoder = msgspec.msgpack.Decoder(_StoredWhole)
+_GARBAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def encode_checkpoint(
@@ -349,7 +350,7 @@ def decode_emitted(stored: bytes | None, checkpoint: Checkpoint) -> Checkpoint:
     """Return the position up to which the partition of a stored `checkpoint` has emitted, and sent
     dead letters.
     """
-    emitted = None if stored is None else _whole_decoder.decode(stored).emitted
+    emitted = None if stored is None else _decoded(stored).emitted
     return emitted or checkpoint
 
 
@@ -359,7 +360,7 @@ def stored_counters(stored: bytes) -> Counters | None:
     """
     try:
         found = _whole_decoder.decode(stored)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _GARBAGE:
         return None
     return (found.emitted or found.checkpoint).counters
 
@@ -368,22 +369,37 @@ def stored_meaning(stored: bytes) -> dict[str, str]:
     """Return the meaning of states that a stored checkpoint names; empty if it cannot be read."""
     try:
         return _decoder.decode(stored).meaning
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _GARBAGE:
         return {}
 
 
 def stored_slots(stored: bytes | None) -> Slots:
-    """Return the places of synopses in the states of a stored checkpoint that can be read; () where
-    none was ever changed.
+    """Return the places of synopses in the states of a stored checkpoint; () where none was ever
+    changed.
     """
-    return () if stored is None else _whole_decoder.decode(stored).slots
+    return () if stored is None else _decoded(stored).slots
 
 
 def stored_mark(stored: bytes | None) -> LogMark | None:
-    """Return the mark of the last record read in a stored checkpoint that can be read; None where
-    it has none.
-    """
-    return None if stored is None else _whole_decoder.decode(stored).mark
+    """Return the mark of the last record read in a stored checkpoint; None where it has none."""
+    return None if stored is None else _decoded(stored).mark
+
+
+def _decoded(stored: bytes) -> _StoredWhole:
+    """Read a stored checkpoint; raises SlidestatError for bytes that are not one."""
+    try:
+        version = _version_of.decode(stored).version
+        if version > _VERSION:
+            raise SlidestatError(
+                f"A stored partition checkpoint has version {version}.",
+                "Run the version that wrote it, or reset the topology's state.",
+            )
+        return _whole_decoder.decode(stored)
+    except _GARBAGE as error:
+        raise SlidestatError(
+            "A stored partition checkpoint is damaged.",
+            "Delete the worker's data folder; it is restored from the changelog.",
+        ) from error
 
 
 def decode_checkpoint(
@@ -396,19 +412,7 @@ def decode_checkpoint(
     """
     if stored is None:
         return Checkpoint(next_offset=0)
-    try:
-        version = _version_of.decode(stored).version
-        if version > _VERSION:
-            raise SlidestatError(
-                f"A stored partition checkpoint has version {version}.",
-                "Run the version that wrote it, or reset the topology's state.",
-            )
-        decoded = _whole_decoder.decode(stored)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SlidestatError(
-            "A stored partition checkpoint is damaged.",
-            "Delete the worker's data folder; it is restored from the changelog.",
-        ) from error
+    decoded = _decoded(stored)
     if decoded.meaning == BEING_RESET:
         raise SlidestatError(
             "The stored state is only partly reset: a replay was interrupted.",

@@ -159,7 +159,8 @@ def read_clocks(states: Sequence[bytes]) -> npt.NDArray[np.int64]:
     if len(heads) != len(states) * _HEAD.size:
         raise _damaged()
     rows = heads.reshape(-1, _HEAD.size)
-    is_state = (rows[:, :2] == list(_MAGIC)).all(axis=1) & (rows[:, 2] <= _WITH_WRITTEN)
+    is_known = (rows[:, 2] >= _WITHOUT_QUOTA) & (rows[:, 2] <= _WITH_WRITTEN)
+    is_state = (rows[:, :2] == list(_MAGIC)).all(axis=1) & is_known
     for row in np.flatnonzero(~is_state).tolist():
         _read_head(states[row])  # It raises the error.
     first, end = _HEAD.size - 4 * 8, _HEAD.size - 8
@@ -173,6 +174,8 @@ def _read_head(state: bytes) -> tuple[int, int, int, int, int, int]:
     _, version, count, watermark, offset, last_time, number = _HEAD.unpack_from(state)
     if version > _WITH_WRITTEN:
         raise SlidestatError(f"A stored key state has version {version}.", _NEWER)
+    if version < _WITHOUT_QUOTA:
+        raise _damaged()
     return version, count, watermark, offset, last_time, number
 
 

@@ -9,7 +9,6 @@ topic that was empty fill at the same time, and a worker reads one after the oth
 import asyncio
 import time
 from base64 import b64decode, b64encode
-from binascii import Error
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
@@ -118,7 +117,7 @@ def read_note(note: str, key_name: str) -> list[Identity]:
         if name == _of_field(key_name):
             try:
                 joined = b64decode(keys, validate=True)
-            except Error:
+            except ValueError:  # binascii.Error is one; another is of what is not ASCII.
                 return []
             ends = range(IDENTITY_BYTES, len(joined) + 1, IDENTITY_BYTES)
             return [joined[end - IDENTITY_BYTES : end] for end in ends]

@@ -1,0 +1,631 @@
+"""Decoders of bytes from outside, each with inputs that it can read: what mutations
+(test_fuzzed_parsers.py) and a fuzzer that follows coverage (fuzz.py) begin with.
+
+A decoder returns what it read, or raises the error that its docstring names. Where two readers read
+the same, they agree.
+"""
+
+import json
+import tomllib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache
+from io import BytesIO
+from random import Random
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slidestat.admin.letters import read_letters
+from slidestat.declare.expressions.expression import computed_fields
+from slidestat.declare.forms.flags import topology_of_flags
+from slidestat.declare.forms.tables import topology_of
+from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import Count, Distinct, Quantiles, Sum, TopItems
+from slidestat.declare.times.time_format import TIME_FORMATS
+from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.alerting import Standing, decode_standings, encode_standings
+from slidestat.engine.checkpoints.checkpoint import (
+    Checkpoint,
+    Counters,
+    Loss,
+    Recent,
+    Slot,
+    decode_checkpoint,
+    decode_emitted,
+    encode_checkpoint,
+    stored_counters,
+    stored_mark,
+    stored_meaning,
+    stored_slots,
+)
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.formats.source_schemas import (
+    SchemaText,
+    SourceSchemas,
+    UnusableSchemaError,
+    framed,
+)
+from slidestat.engine.decoding.formats.translations import parsed_schema
+from slidestat.engine.decoding.scan_reader import ScanPlan
+from slidestat.engine.decoding.struct_reader import StructReader
+from slidestat.engine.decoding.times import texts_ms
+from slidestat.engine.emissions.emission_codec import JsonCodec, NotAnEmissionError
+from slidestat.engine.emissions.output_codec import AnyFormat
+from slidestat.engine.keys.key_state import (
+    decode_key_state,
+    encode_key_state,
+    read_clock,
+    read_clocks,
+    with_nothing_written,
+)
+from slidestat.engine.quota import needed_quotas
+from slidestat.engine.records import LogMark
+from slidestat.errors import SlidestatError
+from slidestat.faust.fencing import epoch_of
+from slidestat.faust.source.key_watch import encode_note, read_note
+from slidestat.produce.events import Columns, encode
+from slidestat.produce.file_records import FileRecords, Part
+from slidestat.produce.files import EventFile, Format, compression_of
+from slidestat.produce.readers import Reader
+from slidestat.referee.party_clocks import PartyClocks
+from slidestat.referee.party_synopses import AnsweredTicks, PartyStreams
+from slidestat.referee.referee_answers import RefereeAnswers
+from slidestat.referee.referee_partition import PartyRecords, RefusedError
+from slidestat.repartition.moved_from import MovedFrom, note_of
+from slidestat.schemas.dead_letter import DeadLetterHeaders
+from slidestat.schemas.sequence import decode_alert_change, decode_key_answer, decode_ranking
+from slidestat.schemas.synopsis import ClockKey, SynopsisKey, decode_key, encode_key
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.merge.families import read as read_mergeable
+from slidestat.synopses.merge.merged_histogram import MergedHistogram
+from slidestat.synopses.merge.window_summary import read_summary, take_summary
+from slidestat.web.answers.parameters import key_in_query, key_of, key_query, page_query
+from tests.engine.decoding.test_avro_source import ORDER, written
+from tests.engine.decoding.test_debezium import CHANGES, orders
+from tests.engine.decoding.test_protobuf_source import ORDER as PROTO
+from tests.engine.decoding.test_readers import (
+    TOPOLOGIES,
+    Counting,
+    Kernels,
+    plain,
+    written as times_of,
+)
+from tests.engine.fetched import Fetch, some_fetch, with_checksum
+from tests.engine.json_records import records as some_records
+from tests.kafka.test_fetches import read as fetched
+from tests.synopses.hostile import sealed
+from tests.synopses.summarised import FAMILIES
+
+Decode = Callable[[bytes], object]
+# Errors of formats whose docstrings name them; msgspec's are those that all callers expect.
+_MSGSPEC = (msgspec.DecodeError, UnicodeError, RecursionError)
+_NOON = 1_764_072_000_000
+
+
+class Decoder(NamedTuple):
+    """A reader of bytes, inputs that it can read, and the errors by which it refuses others."""
+
+    read: Decode
+    seeds: tuple[bytes, ...]
+    refusals: tuple[type[Exception], ...] = (SlidestatError,)
+
+
+DECODERS: dict[str, Decoder] = {}
+
+
+def decoder(
+    name: str, seeds: Iterable[bytes], *refusals: type[Exception]
+) -> Callable[[Decode], Decode]:
+    """Return what puts a function among the decoders."""
+
+    def put(read: Decode) -> Decode:
+        DECODERS[name] = Decoder(read, tuple(seeds), (SlidestatError, *refusals))
+        return read
+
+    return put
+
+
+# Records. The first byte chooses the topology.
+
+_NAMES = list(TOPOLOGIES)
+_JSON = [
+    b'{"key":"k1","time":1700000000000,"value":1.25,"user":"/a\\u00e9","in":{"n":3,"x":"y"},"ok":true}',
+    *(
+        record
+        for record in some_records(Random(3), 60, times_of(TOPOLOGIES["a sum"]))
+        if record is not None
+    ),
+]
+
+
+@cache
+def _readers(name: str) -> tuple[EventDecoder, EventDecoder]:
+    declared = TOPOLOGIES[name]
+    plan = ScanPlan.of(declared)
+    assert plan is not None
+    kernels = Kernels(declared, plan, Counting(declared))
+    return EventDecoder(declared, kernels), EventDecoder(declared, StructReader(declared))
+
+
+@decoder("records", (bytes((n,)) + it for n in range(len(_NAMES)) for it in _JSON[n::20]))
+def records(data: bytes) -> None:
+    """Read a record by kernels and by msgspec: the same columns, and no error."""
+    kernels, structs = _readers(_NAMES[data[0] % len(_NAMES)] if data else _NAMES[0])
+    batch, keys = BinaryColumn.of([data[1:]]), BinaryColumn.of([b"k"])
+    times = np.array([_NOON])
+    assert plain(kernels.decode(batch, keys, times)) == plain(
+        structs.decode([data[1:]], [b"k"], times)
+    )
+
+
+def _declared(**more: object) -> Topology:
+    given = {"name": "t", "source": "s", "span": "1h", "every": "1m"}
+    statistics = (Count(), Sum(decimals=2), Distinct(field="client.address"), TopItems(field="key"))
+    return Topology(**{**given, "statistics": statistics, **more})  # type: ignore[arg-type]
+
+
+def _one(decoder: EventDecoder, value: bytes, key: bytes = b"k") -> None:
+    columns = decoder.decode([value], [key], [_NOON])
+    assert len(columns.rows) + len(columns.refusals) + len(columns.passed_over) == 1
+
+
+_KEYS = EventDecoder(_declared(key_field="kafka:key", source_format="json"))
+_VALUE = b'{"time":1700000000000,"value":1,"client":{"address":"a"},"key":"a"}'
+
+
+@decoder("keys", (b"k1", "ключ".encode(), b"\0\0\0\0\x01abc", b"a" * 300))
+def keys(data: bytes) -> None:
+    """Read the key of a record."""
+    _one(_KEYS, _VALUE, data)
+
+
+_EVENT = {
+    "key": "a",
+    "time": _NOON,
+    "value": 0.25,
+    "status": 500,
+    "client": {"address": "10.0.0.1"},
+}
+
+
+@cache
+def _framed(source_format: str) -> EventDecoder:
+    schemas = SourceSchemas()
+    schemas.add(1, SchemaText(json.dumps(ORDER)))
+    schemas.add(2, SchemaText(json.dumps(_ALL_SORTS)))
+    schemas.add(3, SchemaText(PROTO, kind="PROTOBUF"))
+    for number in range(256):
+        if number not in (1, 2, 3):
+            schemas.lack(number, "there is no such schema")
+    return EventDecoder(_declared(source_format=source_format), schemas=schemas)
+
+
+def _framed_record(source_format: str, data: bytes) -> None:
+    # Numbers of other schemas have been looked up before a decoder is asked.
+    _one(_framed(source_format), data[:1] + b"\0\0\0" + data[4:] if len(data) > 4 else data)
+
+
+_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+_ALL_SORTS = {
+    "type": "record",
+    "name": "All",
+    "fields": [
+        {
+            "name": "key",
+            "type": ["null", "string", {"type": "enum", "name": "E", "symbols": ["A"]}],
+        },
+        {"name": "time", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "value", "type": ["double", "float", "int", _DECIMAL]},
+        {"name": "client", "type": {"type": "map", "values": ["null", "string", "bytes"]}},
+        {"name": "list", "type": {"type": "array", "items": "boolean"}},
+        {"name": "fixed", "type": {"type": "fixed", "name": "F", "size": 3}},
+    ],
+}
+_SORTS = {"key": "A", "time": 1, "value": 1.5, "client": {"address": "b"}, "list": [True]}
+
+
+@decoder(
+    "Avro",
+    (
+        framed(1, written(ORDER, _EVENT)),
+        framed(2, written(_ALL_SORTS, {**_SORTS, "fixed": b"abc"})),
+    ),
+)
+def avro(data: bytes) -> None:
+    """Read a framed record of Avro."""
+    _framed_record("avro", data)
+
+
+_PROTO_VALUE = parsed_schema(SchemaText(PROTO, kind="PROTOBUF"), "protobuf").write(  # type: ignore[attr-defined]
+    _EVENT, framed=True
+)
+
+
+@decoder("Protobuf", (framed(3, _PROTO_VALUE),))
+def protobuf(data: bytes) -> None:
+    """Read a framed record of Protobuf."""
+    _framed_record("protobuf", data)
+
+
+@decoder(
+    "schemas", (json.dumps(ORDER).encode(), json.dumps(_ALL_SORTS).encode()), UnusableSchemaError
+)
+def schemas(data: bytes) -> None:
+    """Read an Avro schema, and a value by it."""
+    schema = parsed_schema(SchemaText(data.decode("utf-8", "replace")), "avro")
+    with suppress(ValueError):  # A NotReadableError is one.
+        schema.json(b"\2\2\2\0\0\0\0")
+
+
+_DEBEZIUM = EventDecoder(orders())
+
+
+@decoder("Debezium", (json.dumps(it).encode() for it in CHANGES))
+def debezium(data: bytes) -> None:
+    """Read a change in an envelope."""
+    _one(_DEBEZIUM, data)
+
+
+@decoder("fetches", (with_checksum(some_fetch(Random(seed)).data) for seed in (2, 3, 5, 8, 13)))
+def fetches(data: bytes) -> None:
+    """Read fetched bytes as columns, and as aiokafka does: the same records, or the same error."""
+    if len(data) >= 61:
+        with suppress(Exception):
+            data = with_checksum(data)
+    fetch = Fetch(data, [], 0)
+    try:
+        theirs = fetched(fetch, 50, as_columns=False)
+    except Exception as error:  # noqa: BLE001 - of the header, which is aiokafka's alone
+        with suppress(type(error)):
+            fetched(fetch, 50, as_columns=True)
+        return
+    if isinstance(theirs.error, UnicodeDecodeError):  # Of the name of a header.
+        return
+    ours = fetched(fetch, 50, as_columns=True)
+    assert (type(ours.error), str(ours.error)) == (type(theirs.error), str(theirs.error))
+    assert ours.rows == theirs.rows[: len(ours.rows)]
+    assert theirs.error is not None or len(ours.rows) == len(theirs.rows)
+
+
+# What workers keep.
+
+_MEANING = {"name": "t", "statistics": "count, epsilon 0.01"}
+_CHECKPOINTS = (
+    encode_checkpoint(Checkpoint(7, _NOON, Counters(7, 5, 1, 1)), _MEANING),
+    encode_checkpoint(
+        Checkpoint(
+            9,
+            _NOON,
+            Counters(9, 5, 1, 1, 1, 1, {"a": 1}),
+            "id",
+            Loss(1, 2, 3),
+            Recent(1, (1,), (2,)),
+        ),
+        _MEANING,
+        Checkpoint(11),
+        (Slot("count"), Slot("sum", 1, 2)),
+        LogMark(8, 1, 77),
+    ),
+)
+
+
+@decoder("checkpoints", _CHECKPOINTS)
+def checkpoints(data: bytes) -> None:
+    """Read a checkpoint of a changelog, and each of its parts."""
+    for read in (stored_counters, stored_meaning, stored_slots, stored_mark):
+        with suppress(SlidestatError):
+            read(data)
+    found = decode_checkpoint(data, _MEANING)
+    decode_emitted(data, found)
+
+
+_STANDINGS = encode_standings({b"12345678": Standing(True, False, 3, _NOON)})
+_USED = np.array([1, 2, 3], "<i8").tobytes()
+_STATES = (
+    encode_key_state(_NOON, 7, _NOON, 3, (b"a", b"", b"bc")),
+    encode_key_state(_NOON, 7, _NOON, 3, (b"a",), _USED),
+    encode_key_state(_NOON, 7, _NOON, 3, (b"a",), _USED, _STANDINGS, b"\1\2"),
+)
+
+
+@decoder("key states", _STATES)
+def key_states(data: bytes) -> None:
+    """Read a state as a changelog has it; what was read is written as it was."""
+    with suppress(SlidestatError):
+        assert list(read_clock(data)) == read_clocks([data])[0].tolist()
+    found = decode_key_state(data)
+    assert encode_key_state(*found) == data
+    needed_quotas({"k": found.used}, _NOON)
+    with_nothing_written(data, 0)
+    decode_standings(found.alerts)
+
+
+@decoder("standings", (_STANDINGS,))
+def standings(data: bytes) -> None:
+    """Read the alerts of a state."""
+    decode_standings(data)
+
+
+@decoder(
+    "notes",
+    (encode_note({"key": [b"x" * 12]}).encode(), MovedFrom("s", "i", "t", 3, "k").text().encode()),
+)
+def notes(data: bytes) -> None:
+    """Read what is noted with an offset, and an epoch: of other programs, nothing."""
+    text = data.decode("utf-8", "replace")
+    read_note(text, "key")
+    note_of(text)
+    epoch_of([("epoch", data)])
+
+
+# Synopses, with checksums put right, so that damage gets in.
+
+
+def _synopses() -> Iterable[bytes]:
+    for family in FAMILIES.values():
+        synopsis = family.create()
+        values = np.arange(20) % 7 + 0.5
+        columns = [] if family.column is None else [family.column(values)]
+        synopsis.insert(np.arange(1, 60, 3), *columns)
+        yield synopsis.to_bytes()
+
+
+_SYNOPSES = tuple(_synopses())
+
+
+@decoder("synopses", _SYNOPSES, SynopsisError)
+def synopses(data: bytes) -> None:
+    """Read a synopsis that can be merged; what was read is written as it was, and answers."""
+    data = sealed(data) if len(data) >= 8 else data
+    found = read_mergeable(data)
+    found.check()
+    with suppress(SynopsisError):
+        summary = take_summary(data, 1)
+        assert read_summary(summary).to_bytes() == summary
+
+
+def _merged() -> Iterable[bytes]:
+    yield Bundle.of({}).to_bytes()
+    for state in _SYNOPSES:
+        with suppress(SynopsisError):
+            yield Bundle.of({"a": state, "b": state}).to_bytes()
+        with suppress(SynopsisError):
+            yield take_summary(state, 10)
+        with suppress(SynopsisError):
+            yield MergedHistogram.of([state]).to_bytes()
+
+
+@decoder("merges", _merged(), SynopsisError)
+def merges(data: bytes) -> None:
+    """Read a bundle, a merged histogram and a summary of a window."""
+    data = sealed(data) if len(data) >= 8 else data
+    for read in (Bundle.from_bytes, MergedHistogram.from_bytes, read_summary):
+        with suppress(SynopsisError):
+            found = read(data)
+            assert found.to_bytes() == data
+
+
+_PARTIES = _declared(publish="partition", statistics=(Count(), Quantiles()))
+_REFEREE = Referee(name="r", of=_PARTIES, patience="1m")
+
+
+@cache
+def _party_records() -> PartyRecords:
+    return PartyRecords(_PARTIES, RefereeAnswers(_REFEREE, 0, JsonCodec()))
+
+
+_CLOCK = b'{"tick_ms":1764072000000,"parties":2,"source_offset":5}'
+_PLACE = json.dumps(["k", "count", "s/0", _NOON]).encode()
+
+
+@decoder(
+    "published records",
+    (
+        encode_key(ClockKey("t", "s/0")) + b"\n" + _CLOCK,
+        *(encode_key(SynopsisKey("t", "count", "k", "s/0")) + b"\n" + it for it in _SYNOPSES[:4]),
+        _PLACE + b"\n",
+    ),
+    RefusedError,
+)
+def published_records(data: bytes) -> None:
+    """Read a record of the topic of synopses: its key, a line feed, its value; and a row of a
+    referee's store.
+    """
+    key, _, value = data.partition(b"\n")
+    with suppress(*_MSGSPEC):
+        decode_key(key)
+    with suppress(*_MSGSPEC):
+        PartyStreams(AnsweredTicks.of(_REFEREE)).restore(key.decode(), value)
+    with suppress(*_MSGSPEC):
+        PartyClocks(_REFEREE).restore(value)
+    _party_records().read(key, value, _NOON)
+
+
+# What others wrote for people and programs.
+
+_EMISSION = (
+    b'{"topology":"t","key":"k","window_end_ms":1700000000000,"figures":[{"statistic":'
+    b'"count","estimate":1.0,"lower":1.0,"upper":1.0,"window_ms":60000}],"source_topic":"s",'
+    b'"source_partition":0,"source_offset":1}'
+)
+_LETTERS = (
+    b'{"topic":"s","partition":0,"offset":1,"reason":"late","detail":"",'
+    b'"timestamp_ms":1}\n{"topic":"s","partition":0,"offset":2,"reason":"late","detail":"","timestamp_ms":1,'
+    b'"value_base64":"AAE="}'
+)
+
+
+@decoder("emissions", (_EMISSION,), NotAnEmissionError)
+def emissions(data: bytes) -> None:
+    """Read an emission in either format."""
+    if data[:1] != b"\0":  # Of Avro a registry is asked first.
+        AnyFormat("").decode(data)
+
+
+@decoder("answers", (_EMISSION,), *_MSGSPEC)
+def answers(data: bytes) -> None:
+    """Read what a worker answers, and changes of alerts."""
+    for read in (decode_alert_change, decode_ranking, decode_key_answer):
+        with suppress(*_MSGSPEC):
+            read(data)
+
+
+@decoder("letters", (_LETTERS,))
+def letters(data: bytes) -> None:
+    """Read the lines of `slidestat dlq show --json`."""
+    read_letters(data, "-")
+
+
+_HEADERS = DeadLetterHeaders("late", "", "s", 0, 1, "t").encode()
+
+
+@decoder("headers", (b"\n".join(value for _, value in _HEADERS),), *_MSGSPEC)
+def headers(data: bytes) -> None:
+    """Read the headers of a letter, a line each."""
+    names = (name for name, _ in _HEADERS)
+    DeadLetterHeaders.decode(list(zip(names, data.split(b"\n"), strict=False)))
+
+
+# Files of events. The first byte chooses the format.
+
+_FORMATS = list(Format)
+_FILES = FileRecords.of(
+    _declared(statistics=(Count(), Sum(decimals=1), Distinct(field="code"))), {}, "ms"
+)
+_COLUMNS = Columns("key", "time", "value", more=("code",))
+_CSV = b'key,time,value,code\r\nATL,978307200000,1,"a ""b"""\nb,2001-01-01T00:00:00Z,2.5,007\n'
+_LINE = b'{"key":"k","time":978307200000,"value":1.50,"code":[1,null]}\n'
+
+
+def _parquet() -> bytes:
+    sink = BytesIO()
+    columns = {
+        "key": ["a", "b"],
+        "time": [978307200000, 1],
+        "value": [1.5, None],
+        "code": ["x", "y"],
+    }
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+@decoder(
+    "files of events",
+    (b"\0" + _CSV, b"\1" + _CSV.replace(b",", b"\t"), b"\2" + _LINE * 2, b"\3" + _parquet()),
+)
+def files_of_events(data: bytes) -> None:
+    """Read the rows of a file as produce sends them, and as a backfill reads them."""
+    kind = _FORMATS[data[0] % len(_FORMATS)] if data else Format.CSV
+    content = data[1:]
+    if kind in (Format.CSV, Format.TSV):  # Of a row of other lengths pyarrow takes UTF-8 alone.
+        content = content.decode("utf-8", "replace").encode()
+    compression = None if kind is Format.PARQUET else compression_of("x", content)
+    file = EventFile("x", kind, compression, len(content), content)
+    with suppress(SlidestatError):
+        for rows in Reader(file).batches(_COLUMNS.names):
+            encode(rows, _COLUMNS)
+    for _ in _FILES.read(Part(file, 0)):
+        pass
+
+
+@decoder(
+    "times",
+    (b"2023-11-14T22:13:20.123456Z", b"1700000000.5", b"2023-11-14 22:13:20+01:00", b"1e12"),
+)
+def times(data: bytes) -> None:
+    """Read a text as a time in each format, alone and among others: the same."""
+    text = data.decode("utf-8", "replace")
+    alone, among = (pa.array(it, pa.large_string()) for it in ([text], ["1", text, "x"]))
+    for known in TIME_FORMATS.values():
+        assert texts_ms(alone, known)[0] == texts_ms(among, known)[1]
+
+
+# What people declare and ask.
+
+_TOML = (
+    b'name = "t"\nsource = "s"\nspan = "1h"\nevery = "1m"\nwindows = ["1m"]\n'
+    b'[[statistics]]\nkind = "quantile"\nfield = "took.ms"\nquantiles = [0.5, 0.99]\n',
+    b'name = "t"\nsource = "s"\nspan = "30d"\nevery = "1m"\nwindows = ["5m", "1h"]\n'
+    b'lateness = "5s"\nwhere = "a > 1"\nderived = ["count_5m / count_1h as r"]\n'
+    b'emit = "change"\n[[statistics]]\nkind = "count"\nname = "count"\nwhere = "c = \'x\'"\n'
+    b'[[alerts]]\nname = "a"\nwhen = "count_5m > 10 and r > 0.1"\nfor = "2m"\n',
+)
+
+
+@decoder("declarations", _TOML)
+def declarations(data: bytes) -> None:
+    """Read a declaration in TOML."""
+    try:
+        table = tomllib.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):  # `declared_in_toml` has a message for each.
+        return
+    topology_of(table)
+
+
+@decoder("flags", (b"quantile:took.ms:quantiles=0.5,0.99:epsilon=0.02:name=q", b"count", b"30d"))
+def flags(data: bytes) -> None:
+    """Read a statistic in one flag, and a length of time."""
+    text = data.decode("utf-8", "replace")
+    given: dict[str, object] = {"name": "t", "source": "s", "every": "1m"}
+    with suppress(SlidestatError):
+        topology_of_flags({**given, "span": "1h", "statistics": [text]})
+    topology_of_flags({**given, "span": text})
+
+
+_EXPRESSIONS = (
+    b"a > 1 and (b like 'u%' or not c is null) and d in (1, 2.5, -3) and e between 'x' and 'y'",
+    b"case when a > 1 then coalesce(b, 'x') || lower(c) else substring(b, 2, 3) end = 'q'",
+    b"try_cast(b as double) / a % 3 * -2 >= cast(a as bigint) or cast(b as timestamp) < 5",
+)
+
+
+_EVENTS = tuple(
+    b'{"key":"k","time":1764072000000,"value":1,"a":%b,"b":%b,"c":%b,"d":%b,"e":%b}' % it
+    for it in (
+        (b"1", b'"u1"', b"null", b"2.5", b'"y"'),
+        (b"-2.5", b'"5"', b'"X"', b"0", b"null"),
+        (b"1e300", b'""', b'"1e999"', b"-3", b'"2020-01-01T00:00:00Z"'),
+        (b'"1"', b"7", b"true", b"{}", b"[]"),
+    )
+)
+
+
+@decoder("conditions", _EXPRESSIONS)
+def conditions(data: bytes) -> None:
+    """Read a condition in SQL, and evaluate it over events of either reader: it passes the same."""
+    declared = _declared(where=data.decode("utf-8", "replace"), statistics=(Count(),))
+    plan, structs = ScanPlan.of(declared), StructReader(declared)
+    by_structs = EventDecoder(declared, structs).decode(_EVENTS, [], [])
+    if plan is not None:
+        kernels = EventDecoder(declared, Kernels(declared, plan, Counting(declared)))
+        assert plain(kernels.decode(BinaryColumn.of(_EVENTS))) == plain(by_structs)
+
+
+@decoder("computed fields", (it + b" as name" for it in _EXPRESSIONS))
+def computed(data: bytes) -> None:
+    """Read a computed field in SQL."""
+    computed_fields([data.decode("utf-8", "replace")], "computed")
+
+
+@decoder(
+    "questions",
+    (
+        b"window=5m&window=1h&statistic=count&quantile=0.99&prefix=a%2Fb&limit=10",
+        b"window=1h&rank=250&item=x&ago=10m&where=a+%3E+1",
+        b"prefix=a&after=b&limit=10",
+        b"key=a%2Fb",
+    ),
+)
+def questions(data: bytes) -> None:
+    """Read the query string of each route."""
+    text = data.decode("latin-1")
+    for read in (page_query, key_of, key_in_query):
+        with suppress(SlidestatError):
+            read(text)
+    key_query(_declared(statistics=(Count(), Quantiles())), text)
