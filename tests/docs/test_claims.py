@@ -2,11 +2,12 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from typing import get_args, get_type_hints
 
 import pytest
 
-from slidestat import Count, SlidestatError, Topology
+from slidestat import AgeOfLast, SlidestatError
 from slidestat.declare.kinds import KINDS
 from slidestat.engine import waiting
 from slidestat.engine.ticks.ticker import Limits
@@ -18,6 +19,7 @@ from slidestat.spark.sql import aggregates
 from slidestat.synopses import DistinctParameters
 from slidestat.synopses.value_quantiles import bands
 from tests.docs.markdown import DOCUMENTS, ROOT
+from tests.engine.stages import WHOLE
 
 MIB = 2**20
 # The docstrings that documents are made of, too.
@@ -66,21 +68,20 @@ def test_sql_aggregates_without_bounds_are_named() -> None:
     )
 
 
-def test_windows_of_events_are_not_published() -> None:
+def test_of_windows_of_events_all_but_ages_is_published() -> None:
     """As many-parties, papers and limits say of the paper's first scenario."""
-    with pytest.raises(SlidestatError, match="publish"):
-        Topology(
-            name="parties",
-            source="events",
-            span="1000 events",
-            every="10s",
-            publish="partition",
-            statistics=(Count(),),
-        )
-    for page in ("docs/many-parties.md", "docs/papers.md", "docs/limits.md"):
-        assert "each partition numbers its own events" in text_of(page) or "refuses" in text_of(
-            page
-        )
+    of_parties = [it for it in WHOLE.values() if it.span_length.of_events]
+    published = {statistic.kind for it in of_parties for statistic in it.statistics}
+    can_be = {kind for kind, it in KINDS.items() if it.can_be_united and not it.needs_time}
+    assert published == can_be - {"age_of_last"}
+    one = of_parties[0]
+    with pytest.raises(SlidestatError, match="age_of_last counts back"):
+        replace(one, statistics=(AgeOfLast(),))
+    with pytest.raises(SlidestatError, match="with forget_after"):
+        replace(one, forget_after="7d")
+    assert "`age_of_last` is refused, as is `forget_after`" in text_of("docs/many-parties.md")
+    assert "no `age_of_last`, and its topology no `forget_after`" in text_of("docs/limits.md")
+    assert "3.4, scenario 1 |" in text_of("docs/papers.md")
 
 
 def test_unions_are_for_the_statistics_that_have_one() -> None:

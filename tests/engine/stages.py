@@ -10,14 +10,21 @@ from typing import Any
 from hypothesis import strategies as st
 
 from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import RankQuantiles, Statistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.testing.records import MemoryStore
-from tests.engine.cases import AGES, EVERY_STATISTIC, PARTS, topology
+from tests.engine.cases import AGES, CHOSEN, EVERY_STATISTIC, PARTS, topology
 from tests.engine.memory import SOURCE, batch_of
 from tests.engine.model import Event, Model, Record, inside, of_all
 from tests.engine.streams import VALUES, records
+
+
+def _is_of_events(statistic: Statistic) -> bool:
+    """Whether it is asked of the last events of each party."""
+    return statistic.can_be_united and statistic.has_windows and not statistic.needs_time
+
 
 WHOLE = {
     "every statistic": topology(publish="partition", every="250ms", statistics=EVERY_STATISTIC),
@@ -29,6 +36,32 @@ WHOLE = {
         statistics=(*(s for s in PARTS if s.can_be_united), *AGES),
     ),
     "keys": topology(publish=("a", "b"), every="100ms", lateness="30ms"),
+    "last events": topology(
+        publish="partition",
+        every="150ms",
+        span="30 events",
+        windows=("1 events", "7 events", "30 events"),
+        statistics=tuple(filter(_is_of_events, EVERY_STATISTIC)),
+    ),
+    "last events, chosen": topology(
+        publish=("a", "b"),
+        every="100ms",
+        lateness="120ms",
+        span="9 events",
+        windows=("3 events", "9 events"),
+        statistics=tuple(filter(_is_of_events, CHOSEN)),
+    ),
+    "one window of last events": topology(
+        publish="partition",
+        every="70ms",
+        lateness="70ms",
+        span="12 events",
+        windows=(),
+        statistics=(
+            RankQuantiles(epsilon=0.5, quantiles=(0, 0.25, 0.5, 1)),
+            *filter(_is_of_events, PARTS),
+        ),
+    ),
 }
 
 
@@ -78,7 +111,9 @@ def stages(draw: st.DrawFn) -> Stage:
     parties = draw(st.integers(1, 5))
     declared = WHOLE[draw(st.sampled_from(sorted(WHOLE)))]
     patience = draw(st.sampled_from(["0s", "200ms", "1h"]))
-    emit = draw(st.sampled_from(["windows", "always", "events"]))
+    of_events = declared.span_length.of_events
+    modes = ["windows", "events"] if of_events else ["windows", "always", "events"]
+    emit = draw(st.sampled_from(modes))
     referee = Referee(of=declared, patience=patience, correctable="365d", emit=emit)
     models, sent = [], []
     for number in range(parties):
@@ -107,15 +142,19 @@ def streams_of(declared: Topology, model: Model) -> dict[str, list[Event]]:
 def of_parties(
     declared: Topology, stage: Stage, stream: str, parties: Iterable[str], end: int
 ) -> dict[int, list[Fraction | None]]:
-    """The values of a stream's windows over some parties, by length, as of a key at a tick."""
-    found = []
+    """The values of a stream's windows over some parties, by length, as of a key at a tick; of
+    windows of events, the last ones of each party.
+    """
+    found, last = [], []
     for name in parties:
         model = stage.models[int(name.rpartition("/")[2])]
         events = streams_of(declared, model).get(stream, [])
-        found += [event for event in events if event.time < end]
+        last.append([event for event in events if event.time < end])
+        found += last[-1]
     found.sort(key=attrgetter("time"))
+    streams = last if declared.span_length.of_events else [found]
     windows = {
-        n: [event.value for event in inside(declared, found, n, end)]
+        n: [event.value for events in streams for event in inside(declared, events, n, end)]
         for n in declared.window_lengths
     }
     return windows | of_all(declared, found, end)

@@ -304,18 +304,32 @@ def check_publish(topology: KeptFigures) -> None:
             f"publish is {publish!r}.", f'Give "{PARTITION}", or a list of keys: ["ATL"].'
         )
     if topology.span_length.of_events:
-        raise SlidestatError(
-            f"publish is {publish!r}, but windows are of {topology.span!r}: each partition"
-            " numbers its own events.",
-            "Give the span as a duration, or number the events of all partitions in one"
-            ' sequence: time_format="sequence".',
-        )
+        _check_separate_streams(topology)
     for statistic in topology.statistics:
         if not statistic.can_be_united:
             raise SlidestatError(
                 f"publish is {publish!r}, but {statistic.kind} cannot be answered over many"
                 " partitions.",
                 "Take it out, or keep it in a topology that does not publish.",
+            )
+
+
+def _check_separate_streams(topology: KeptFigures) -> None:
+    """Check what is asked of the last events of each party, of which each numbers its own."""
+    given = f"publish is {topology.publish!r}, and windows are of {topology.span!r}"
+    if topology.forget_after:
+        raise SlidestatError(
+            f"{given}, with forget_after: it goes by the time of a stream's last event, of which a"
+            " referee knows only the tick after it.",
+            "Leave forget_after out, or give the span as a duration.",
+        )
+    for statistic in topology.statistics:
+        if not statistic.has_windows:
+            raise SlidestatError(
+                f"{given}: {statistic.kind} counts back through the events of one stream, and those"
+                " of several partitions have no order.",
+                "Take it out, give the span as a duration, or number the events of all partitions"
+                ' in one sequence: time_format="sequence".',
             )
 
 

@@ -746,11 +746,12 @@ class KeptFigures(WrittenTopics, ReadFields):
 
         The statistic takes each of the events that make a key's last n: one that lacks its field is
         a dead letter where all statistics read that field. A window of time has now more of them,
-        now less.
+        now less. Of a party that had fewer events, its error would not be a share of them, so what
+        is published is of windows of any length.
         """
         declared = self.states_of
         span = declared.span_length
-        if not span.of_events or declared.window_lengths != (span.length,):
+        if not span.of_events or declared.window_lengths != (span.length,) or declared.publish:
             return None
         read = {column.path for column in statistic.columns(self.value_path)}
         if statistic.condition is not None or not all(

@@ -28,6 +28,7 @@ from slidestat.engine.records import NO_TIME
 from slidestat.schemas.sequence import kinds
 from slidestat.schemas.synopsis import (
     ClockKey,
+    NumberedSynopsis,
     ProvisionalKey,
     SynopsisHeaders,
     SynopsisKey,
@@ -106,6 +107,7 @@ class Publisher:
 
     def __init__(self, topology: Topology, topic: str, partition: int) -> None:
         self._every = topology.every_ms
+        self._of_events = topology.span_length.of_events
         self._earliest = topology.times.earliest
         party = party_name(topic, partition)
         # The key of the partition's state, and what the stream is called by the key.
@@ -146,8 +148,11 @@ class Publisher:
             # A state that is ahead has been published when it passed the tick.
             if self._tick_of(state) == tick and state.watermark < tick:
                 for (statistic, meaning), synopsis in zip(self._kept, state.synopses, strict=True):
+                    value = synopsis
+                    if self._of_events:
+                        value = NumberedSynopsis(state.number, synopsis).encode()
                     yield Publication(
-                        tick, source_offset, self._stream_of[key], statistic, meaning, synopsis
+                        tick, source_offset, self._stream_of[key], statistic, meaning, value
                     )
 
     def clocks(self, before: int, offsets: Integers, watermarks: Integers) -> Iterator[Clock]:

@@ -301,13 +301,12 @@ class DistinctWhereRunner(UnitedRunner):
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
+        from slidestat.synopses.merge.asked import part_times
+
         is_meant = self.is_meant
         found = [
-            [
-                answer[:3]
-                for answer in synopses.union_distinct_where(bundle, windows, time, is_meant)
-            ]
-            for bundle, time in zip(bundles, times, strict=True)
+            [answer[:3] for answer in synopses.union_distinct_where(bundle, windows, at, is_meant)]
+            for bundle, at in zip(bundles, part_times(bundles, times), strict=True)
         ]
         return Answered([], {"distinct": np.moveaxis(np.array(found, np.float64), 2, 0)})
 

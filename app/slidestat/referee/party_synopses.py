@@ -27,11 +27,12 @@ class AnsweredTicks(NamedTuple):
 
     A party's synopsis of a tick has its last event in the `every` before. So a length n later, a
     window has lost it at the first tick from there on; if n is no multiple of `every`, maybe at the
-    tick before, and `emptied` lengths are answered for at both.
+    tick before, and `emptied` lengths are answered for at both. A span of None is one of events,
+    which a silence does not change.
     """
 
     every: int
-    span: int
+    span: int | None
     emptied: tuple[int, ...] = ()
     always: bool = False
 
@@ -43,24 +44,35 @@ class AnsweredTicks(NamedTuple):
             # What leads at a tick is of that tick alone; at the next one, nobody may.
             return cls(topology.every_ms, topology.every_ms)
         emptied = topology.silences if topology.emits_silence else ()
-        return cls(topology.every_ms, topology.span_length.length, emptied, topology.asks_always)
+        length = topology.span_length
+        span = None if length.of_events else length.length
+        return cls(topology.every_ms, span, emptied, topology.asks_always)
 
-    def last(self, published: int) -> int:
+    def last(self, published: int) -> int | None:
         """Return the first tick at which the span has no event that was published at a tick."""
+        if self.span is None:
+            return None
         return -(-(published + self.span) // self.every) * self.every
+
+    def has(self, published: int, tick: int) -> bool:
+        """Return whether the span that ends at `tick` may have what was published before."""
+        return published <= tick and (self.span is None or published + self.span > tick)
 
     def between(self, published: int, after: int, before: int) -> Iterator[int]:
         """Yield those of the silence since a tick that are after `after` and before `before`, in no
         order; some may be there twice.
         """
-        found = [self.last(published)]
+        last = self.last(published)
+        if last is None:
+            return
+        found = [last]
         for length in self.emptied:
             tick = (published + length) // self.every * self.every
             found += [tick, tick + (tick < published + length) * self.every]
         yield from (tick for tick in found if after < tick < before)
         if self.always:
             first = max(published, after // self.every * self.every) + self.every
-            yield from range(first, min(found[0] + 1, before), self.every)
+            yield from range(first, min(last + 1, before), self.every)
 
 
 class PartySynopses:
@@ -68,7 +80,6 @@ class PartySynopses:
 
     def __init__(self, silence: AnsweredTicks) -> None:
         self._silence = silence
-        self._span = silence.span
         self._found: dict[tuple[str, str], dict[int, bytes]] = {}
         self._of_idle: dict[tuple[str, str], dict[int, bytes]] = {}
 
@@ -119,7 +130,7 @@ class PartySynopses:
             place = statistic, party
             ticks = self._of_idle.get(place, {}) | self._found.get(place, {})
             newest = max((t for t in ticks if t <= tick), default=None)
-            if newest is not None and newest + self._span > tick:
+            if newest is not None and self._silence.has(newest, tick):
                 known[party] = ticks[newest]
         return known
 
@@ -128,7 +139,7 @@ class PartySynopses:
         at a tick.
         """
         return any(
-            published <= tick < published + self._span
+            self._silence.has(published, tick)
             for ticks in (*self._found.values(), *self._of_idle.values())
             for published in ticks
         )
@@ -147,7 +158,8 @@ class PartySynopses:
                 del self._found[statistic, party]
 
     def _is_needed(self, tick: int, until: int) -> bool:
-        return self._silence.last(tick) > until
+        last = self._silence.last(tick)
+        return last is None or last > until
 
 
 # Keep the synopses of all streams of a partition, each a row of the store.

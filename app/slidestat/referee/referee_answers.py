@@ -17,6 +17,10 @@ from slidestat.engine.publishing import published_by
 from slidestat.referee.party_synopses import AnsweredTicks, PartySynopses
 from slidestat.schemas.emission import AbsentParty, Figure
 from slidestat.schemas.sequence import kinds
+from slidestat.schemas.synopsis import NumberedSynopsis
+from slidestat.synopses import Bundle
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.stored import time_in_range
 
 
 class Present(NamedTuple):
@@ -39,6 +43,7 @@ class UnionFigures:
             statistic: topology.empty_synopsis(runner) for statistic, runner in self.runners.items()
         }
         self._windows = np.array(topology.window_lengths, np.int64)
+        self._of_events = topology.span_length.of_events
         self._figures = FigureTable(topology, topology.window_lengths)
         labelled = zip(topology.labels, topology.statistics, strict=True)
         self._sums = {
@@ -60,15 +65,48 @@ class UnionFigures:
         """Ask the parties' synopses, for each stream at a tick."""
         answered: dict[Runner, Answered] = {}
         for statistic, runner in self.runners.items():
-            bundles = [
-                bundle
-                for stream in streams
-                for bundle in runner.bundles(
-                    stream.at(tick, statistic, parties), self.empty[statistic]
-                )
-            ]
-            answered[runner] = runner.union(bundles, [tick] * len(bundles), self._windows)
+            bundles: list[Bundle] = []
+            times: list[int] = []
+            for stream in streams:
+                published = stream.at(tick, statistic, parties)
+                found, numbers = self.bundles(statistic, published)
+                bundles += found
+                if self._of_events:
+                    # Each party's windows end with its own last event.
+                    times += [
+                        numbers.get(part.party, 0) + 1 for bundle in found for part in bundle.parts
+                    ]
+                else:
+                    times += [tick] * len(found)
+            answered[runner] = runner.union(bundles, times, self._windows)
         return answered
+
+    def bundles(
+        self, statistic: str, published: Mapping[str, bytes]
+    ) -> tuple[list[Bundle], Mapping[str, int]]:
+        """Return the bundles of what each party published of a statistic; where windows are of
+        events, with the number of the last one of each party.
+
+        Raises SynopsisError for bytes that are no such synopsis.
+        """
+        numbers = {}
+        if self._of_events:
+            try:
+                found = {it: NumberedSynopsis.decode(data) for it, data in published.items()}
+            except ValueError as error:
+                raise SynopsisError(str(error)) from None
+            published = {party: it.synopsis for party, it in found.items()}
+            numbers = {party: it.number for party, it in found.items()}
+            for number in numbers.values():
+                time_in_range(number + 1)
+        bundles = self.runners[statistic].bundles(published, self.empty[statistic])
+        for part in (part for bundle in bundles for part in bundle.parts):
+            if part.party in numbers and part.now > numbers[part.party] + 1:
+                raise SynopsisError(
+                    f"the synopsis has come to {part.now - 1} events, and the last one is number"
+                    f" {numbers[part.party]}"
+                )
+        return bundles, numbers
 
     def _widened(self, figures: list[Figure], parties: Collection[str]) -> list[Figure]:
         """Return the figures with the error of the union: in a sum each party rounds once for
@@ -105,8 +143,8 @@ class RefereeAnswers:
         self._codec = codec
         self._figures = UnionFigures(topology, published_by(topology))
         self._nothing = {
-            statistic: runner.bundles({}, self._figures.empty[statistic])
-            for statistic, runner in self._figures.runners.items()
+            statistic: self._figures.bundles(statistic, {})[0]
+            for statistic in self._figures.runners
         }
 
     def knows(self, statistic: str) -> bool:
@@ -115,8 +153,7 @@ class RefereeAnswers:
 
     def check(self, statistic: str, synopsis: bytes) -> None:
         """Raise SynopsisError unless these bytes are a synopsis of the statistic."""
-        runner = self._figures.runners[statistic]
-        found = runner.bundles({NOBODY: synopsis}, b"")
+        found, _ = self._figures.bundles(statistic, {NOBODY: synopsis})
         for nothing, bundle in zip(self._nothing[statistic], found, strict=True):
             nothing.merge(bundle)  # which says in what way they differ
 

@@ -9,8 +9,12 @@ An idle party publishes what it would if no records came, under keys that end in
 "provisional": its synopses of ticks that its watermark has not passed, then a clock. That holds
 until its next clock. The topic is compacted: what stays of a party is its newest synopses and its
 clock.
+
+Where windows are of the last events of each party, a party's now is a number of its own, that of
+its last event: it is 8 bytes before the synopsis.
 """
 
+import struct
 from collections.abc import Iterable
 from typing import Annotated, NamedTuple
 
@@ -35,6 +39,30 @@ class SynopsisHeaders(msgspec.Struct, frozen=True):
         """Read the headers of a synopsis; raises msgspec.ValidationError for other records."""
         texts = {name: value.decode() for name, value in headers if name in cls.__struct_fields__}
         return msgspec.convert(texts, cls, strict=False)
+
+
+_NUMBER = struct.Struct("<q")
+
+
+class NumberedSynopsis(NamedTuple):
+    """A synopsis of a party's last events, with the number of the last one."""
+
+    number: int
+    synopsis: bytes
+
+    def encode(self) -> bytes:
+        """Return the Kafka value: the number as 8 bytes, little-endian, then the synopsis."""
+        return _NUMBER.pack(self.number) + self.synopsis
+
+    @classmethod
+    def decode(cls, data: bytes) -> "NumberedSynopsis":
+        """Read what `encode` wrote; raises ValueError for bytes that begin with no such number."""
+        if len(data) < _NUMBER.size:
+            raise ValueError("the number of the party's last event is missing")
+        (number,) = _NUMBER.unpack_from(data)
+        if number < 1:
+            raise ValueError(f"{number} is no number of an event")
+        return cls(number, data[_NUMBER.size :])
 
 
 class PartyClock(msgspec.Struct, frozen=True, omit_defaults=True):

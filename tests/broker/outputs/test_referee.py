@@ -219,6 +219,50 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
     assert final == {e.window_end_ms: e for e in expected}
 
 
+def test_the_last_events_of_each_party_whoever_is_killed(make_stage: MakeStage) -> None:
+    """A worker and the referee are killed among their answers. The final answers over the last
+    events of each party, and one for a length that was not declared, are those of an undisturbed
+    run; of three parties with enough events, three times as many are in a window.
+    """
+    body = (
+        'span="200 events", every="20s", windows=("40 events", "200 events"), lateness="1s", '
+        'publish="partition", statistics=(Count(), Count(name="k7", where="key = \'k7\'"), Sum(), '
+        "Quantiles(), Distinct(epsilon=0.2, field='key'))"
+    )
+    stage = make_stage(partitions=3, body=body)
+    file, folder = write_referee(stage), stage.data_dir("referee")
+    referee = Referee(of=stage.topology, patience=PATIENCE)
+    feed(stage, 0, 6_000)
+    with stage.worker("a").await_ready() as worker:
+        with Worker(file, folder, stage.bootstrap).await_ready() as judge:
+            wait_until(lambda: any(stage.read(referee.output_topic).values()), "an answer", DRAIN_S)
+            judge.kill()
+        worker.kill()
+    feed(stage, 6_000, 3_000)
+    stage.drain()
+    expected, whole = undisturbed(referee, stage.read(stage.topology.source))
+    for figure, of_each in zip(expected[-1].figures, (40, 200), strict=False):
+        assert figure.window_events == of_each
+        assert (figure.lower or 0) <= 3 * of_each <= (figure.upper or 0)
+    ends = {emission.window_end_ms for emission in expected}
+
+    def complete() -> bool:
+        found = answers(stage.read(referee.output_topic))
+        return ends <= {e.window_end_ms for e in found if not e.provisional}
+
+    with Worker(file, folder, stage.bootstrap).await_ready() as judge:
+        wait_until(complete, "the referee has answered for all", DRAIN_S)
+        right = RefereeQuery(referee, ["120 events"]).answer(whole.view(), stage.topology.source)
+        live = msgspec.json.decode(msgspec.json.encode(right), type=KeyAnswer)
+        asked_of = asked(judge, referee, "120%20events")
+        assert asked_of == msgspec.structs.replace(live, next_offset=0)
+        judge.stop()
+    found = [e for e in answers(stage.read(referee.output_topic)) if not e.provisional]
+    assert {e.window_end_ms: e for e in found} == {e.window_end_ms: e for e in expected}
+    assert not any(stage.read(referee.dead_letter_topic).values())
+    check_published(stage)
+
+
 def test_partitions_without_events_are_idle_not_absent(make_stage: MakeStage) -> None:
     """All events lie in one of three partitions: once the others have been idle for as long as the
     topology says, the referee answers of all parties up to the newest event, and misses nobody. As

@@ -11,7 +11,15 @@ from hypothesis import given, strategies as st
 
 from slidestat.admin.replay_plan import plan_replay
 from slidestat.declare.forms.resolved import require_audited
-from slidestat.declare.statistics import Count, LandmarkCount, Mean, Norm, Sum, Variance
+from slidestat.declare.statistics import (
+    AgeOfLast,
+    Count,
+    LandmarkCount,
+    Mean,
+    Norm,
+    Sum,
+    Variance,
+)
 from slidestat.declare.statistics.runner import Work
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
@@ -164,7 +172,15 @@ def test_a_clock_follows_all_that_it_vouches_for(case: Case) -> None:
     [
         ({"publish": "keys"}, "publish is 'keys'"),
         ({"publish": ("",)}, "publish is"),
-        ({"publish": "partition", "span": "9 events", "windows": ()}, "numbers its own events"),
+        (
+            {"publish": "partition", "span": "9 events", "statistics": (AgeOfLast(),)},
+            "age_of_last counts back",
+        ),
+        (
+            {"publish": "partition", "span": "9 events", "forget_after": "1h"},
+            "with forget_after",
+        ),
+        ({"publish": "partition", "span": "9 events", "every": "3 events"}, "every is '3 events'"),
         ({"publish": "partition", "statistics": (LandmarkCount(),)}, "landmark_count"),
         ({"publish": "partition", "statistics": (Norm(),)}, "norm"),
         ({"source": "t-synopses", "publish": ("a",)}, "which this topology writes"),

@@ -1,6 +1,6 @@
 """The three scenarios of Gibbons and Tirthapura 2002, section 3.4, over 1 to 64 parties.
 
-Scenario 1 (windows of separate streams add up) is `test_merge_answers.py`.
+Scenario 1 for windows of time (windows of separate streams add up) is `test_merge_answers.py`.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,17 @@ from slidestat.synopses import (
     DistinctParameters,
     DistinctWave,
     ExponentialHistogram,
+    LeanDistinct,
+    LeanDistinctParameters,
     SumParameters,
     SumWave,
     WaveParameters,
     insert_bits,
     merge_distinct,
     union_count,
+    union_distinct,
+    union_distinct_where,
+    union_lean_distinct,
     union_totals,
 )
 from slidestat.synopses.core.errors import SynopsisError
@@ -53,6 +58,72 @@ MAKE: dict[str, Callable[[], CountWave | SumWave | ExponentialHistogram]] = {
     "sum, wave": lambda: SumWave.create(WaveParameters(0.1, N)),
     "sum, histogram": lambda: ExponentialHistogram.create(SumParameters(0.1, N, 0)),
 }
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("parties", NUMBERS)
+def test_the_last_n_of_each_stream(name: str, parties: int) -> None:
+    """Scenario 1: each party numbers its own items, and has come to a number of its own. Of the
+    last n <= N items of each, or of all where there are fewer: the exact count of ones, or sum, is
+    within the bounds, and the estimate within the promise of one party.
+    """
+    rng = np.random.default_rng(parties)
+    streams, sent = [], {}
+    for party in range(parties):
+        values = rng.integers(0, 2 if "ones" in name else 50, LENGTH * (party % 3) // 2)
+        synopsis = MAKE[name]()
+        if "ones" in name:
+            synopsis.insert(np.flatnonzero(values == 1))
+        else:
+            synopsis.insert(np.arange(len(values)), values)
+        # As bundles have them, by name.
+        sent[f"party-{party:02}"] = synopsis.to_bytes()
+        streams.append(values)
+    spans = [1, 2, 10, 77, 150, 299, N]
+    bundle = Bundle.of(sent)
+    promise = Fraction(bundle.parameters.relative_error)  # type: ignore[attr-defined]
+    answers = union_totals([bundle, bundle], 2 * list(map(len, streams)), spans)
+    for k, n in enumerate(spans):
+        exact = sum(int(values[max(0, len(values) - n) :].sum()) for values in streams)
+        for b in (0, 1):
+            assert answers.lowers[b, k] <= exact <= answers.uppers[b, k]
+            assert abs(Fraction(answers.estimates[b, k]) - exact) <= promise * exact
+    with pytest.raises(SynopsisError, match="for each part"):
+        union_totals([bundle, bundle], [LENGTH] * (2 * parties + 1), spans)
+
+
+@pytest.mark.parametrize("parties", [2, 5])
+def test_different_items_in_the_last_n_of_each_stream(parties: int) -> None:
+    """Scenario 1 with what cannot be added up: an item that several parties saw counts once. Of
+    few items the count is exact; of more than a state keeps, within the promise.
+    """
+    rng = np.random.default_rng(parties)
+    made_with = DistinctParameters(0.25, 0.001, N, 5)
+    lean_with = LeanDistinctParameters(0.25, 0.001, N, 5)
+    streams = [rng.integers(0, 10**9, LENGTH - 97 * party) for party in range(parties)]
+    for values in streams[1:]:
+        values[-30:] = streams[0][-30:]
+    waves, leans = {}, {}
+    for party, values in enumerate(streams):
+        wave, lean = DistinctWave.create(made_with), LeanDistinct.create(lean_with)
+        for synopsis in (wave, lean):
+            synopsis.insert(np.arange(len(values)), values)
+        waves[f"party-{party}"], leans[f"party-{party}"] = wave.to_bytes(), lean.to_bytes()
+    times, spans = [len(values) for values in streams], [1, 4, 77, N]
+    for answers in (
+        union_distinct([Bundle.of(waves)], times, spans),
+        union_lean_distinct([Bundle.of(leans)], times, spans),
+    ):
+        for k, n in enumerate(spans):
+            exact = len(np.unique(np.concatenate([values[-n:] for values in streams])))
+            assert answers.lowers[0, k] <= exact <= answers.uppers[0, k]
+            assert abs(answers.estimates[0, k] - exact) <= 0.25 * exact
+            assert n > 4 or answers.lowers[0, k] == exact == answers.uppers[0, k]
+    odd = union_distinct_where(Bundle.of(waves), spans, np.array(times), lambda it: it % 2 == 1)
+    for n, found in zip(spans, odd, strict=True):
+        items = np.unique(np.concatenate([values[-n:] for values in streams]))
+        exact = int(np.count_nonzero(items % 2))
+        assert found.lower <= exact <= found.upper
 
 
 @pytest.mark.parametrize("name", MAKE)

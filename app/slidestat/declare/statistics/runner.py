@@ -245,9 +245,10 @@ class UnitedRunner(Runner, ABC):
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
-        """Answer for the union of each bundle's parts, at its time, over `windows`; the result has
-        no states. Bundles are those of `bundles`, stream by stream. Raises SynopsisError for parts
-        that are not its own.
+        """Answer for the union of each bundle's parts over `windows`; the result has no states.
+        `times` are those of bundles, or of all of their parts (`synopses.merge.asked.part_times`).
+        Bundles are those of `bundles`, stream by stream. Raises SynopsisError for parts that are
+        not its own.
         """
 
     def bundles(self, published: Mapping[str, bytes], empty: bytes) -> list[synopses.Bundle]:

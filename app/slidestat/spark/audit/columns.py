@@ -246,6 +246,8 @@ class Column:
         some._numbers = self._numbers if self.is_item else self._numbers.kept(of_values)
         some._codes = GrowingArray(self.codes[of_values] if self.is_item else self.codes)
         some._code_of = self._code_of
+        if self.is_item and len(self._code_of) > 2 * len(some.codes) + _FEW_ITEMS:
+            some._renumber()
         return some
 
     def within(self, window: slice) -> slice:

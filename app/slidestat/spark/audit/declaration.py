@@ -253,7 +253,7 @@ def declaration_of(table: Mapping[str, object]) -> Declaration:
         "answers_for_all": is_of_all,
         # A key that comes back after a silence is counted in the windows that it is in, and no
         # more.
-        "forgets_keys": True,
+        "forgets_keys": not parties.get("of_events"),
         "forget_after_ms": None,
         "tolerance": "0",
         "having": "",
@@ -358,12 +358,14 @@ _OF_EPSILON = {
 _TERMS = ("relative_error", "share_error", "magnitude_error", "deviation_error", "absolute_error")
 
 
-def promises_less(statistic: DeclaredStatistic, figure: Figure) -> str:
-    """Return what a figure promises less of than its statistic declares; "" if nothing."""
+def promises_less(statistic: DeclaredStatistic, figure: Figure, parties: int = 1) -> str:
+    """Return what a figure, of so many parties, promises less of than its statistic declares; "" if
+    nothing. Each party rounds the units of a sum for itself.
+    """
     parameters = statistic.parameters
     most = dict.fromkeys(_TERMS, 0.0)
     unit = 10.0 ** -parameters["decimals"] if "decimals" in parameters else 0.0
-    most["absolute_error"] = _UNITS * unit
+    most["absolute_error"] = _UNITS * unit * parties
     if statistic.kind == "variance":
         most |= {"absolute_error": _UNITS * unit**2, "deviation_error": _UNITS * unit}
     if statistic.kind == "quantile":

@@ -47,9 +47,19 @@ KINDS = frozenset(
 _PRECISE = Context(prec=80)
 
 
+# The place of an event of a referee's stream has the partition above so many bits of the offset:
+# more records than a partition ever has, in more partitions than there are parties.
+_OFFSET_BITS = 44
+
+
+def places_in(partition: int, offsets: Integers) -> Integers:
+    """Return the places of events in a partition, for a stream that is in all of them."""
+    return (partition << _OFFSET_BITS) + offsets
+
+
 class ExactKey:
     """The counted events of one key: `times` rising, `places` as they came, texts by column. The
-    place of an event is its offset; of a referee's, the partition that it is in.
+    place of an event is its offset; of a referee's, its partition and offset (`places_in`).
 
     All of them, or those that windows still have: events are added at the end and dropped at the
     beginning, and what is asked of the dropped ones is kept (`Bygone`). Memory: 16 bytes an event
@@ -134,8 +144,24 @@ class ExactKey:
 
     def in_partitions(self, partitions: Sequence[int]) -> "ExactKey":
         """Return the key as it is in some partitions, of a referee's."""
-        kept = np.isin(self._places.values, partitions)
+        kept = np.isin(self._partitions, partitions)
         return self if kept.all() else self._kept(kept)
+
+    def last_of_each(self, events: int, end_ms: int, *, and_later: bool = False) -> "ExactKey":
+        """Return a referee's key with the last `events` before a time of each partition; with
+        `and_later`, also with those from then on.
+        """
+        stop = int(np.searchsorted(self.times, end_ms))
+        partitions = self._partitions[:stop]
+        kept = np.zeros(len(self.times), bool)
+        kept[stop:] = and_later
+        for partition in np.unique(partitions).tolist():
+            kept[np.flatnonzero(partitions == partition)[-events:]] = True
+        return self._kept(kept)
+
+    @property
+    def _partitions(self) -> Integers:
+        return self._places.values >> _OFFSET_BITS
 
     def _kept(self, kept: npt.NDArray[np.bool_]) -> "ExactKey":
         times, places = self.times[kept], self._places.values[kept]

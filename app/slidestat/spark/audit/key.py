@@ -377,7 +377,7 @@ class KeyJudge:
 
     def _judged(self, key: ExactKey, emission: Emission) -> Iterator[Finding]:
         declaration, tick, provisional = self.declaration, emission.window_end_ms, False
-        seen, is_of_all = key, True
+        seen, is_of_all, parties = key, True, len(emission.parties or ("one",))
         if emission.parties is not None:
             seen = key.in_partitions([_partition_of(party) for party in emission.parties])
         if emission.provisional:
@@ -394,13 +394,19 @@ class KeyJudge:
             for length in declaration.lengths
         }
         # Nearly all figures of a window are of the same events.
-        windows: dict[tuple[int | None, ...], slice] = {}
+        windows: dict[tuple[int | None, ...], tuple[ExactKey, slice]] = {}
 
-        def window_of(ms: int | None, events: int | None, since_ms: int | None) -> slice:
+        def window_of(
+            ms: int | None, events: int | None, since_ms: int | None
+        ) -> tuple[ExactKey, slice]:
+            """Return the key, or what it has of the window alone, and the window's place in it."""
             place = ms, events, since_ms
             if place not in windows:
-                whole = seen.window(tick, ms, events, declaration.forget_ms)
-                windows[place] = seen.since(since_ms, whole)
+                key = seen
+                if declaration.is_of_referee and events is not None:
+                    key, events = seen.last_of_each(events, tick), None
+                whole = key.window(tick, ms, events, declaration.forget_ms)
+                windows[place] = key, key.since(since_ms, whole)
             return windows[place]
 
         told_of = {_place(figure): figure for figure in emission.figures}
@@ -427,23 +433,23 @@ class KeyJudge:
                 named = ", ".join(f"{field} {it}" for field, it in _told(figure).items())
                 yield Finding(self.name, tick, provisional, violation=f"not declared: {named}")
                 continue
-            if self._is_marked and (less := promises_less(statistic, figure)):
+            if self._is_marked and (less := promises_less(statistic, figure, parties)):
                 violation = f"{statistic.label} {less}"
                 yield Finding(self.name, tick, provisional, violation=violation)
             if statistic.series is None:
                 listed[statistic.label, *_window_place(figure)].append(figure)
                 if _tells_of_no_item(figure):
                     continue
-            window = window_of(window_ms, window_events, figure.counted_from_ms)
-            verdict = judge(seen, statistic, figure, window, tick)
+            of, window = window_of(window_ms, window_events, figure.counted_from_ms)
+            verdict = judge(of, statistic, figure, window, tick)
             yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
         for (label, *place), figures in listed.items():
             empty = figure_in(label, *place)
             window_ms = declaration.length_of(empty, tick)
             if self._has_events(tick, window_ms) and (window_ms is not None or is_of_all):
-                window = window_of(window_ms, empty.window_events, _counted_from(figures))
+                of, window = window_of(window_ms, empty.window_events, _counted_from(figures))
                 items = [figure for figure in figures if not _tells_of_no_item(figure)]
-                for figure, violation in _of_list(seen, self._statistics[label], items, window):
+                for figure, violation in _of_list(of, self._statistics[label], items, window):
                     whole = msgspec.structs.replace(empty, item=figure.item, window_ms=window_ms)
                     yield Finding(self.name, tick, provisional, whole, violation=violation)
 
@@ -667,9 +673,7 @@ _WORTH_DROPPING = 4_096
 
 
 class KeyEvents(NamedTuple):
-    """Some events of a key in order of time, each with its place: its offset, or of a referee's its
-    partition.
-    """
+    """Some events of a key in order of time, each with its place (`ExactKey`)."""
 
     times: Integers
     places: Integers
@@ -699,6 +703,8 @@ class RunningAudit:
         names = judge.declaration.columns
         of_events = judge.declaration.of_events
         self._key = ExactKey(nothing, nothing, {name: [] for name in names}, of_events=of_events)
+        # Of a referee's, how many events there were when some were dropped last.
+        self._kept = 0
         # Of the last event.
         self._number = 0
         # Ticks at which the key is to be emitted, and was, as far as they are not settled.
@@ -797,6 +803,12 @@ class RunningAudit:
     def _drop(self, reached_ms: int) -> None:
         """Forget the events that no window which ends at `reached_ms` or later has."""
         declaration, times = self._judge.declaration, self._key.times
+        if declaration.of_events and declaration.is_of_referee:
+            # The last events of a partition that is silent may be older than all others.
+            if len(times) - self._kept >= _WORTH_DROPPING:
+                self._key = self._key.last_of_each(declaration.span, reached_ms, and_later=True)
+                self._kept = len(self._key.times)
+            return
         if declaration.of_events:
             droppable = int(np.searchsorted(times, reached_ms)) - declaration.span
         else:

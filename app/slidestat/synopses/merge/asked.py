@@ -51,6 +51,27 @@ class Asked(Generic[MadeWith]):
         return Batch(none, (), values, each, self.times, self.spans)
 
 
+def part_times(bundles: Sequence[Bundle], times: npt.ArrayLike) -> list[Integers]:
+    """Return, for each bundle, when each of its parts is asked.
+
+    times: int64[B], of each bundle, where all parties have one clock; or int64[P], of each part,
+    one bundle after another. That is for the last n items of each of several streams, where the now
+    of a party is the number of its own last item + 1 (scenario 1 of Gibbons and Tirthapura 2002,
+    section 3.4). Raises SynopsisError for any other number of times, and for no bundle.
+    """
+    at = integers("times", times)
+    sizes = np.array([len(bundle.parts) for bundle in bundles], np.int64)
+    if not bundles or len(at) not in (len(bundles), sizes.sum()):
+        raise SynopsisError(
+            f"a time is needed for each bundle, {len(bundles)}, or for each part, {sizes.sum()}, "
+            f"not {len(at)}"
+        )
+    if len(at) == len(bundles):
+        # Where each bundle has one part the two are the same.
+        at = np.repeat(at, sizes)
+    return np.split(at, np.cumsum(sizes)[:-1])
+
+
 def ask(
     made_with: type[MadeWith],  # noqa: ARG001 - tells what `parameters` are, for these kinds
     kinds: tuple[int, ...],
@@ -60,14 +81,13 @@ def ask(
 ) -> Asked[MadeWith]:
     """Check what is asked of bundles whose parts are of one of `kinds`, made with `made_with`.
 
-    times: int64[B], when each bundle is asked, not before the `now` of any of its parts: what has
-    gone into a synopsis cannot be taken out. spans: int64[K]. Raises SynopsisError for bundles
-    without parts, of other kinds or of parameters that differ, and for times that go back.
+    times: int64[B], when each bundle is asked, or int64[P], when each part is (`part_times`), not
+    before the `now` of a part: what has gone into a synopsis cannot be taken out. spans: int64[K].
+    Raises SynopsisError for bundles without parts, of other kinds or of parameters that differ, and
+    for times that go back.
     """
-    at = integers("times", times)
-    if len(at) != len(bundles) or not bundles:
-        raise SynopsisError(f"a time is needed for each bundle: {len(bundles)}, not {len(at)}")
-    for bundle, time in zip(bundles, at.tolist(), strict=True):
+    at = part_times(bundles, times)
+    for bundle, part_at in zip(bundles, at, strict=True):
         if bundle.kind not in kinds:
             raise SynopsisError(
                 f"a bundle of parts of kind {bundle.kind} does not answer this, but one of "
@@ -75,12 +95,12 @@ def ask(
             )
         if (bundle.kind, bundle.parameters) != (bundles[0].kind, bundles[0].parameters):
             raise SynopsisError("bundles asked at once must be of one kind and equal parameters")
-        if time_in_range(time) < bundle.now:
-            ahead = max(bundle.parts, key=lambda part: part.now)
-            raise SynopsisError(
-                f"a query at {time} is earlier than {ahead.now}, the time that party "
-                f"{ahead.party!r} has come to"
-            )
+        for part, time in zip(bundle.parts, part_at.tolist(), strict=True):
+            if time_in_range(time) < part.now:
+                raise SynopsisError(
+                    f"a query at {time} is earlier than {part.now}, the time that party "
+                    f"{part.party!r} has come to"
+                )
     sizes = np.array([len(bundle.parts) for bundle in bundles], np.int64)
     starts = np.zeros(len(bundles) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
@@ -89,6 +109,6 @@ def ask(
         bundles[0].kind,
         [part.data for bundle in bundles for part in bundle.parts],
         starts,
-        np.repeat(at, sizes),
+        np.concatenate(at),
         integers("spans", spans),
     )

@@ -4,19 +4,23 @@ Source: Gibbons, Tirthapura 2002, section 5 (distinct values, predicates at quer
 Referee of section 4.
 
 Contract: as of one part (wave.py, lean_distinct/sketch.py), byte for byte: the merged
-state is that of one synopsis fed with all streams. An item that many parties saw counts once; this
-is what cannot be had by adding up. All parties have one seed, the stored coins of the paper: with
-coins of its own, the samples of a party would say nothing of the others'.
+state is that of one synopsis fed with all streams. Where each part is asked at a time of its own,
+the errors, the bounds and the confidence are the same, as those of merged windows (below). An item
+that many parties saw counts once; this is what cannot be had by adding up. All parties have one
+seed, the stored coins of the paper: with coins of its own, the samples of a party would say nothing
+of the others'.
 Cost: O(bytes log(bytes)), and the hashing of what is kept.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import pairwise
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.estimate import Estimate
@@ -36,6 +40,8 @@ from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.summary import Body, StateSummary, WindowFigure, must_agree
 
+Window = TypeVar("Window", "WindowDistinct", "WindowLeanDistinct")
+
 
 def union_distinct(
     bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike
@@ -46,35 +52,67 @@ def union_distinct(
     of 1 - delta each. Raises SynopsisError as `ask` does.
     """
     asked = ask(DistinctParameters, DistinctWave.kinds, bundles, times, spans)
-    return _answered(asked, bundles, merge_distinct, run_distinct_batch)
+    return _answered(asked, merge_distinct, run_distinct_batch, WindowDistinct)
 
 
 def _answered(
     asked: Asked[MadeWith],
-    bundles: Sequence[Bundle],
     merge: Callable[[Sequence[bytes]], bytes],
     run: Callable[[MadeWith, Sequence[bytes], Batch], BatchResult],
+    window: "type[Window]",
 ) -> UnionAnswers:
-    """Return the answers of each bundle's merged state."""
-    merged = [merge([part.data for part in bundle.parts]) for bundle in bundles]
-    each = np.arange(len(bundles) + 1)
-    at = asked.times[asked.starts[:-1]]
-    found = run(asked.parameters, merged, Batch(np.zeros_like(each), (), (), each, at, asked.spans))
-    return UnionAnswers(found.estimates, found.lowers, found.uppers)
+    """Return the answers of each bundle's merged state. States are merged by time: where parts are
+    asked at times of their own, the summary of each part's `window` is taken, and these are merged.
+    """
+    found = np.empty((3, len(asked.starts) - 1, len(asked.spans)))
+    merged: list[bytes] = []
+    places: list[int] = []
+    times: list[int] = []
+    for bundle, (first, last) in enumerate(pairwise(asked.starts.tolist())):
+        states = asked.states[first:last]
+        at: list[int] = asked.times[first:last].tolist()
+        if len({*at}) == 1:
+            merged.append(merge(states))
+            places.append(bundle)
+            times.append(at[0])
+            continue
+        for k, span in enumerate(asked.spans.tolist()):
+            found[:, bundle, k] = _united(window, states, span, at).answer()[:3]
+    each = np.arange(len(merged) + 1)
+    batch = Batch(np.zeros_like(each), (), (), each, times, asked.spans)
+    result = run(asked.parameters, merged, batch)
+    found[:, places] = result.estimates, result.lowers, result.uppers
+    return UnionAnswers(*found)
+
+
+def _united(
+    window: "type[Window]", states: Sequence[bytes], span: int, times: Sequence[int]
+) -> "Window":
+    """Return the summary of the windows [time - span, time) of states, each at its own time."""
+    taken: list[Window] = [
+        window.take(state, span, time) for state, time in zip(states, times, strict=True)
+    ]
+    return taken[0].merge(*taken[1:])
 
 
 def union_distinct_where(
-    bundle: Bundle, spans: npt.ArrayLike, now: int, predicate: Predicate
+    bundle: Bundle, spans: npt.ArrayLike, now: int | Integers, predicate: Predicate
 ) -> list[DistinctEstimate]:
     """Answer, for each of the windows [now - span, now), how many distinct items of all parts
-    together the predicate means.
+    together the predicate means; `now` is that of all parts, or int64[P] that of each.
 
     The predicate is given the items, and may be thought of when the events are long gone; error and
     confidence are those of `DistinctWave.query`. Raises SynopsisError as `ask` does.
     """
-    asked = ask(DistinctParameters, DistinctWave.kinds, [bundle], [now], spans)
+    asked = ask(DistinctParameters, DistinctWave.kinds, [bundle], np.atleast_1d(now), spans)
+    times = asked.times.tolist()
+    if len({*times}) > 1:
+        windows = (
+            _united(WindowDistinct, asked.states, span, times) for span in asked.spans.tolist()
+        )
+        return [window.answer(predicate) for window in windows]
     wave = DistinctWave.from_bytes(merge_distinct([part.data for part in bundle.parts]))
-    return [wave.query(span, now, predicate) for span in asked.spans.tolist()]
+    return [wave.query(span, times[0], predicate) for span in asked.spans.tolist()]
 
 
 def union_lean_distinct(
@@ -86,7 +124,7 @@ def union_lean_distinct(
     confidence of 1 - delta each. Raises SynopsisError as `ask` does.
     """
     asked = ask(LeanDistinctParameters, LeanDistinct.kinds, bundles, times, spans)
-    return _answered(asked, bundles, merge_lean_distinct, run_lean_distinct_batch)
+    return _answered(asked, merge_lean_distinct, run_lean_distinct_batch, WindowLeanDistinct)
 
 
 # Distinct items of one window.

@@ -7,10 +7,10 @@ promise of one part, over any n <= span; the rounding of a double (2^-53 of the 
 party) comes on top, and what one part's card says of its own. Cost: that of one batch over all
 parts.
 
-Proof. Windows of separate streams are disjoint, so estimates, lowers and uppers add up, and
-|sum e_i - sum x_i| <= sum r x_i = r sum x_i. Lowers are rounded down while they are added, uppers
-up. An average is such a sum over such a count: its proof (average_wave.py) needs no more of the two
-than that each is within its own share of the exact one.
+Proof. Windows of separate streams are disjoint, be they of one time or of each stream's last items:
+so estimates, lowers and uppers add up, and |sum e_i - sum x_i| <= sum r x_i = r sum x_i. Lowers are
+rounded down while they are added, uppers up. An average is such a sum over such a count: its proof
+(average_wave.py) needs no more of the two than that each is within its own share of the exact one.
 
 Counts of values between edges, over the union of a bundle's parts.
 

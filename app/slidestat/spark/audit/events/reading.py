@@ -29,6 +29,7 @@ from slidestat.spark.audit.events.conditions import (
 )
 from slidestat.spark.audit.events.plain_reader import Events, PlainReader, Records
 from slidestat.spark.audit.events.runs import pack, run_columns
+from slidestat.spark.audit.exact_key import places_in
 from slidestat.spark.lake.lake import Dataset
 from slidestat.synopses.core.arrays import Bools, Integers
 
@@ -528,7 +529,7 @@ class _Reading:
             streams, chosen = _streams(declaration, events.keys)
             events, places = (
                 events.only(chosen)._replace(keys=streams),
-                np.full(np.count_nonzero(chosen), partition, np.int64),
+                places_in(partition, places[chosen]),
             )
         columns = pack(events.keys, events.times, places, events.texts)
         return self._rows(number, partition, columns)

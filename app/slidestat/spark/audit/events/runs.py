@@ -32,7 +32,7 @@ def text_columns(number: int) -> TextColumns:
 
 def run_columns(texts: int) -> dict[str, str]:
     """Return the columns of a run with so many columns of texts, with their types: `at` is the time
-    of its first event, a place is the offset of an event, or of a referee's its partition.
+    of its first event, a place is that of an event (`ExactKey`).
     """
     bytes_of = [_TIMES, _PLACES, *(name for n in range(texts) for name in text_columns(n))]
     return {"event_key": "string", "at": "long", **dict.fromkeys(bytes_of, "binary")}
