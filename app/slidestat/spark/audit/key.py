@@ -74,6 +74,30 @@ def newest(
     return found, violations
 
 
+class _Windows:
+    """The windows of the emission of a tick, in the events that it has `seen`."""
+
+    def __init__(self, declaration: Declaration, seen: ExactKey, tick: int) -> None:
+        self._declaration = declaration
+        self._seen = seen
+        self._tick = tick
+        # Nearly all figures of a window are of the same events.
+        self._known: dict[tuple[int | None, ...], tuple[ExactKey, slice]] = {}
+
+    def at(
+        self, ms: int | None, events: int | None, since_ms: int | None
+    ) -> tuple[ExactKey, slice]:
+        """Return a window, of time or of so many events, in the key or in what is left of it."""
+        place = ms, events, since_ms
+        if place not in self._known:
+            key, tick = self._seen, self._tick
+            if self._declaration.is_of_referee and events is not None:
+                key, events = key.last_of_each(events, tick), None
+            whole = key.window(tick, ms, events, self._declaration.forget_ms)
+            self._known[place] = key, key.since(since_ms, whole)
+        return self._known[place]
+
+
 class KeyJudge:
     """A judge of the emissions of one key by one declaration, which was in charge in `charges`.
 
@@ -393,22 +417,7 @@ class KeyJudge:
             if s.series is None
             for length in declaration.lengths
         }
-        # Nearly all figures of a window are of the same events.
-        windows: dict[tuple[int | None, ...], tuple[ExactKey, slice]] = {}
-
-        def window_of(
-            ms: int | None, events: int | None, since_ms: int | None
-        ) -> tuple[ExactKey, slice]:
-            """Return the key, or what it has of the window alone, and the window's place in it."""
-            place = ms, events, since_ms
-            if place not in windows:
-                key = seen
-                if declaration.is_of_referee and events is not None:
-                    key, events = seen.last_of_each(events, tick), None
-                whole = key.window(tick, ms, events, declaration.forget_ms)
-                windows[place] = key, key.since(since_ms, whole)
-            return windows[place]
-
+        windows = _Windows(declaration, seen, tick)
         told_of = {_place(figure): figure for figure in emission.figures}
         for figure in emission.figures:
             derived = self._derived.get(figure.statistic)
@@ -440,14 +449,14 @@ class KeyJudge:
                 listed[statistic.label, *_window_place(figure)].append(figure)
                 if _tells_of_no_item(figure):
                     continue
-            of, window = window_of(window_ms, window_events, figure.counted_from_ms)
+            of, window = windows.at(window_ms, window_events, figure.counted_from_ms)
             verdict = judge(of, statistic, figure, window, tick)
             yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
         for (label, *place), figures in listed.items():
             empty = figure_in(label, *place)
             window_ms = declaration.length_of(empty, tick)
             if self._has_events(tick, window_ms) and (window_ms is not None or is_of_all):
-                of, window = window_of(window_ms, empty.window_events, _counted_from(figures))
+                of, window = windows.at(window_ms, empty.window_events, _counted_from(figures))
                 items = [figure for figure in figures if not _tells_of_no_item(figure)]
                 for figure, violation in _of_list(of, self._statistics[label], items, window):
                     whole = msgspec.structs.replace(empty, item=figure.item, window_ms=window_ms)
