@@ -389,6 +389,9 @@ class GroupMember:
             topology.ready(held)
 
     async def _before_highwaters(self, changelogs: set[TP]) -> None:
+        # The recovery of the rebalance before may have ended, and opened its partitions, after they
+        # were given up for this one.
+        self._forget()
         for table in self._tables:
             topic = table.changelog_topic
             await table.before_highwaters({tp.partition for tp in changelogs if tp.topic == topic})
