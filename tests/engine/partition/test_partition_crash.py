@@ -102,7 +102,7 @@ def test_each_single_step_may_be_the_last(case: Case, seed: int) -> None:
 # Rules in any order, against a plain list of the events.
 
 DECLARED = [
-    topology(windows=("330ms", "1s"), lateness="150ms", statistics=(Count(epsilon=0.3), *more))
+    topology(windows=("330ms", "1s"), lateness="150ms", statistics=(Count(epsilon=0.01), *more))
     for more in ((), (Sum(),), (Maximum(epsilon=0),), (Maximum(epsilon=0), Sum()))
 ]
 
@@ -186,19 +186,23 @@ class Lives(RuleBasedStateMachine):
             self.crash(0.5)
 
     @precondition(lambda self: self.worker is not None and self.flushing is None)
-    @rule(slots=st.sets(st.integers(0, SLOTS - 1)) | st.just(frozenset(range(SLOTS))))
-    def begin_to_flush(self, slots: set[int]) -> None:
-        """The keys of these slots have their turn."""
-        self.flushing = self._flush(sorted(slots))
-        next(self.flushing, None)
+    @rule(every=st.sampled_from((1, 1, 2, 5)), steps=st.integers(0, 3))
+    def begin_to_flush(self, every: int, steps: int) -> None:
+        """The keys of some of the slots have their turn, or all, and outputs are sent first."""
+        self.flushing = self._flush(range(0, SLOTS, every))
+        while self.flushing is not None and (self.queued or steps):
+            steps -= not self.queued
+            next(self.flushing, None)
 
     @precondition(lambda self: self.flushing is not None)
-    @rule(steps=st.integers(1, 9))
-    def go_on_flushing(self, steps: int) -> None:
+    @rule(steps=st.sampled_from((1, 2, 5, 50)), dies=st.booleans())
+    def go_on_flushing(self, steps: int, dies: bool) -> None:
         """Outputs, rows of the changelog, the database and the commit, one after another."""
         for _ in range(steps):
             if self.flushing is not None:
                 next(self.flushing, None)
+        if dies:
+            self.crash(0)
 
     @precondition(lambda self: self.worker is not None)
     @rule(ahead=st.sampled_from((0, 500, 5_000)))
