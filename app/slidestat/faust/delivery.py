@@ -551,7 +551,7 @@ class BatchApp(faust.App):
 
     @property
     def rebalancing(self) -> bool:
-        """Whether the last rebalance has not ended.
+        """Return whether the last rebalance has not ended.
 
         Faust takes the end of any for that: the one before the last may end, with the recovery of
         its tables, after the last has begun. What was read then would be of nobody's partitions.
