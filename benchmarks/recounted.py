@@ -16,6 +16,7 @@ from slidestat.declare.statistics import (
     Deviation,
     Distinct,
     Histogram,
+    ItemCounts,
     Items,
     LandmarkCount,
     LandmarkSum,
@@ -66,12 +67,13 @@ STATISTICS: tuple[Statistic, ...] = (
     SumHistogram(edges=_EDGES),
     MeanHistogram(edges=_EDGES),
     Items(items=("1", "20", "20000")),
+    ItemCounts(items=("1", "20", "20000")),
     AgeOfLast(number=NUMBER, name="age_of_last"),
     Sample(),
     LandmarkCount(),
     LandmarkSum(),
 )
-OF_ITEMS = ("top", "distinct", "lean_distinct", "norm", "items")
+OF_ITEMS = ("top", "distinct", "lean_distinct", "norm", "items", "item_counts")
 
 _SPREAD = "`mean`, `variance`, `deviation`, `rms`"
 # What is said of the statistics that stand in a row together, by the kind whose size is told.
@@ -127,6 +129,11 @@ WORDS = {
         "7 % of a standard deviation",
     ),
     "items": ("`items`", "how often each item came that you name", "1 % of each"),
+    "item_counts": (
+        "`item_counts`",
+        "how often any item came, asked for later",
+        "5 % of the events in 99 % of cases",
+    ),
     "age_of_last": (
         "`age_of_last`",
         "how long ago the last event was, or the nth last",
@@ -236,7 +243,7 @@ class Window:
                 exact = int(values[-1])
             case "quantile" | "rank_quantile":
                 exact = int(values[rank_of(figure, len(values)) - 1])
-            case "top" | "items":
+            case "top" | "items" | "item_counts":
                 item = int(float(figure.item or ""))
                 exact = self.between(item, item + 1)
             case "distinct" | "lean_distinct":

@@ -13,6 +13,7 @@ from slidestat.declare.statistics import (
     Deviation,
     Distinct,
     Histogram,
+    ItemCounts,
     Items,
     LeanDistinct,
     Maximum,
@@ -61,6 +62,7 @@ EVERY_STATISTIC = (
     TopItems(epsilon=0.3, limit=4),
     Items(items=("3.25", "0.3333333333333333", "never"), epsilon=0.3),
     LeanDistinct(epsilon=0.2, delta=1e-6),
+    ItemCounts(items=("3.25", "0.3333333333333333", "never"), epsilon=0.05, delta=1e-9, seed=5),
 )
 
 AGES = (
@@ -172,7 +174,7 @@ def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | 
         return [Fraction(1_000 * len(values), window)]
     if isinstance(statistic, Histogram | Above):
         return [Fraction(len(between(series, values))) for series in statistic.series()]
-    if isinstance(statistic, Items):
+    if isinstance(statistic, Items | ItemCounts):
         named = [None if item == "never" else Fraction(item) for item in statistic.items]
         return [Fraction(sum(value == item for value in values)) for item in named]
     if isinstance(statistic, SumHistogram):

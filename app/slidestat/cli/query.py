@@ -116,7 +116,7 @@ _ItemOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="TEXT",
-        help="Only how often this item of top items came; several if repeated.",
+        help="Only how often this item came, of item_counts and top; several if repeated.",
     ),
 ]
 _WhereOption = Annotated[

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics import Items
+from slidestat.declare.statistics import ItemCounts, Items
 from slidestat.declare.statistics.runner import Runner
 from slidestat.declare.topology import Topology, without_move
 from slidestat.engine.decoding.conditions import Judged
@@ -154,7 +154,7 @@ def _named(topology: Topology, path: FieldPath) -> list[str]:
     named = [
         item
         for statistic in topology.statistics
-        if isinstance(statistic, Items) and statistic.path(topology.value_path) == path
+        if isinstance(statistic, Items | ItemCounts) and statistic.path(topology.value_path) == path
         for item in statistic.items
     ]
     return list(dict.fromkeys(named))

@@ -231,10 +231,10 @@ class LiveQuery:
     the place of those that its quantile statistics declare. `where`, such as "country=NL", asks for
     the distinct items with that text in the field by which they were declared, and for nothing
     else; `ranks`, values such as 250, for how many events are at most as large, of the quantiles by
-    value, and for nothing else; `items` for how often each of them came, of the top items, and for
-    nothing else. `ago`, such as "24h", asks for the windows that ended so long before, of the
-    statistics and the windows for which the state answers that. Raises SlidestatError, naming the
-    parameter, for what the topology does not keep.
+    value, and for nothing else; `items` for how often each of them came, of `item_counts` and
+    `top`, and for nothing else. `ago`, such as "24h", asks for the windows that ended so long
+    before, of the statistics and the windows for which the state answers that. Raises
+    SlidestatError, naming the parameter, for what the topology does not keep.
     """
 
     def __init__(

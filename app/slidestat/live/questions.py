@@ -1,7 +1,7 @@
 """Questions to stored states, which are asked (`live_query.py`), never declared.
 
 - What were the figures of windows that ended so long before? (synopses/past/past.py)
-- How often did an item of top items come, listed or not?
+- How often did an item come, of counts of any items, or of top items, listed or not?
 - How many events are at most as large as a value, of quantiles by value?
 - How many distinct items are there where a field by which they are declared has a text? Source:
   Gibbons, Tirthapura 2002, section 5: predicates at query time. Nobody has to have thought of the
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from sys import float_info
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from slidestat.declare.columns import MAX_ITEM_LENGTH
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.statistics.base import Promise, Statistic
 from slidestat.declare.statistics.distinct import Distinct, DistinctRunner
+from slidestat.declare.statistics.item_counts import ItemCounts
 from slidestat.declare.statistics.quantiles import Quantiles, ValueQuantileRunner
 from slidestat.declare.statistics.runner import (
     Answered,
@@ -52,8 +53,8 @@ def past_statistics(ago: str, declared: Mapping[str, Statistic]) -> dict[str, St
     if not asked:
         raise SlidestatError(
             f"ago is {ago!r}, but of what the topology keeps nothing can be asked of the past.",
-            "It needs counts, sums, means, histograms, quantiles by value or top items. Of others,"
-            " read the emissions of that time.",
+            "It needs counts, sums, means, histograms, quantiles by value, counts of items or top"
+            " items. Of others, read the emissions of that time.",
         )
     return asked
 
@@ -190,7 +191,7 @@ class ItemCountRunner(UnitedRunner, PastRunner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ItemCounts(TopItems):
+class TopCounts(TopItems):
     """The counts of the given `items`."""
 
     items: tuple[str, ...]
@@ -214,15 +215,19 @@ def asked_items(items: Sequence[str], declared: Mapping[str, Statistic]) -> dict
                 f"item is a text of {len(item):,} characters.",
                 f"Items have at most {MAX_ITEM_LENGTH:,}.",
             )
+    different = tuple(dict.fromkeys(items))
     asked: dict[str, Statistic] = {
-        label: ItemCounts(**vars(statistic), items=tuple(dict.fromkeys(items)))
+        label: replace(statistic, items=different)
+        if isinstance(statistic, ItemCounts)
+        else TopCounts(**vars(statistic), items=different)
         for label, statistic in declared.items()
-        if type(statistic) is TopItems
+        if type(statistic) in (TopItems, ItemCounts)
     }
     if not asked:
         raise SlidestatError(
-            "item is given, but the topology has no top items.",
-            'Declare them as kind = "top", TopItems() in Python; they count from then on.',
+            "item is given, but the topology has neither counts of items nor top items.",
+            'Declare kind = "item_counts" or kind = "top", ItemCounts() or TopItems() in Python;'
+            " they count from then on.",
         )
     return asked
 

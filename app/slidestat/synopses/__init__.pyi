@@ -111,6 +111,7 @@ from slidestat.synopses.merge.totals import (
     WindowTotals as WindowTotals,
     union_averages as union_averages,
     union_extremes as union_extremes,
+    union_hashed_counts as union_hashed_counts,
     union_totals as union_totals,
     union_value_histograms as union_value_histograms,
 )
@@ -148,6 +149,12 @@ from slidestat.synopses.value_histogram.counter_table import (
     CounterTable as CounterTable,
     CounterTableParameters as CounterTableParameters,
     run_counter_table_batch as run_counter_table_batch,
+)
+from slidestat.synopses.value_histogram.hashed_counts import (
+    HashedCountParameters as HashedCountParameters,
+    HashedCounts as HashedCounts,
+    item_counts as item_counts,
+    run_hashed_counts_batch as run_hashed_counts_batch,
 )
 from slidestat.synopses.value_histogram.value_histogram import (
     ValueHistogram as ValueHistogram,

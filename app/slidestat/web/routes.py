@@ -229,7 +229,7 @@ _OF_FIGURES = (
     ),
     _query_parameter(
         "item",
-        "An item: how often it came, of top items, whether it is among them or not; no other"
+        "An item: how often it came, of counts of items, and of top items, listed or not; no other"
         f" figure is told then. Windows times items are at most {MOST_PAIRS}.",
         _listed({"type": "string"}),
     ),
@@ -245,8 +245,8 @@ _OF_A_KEY = (
     _query_parameter(
         "ago",
         "How long ago the windows ended, such as 24h; with a window it is at most the span. Only"
-        " counts, sums, means and spreads, histograms, quantiles by value and top items have a"
-        " past; without `window`, those windows that the span covers.",
+        " counts, sums, means and spreads, histograms, counts of items, quantiles by value and top"
+        " items have a past; without `window`, those windows that the span covers.",
         {"type": "string"},
     ),
 )

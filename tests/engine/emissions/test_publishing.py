@@ -40,7 +40,7 @@ from tests.engine.streams import TIMES, VALUES, records
 PARTITIONS = 5
 
 # How a number is written as an item is the decoder's affair.
-OF_ITEMS = ("distinct", "lean_distinct", "top", "items")
+OF_ITEMS = ("distinct", "lean_distinct", "top", "items", "item_counts")
 OF_NUMBERS = tuple(s for s in EVERY_STATISTIC if s.kind not in OF_ITEMS)
 
 TOPOLOGIES = {

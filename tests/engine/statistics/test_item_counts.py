@@ -122,7 +122,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
         name="t", source="s", span="1h", every="1m", statistics=(TopItems(), Quantiles(), Count())
     )
     none = Topology(name="t", source="s", span="1h", every="1m", statistics=(Count(),))
-    with pytest.raises(SlidestatError, match="the topology has no top items"):
+    with pytest.raises(SlidestatError, match="the topology has neither"):
         LiveQuery(none, items=["a"])
     with pytest.raises(SlidestatError, match="rank and item are given together"):
         LiveQuery(top, ranks=[1], items=["a"])

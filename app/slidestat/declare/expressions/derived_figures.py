@@ -292,7 +292,7 @@ def is_at_most(small: FigureSource, large: FigureSource, starts: Mapping[str, in
 
 
 # Their figures are numbers of events, as those of a count.
-_COUNTS = frozenset(("count", "histogram", "above", "items"))
+_COUNTS = frozenset(("count", "histogram", "above", "items", "item_counts"))
 
 
 def _rank(source: FigureSource) -> float | None:

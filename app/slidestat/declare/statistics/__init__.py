@@ -24,6 +24,7 @@ from slidestat.declare.statistics.spreads import MeanHistogram as MeanHistogram
 from slidestat.declare.statistics.histograms import Above as Above
 from slidestat.declare.statistics.top import TopItems as TopItems
 from slidestat.declare.statistics.histograms import Items as Items
+from slidestat.declare.statistics.item_counts import ItemCounts as ItemCounts
 from slidestat.declare.statistics.distinct import Distinct as Distinct
 from slidestat.declare.statistics.distinct import LeanDistinct as LeanDistinct
 from slidestat.declare.statistics.distinct import Norm as Norm

@@ -242,19 +242,7 @@ class Items(ValueStatistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        items = self.items
-        listed = isinstance(items, Sequence) and not isinstance(items, str)
-        texts = listed and all(isinstance(i, str) and len(i) <= MAX_ITEM_LENGTH for i in items)
-        if not texts or not 1 <= len(items) <= _MOST_ITEMS or len(set(items)) < len(items):
-            said = repr(items) if items else "missing"
-            if listed and len(items) > _MOST_ITEMS:
-                said = f"{len(items):,}"
-            raise SlidestatError(
-                f"the items of {self.kind} are {said}.",
-                f"Give a list of 1 to {_MOST_ITEMS} different texts of at most"
-                f' {MAX_ITEM_LENGTH} characters, such as ["GET", "POST"].',
-            )
-        object.__setattr__(self, "items", tuple(items))
+        object.__setattr__(self, "items", checked_items(self.kind, self.items, least=1))
 
     @property
     def limits(self) -> None:
@@ -275,3 +263,21 @@ class Items(ValueStatistic):
     def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         kept = sorted(self.items)
         return answers["items"][..., [kept.index(item) for item in self.items]]
+
+
+def checked_items(kind: str, items: Sequence[str], least: int) -> tuple[str, ...]:
+    """Return the items that a statistic names; raises SlidestatError for less than `least`, for too
+    many, and for others than different texts.
+    """
+    listed = isinstance(items, Sequence) and not isinstance(items, str)
+    texts = listed and all(isinstance(i, str) and len(i) <= MAX_ITEM_LENGTH for i in items)
+    if texts and least <= len(items) <= _MOST_ITEMS and len(set(items)) == len(items):
+        return tuple(items)
+    said = repr(items) if items else "missing"
+    if listed and len(items) > _MOST_ITEMS:
+        said = f"{len(items):,}"
+    raise SlidestatError(
+        f"the items of {kind} are {said}.",
+        f"Give a list of {least} to {_MOST_ITEMS} different texts of at most"
+        f' {MAX_ITEM_LENGTH} characters, such as ["GET", "POST"].',
+    )

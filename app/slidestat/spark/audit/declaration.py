@@ -351,7 +351,7 @@ _ROUNDING = 2.0**-29
 _UNITS = 4
 # What epsilon is of, where it is not of the figure itself.
 _OF_EPSILON = {
-    **dict.fromkeys(("quantile", "rank_quantile", "top"), "share_error"),
+    **dict.fromkeys(("quantile", "rank_quantile", "top", "item_counts"), "share_error"),
     **dict.fromkeys(("net_sum", "sum_histogram"), "magnitude_error"),
     **dict.fromkeys(("mean", "mean_histogram"), "deviation_error"),
 }

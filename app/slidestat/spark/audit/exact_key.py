@@ -40,6 +40,7 @@ KINDS = frozenset(
             "norm",
             "age_of_last",
             "items",
+            "item_counts",
             "sample",
         ),
     }
@@ -280,7 +281,7 @@ class ExactKey:
                 return self._between(column, figure, window)
             case "top" if len(statistic.paths) > 1:
                 return self.weights(statistic, window).get(figure.item or "", 0)
-            case "top" | "items":
+            case "top" | "items" | "item_counts":
                 code = column.code_of(figure.item or "")
                 return 0 if code is None else int(self.tallies(statistic.column, window)[code])
             case "sample":

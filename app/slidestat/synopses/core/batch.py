@@ -118,6 +118,14 @@ class Batch:
         )
         return Batch.__new__(Batch)._set(kept, values)
 
+    def repeated(self, copies: int, values: Any) -> "Batch":
+        """Return the batch in which each event comes `copies` times in a row, with other values."""
+        c = self.columns
+        longer = c._replace(
+            starts=c.starts * copies, times=np.repeat(c.times, copies), cuts=c.cuts * copies
+        )
+        return Batch.__new__(Batch)._set(longer, values)
+
     def asking_for(self, spans: npt.ArrayLike) -> "Batch":
         """Return the same batch with other windows; raises SynopsisError for no whole numbers."""
         asked = self.columns._replace(spans=_spans(spans))

@@ -15,6 +15,7 @@ from slidestat.synopses.lean_distinct.sketch import LeanDistinct
 from slidestat.synopses.moments.spread import Spread
 from slidestat.synopses.quantiles.quantiles import Quantiles
 from slidestat.synopses.sampling.sample import SampleParameters, SlidingSample
+from slidestat.synopses.value_histogram.counter_table import CounterTable
 from slidestat.synopses.value_histogram.value_histogram import ValueHistogram
 from slidestat.synopses.value_quantiles.sketch import ValueQuantiles
 from slidestat.synopses.waves.average_wave import AverageWave
@@ -55,6 +56,7 @@ FAMILIES: tuple[type[Mergeable], ...] = (
     Quantiles,
     FrequentItems,
     ValueHistogram,
+    CounterTable,
     DistinctWave,
     NamedItems,
     ValueQuantiles,

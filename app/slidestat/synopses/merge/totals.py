@@ -55,6 +55,12 @@ from slidestat.synopses.merge.summary import (
     large,
     must_agree,
 )
+from slidestat.synopses.value_histogram.counter_table import (
+    CounterTable,
+    CounterTableParameters,
+    run_counter_table_batch,
+)
+from slidestat.synopses.value_histogram.hashed_counts import HashedCountParameters, counters_of
 from slidestat.synopses.value_histogram.value_histogram import (
     ValueHistogram,
     ValueHistogramParameters,
@@ -181,6 +187,28 @@ def union_value_histograms(
     return UnionAnswers(
         *(np.add.reduceat(f, first, axis=0) for f in (parts.estimates, parts.lowers, parts.uppers))
     )
+
+
+def union_hashed_counts(
+    parameters: HashedCountParameters,
+    bundles: Sequence[Bundle],
+    times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    asked: Integers,
+) -> Floats:
+    """Return the counters of `HashedCounts` for the items `asked`, over each bundle's union:
+    float64[3, bundles, spans, rows * items + 1], for `item_counts`.
+
+    All parts have the hash functions of `parameters`, so their counters are of the same items; as
+    those of value histograms they add up. Raises SynopsisError as `ask` does, and for tables of
+    other parameters.
+    """
+    question = ask(CounterTableParameters, CounterTable.kinds, bundles, times, spans)
+    batch = question.batch(()) if len(asked) else question.batch(()).asking_for(())
+    found = run_counter_table_batch(parameters.table, question.states, batch)
+    shape = len(question.states), len(question.spans)
+    counters = counters_of(parameters, found, shape, asked)
+    return np.add.reduceat(counters, question.starts[:-1], axis=1)
 
 
 # The count or the sum of one window.

@@ -17,11 +17,13 @@ that matter.
 
 Update: O(buckets of the items touched + items + events log) a batch; query O(items log). Order:
 times must not fall. Windows of the last n events: number the events and give the numbers as times.
-Merge: not offered; counts of separate streams add up by item, and the relative error stays.
+Merge: a part of a bundle for `union_hashed_counts` (merge/totals.py) alone; counts of separate
+streams add up by item, and the relative error stays.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +102,8 @@ class CounterTable(Stored[CounterTableParameters]):
     {7: Estimate(estimate=2.0, lower=2.0, upper=2.0), 9: Estimate(estimate=1.0, lower=1.0, \
 upper=1.0)}
     """
+
+    kinds: ClassVar[tuple[int, ...]] = (COUNTER_TABLE,)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "CounterTable":
