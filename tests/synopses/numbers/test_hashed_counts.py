@@ -195,3 +195,14 @@ def test_bad_parameters_and_states_are_refused() -> None:
         run_hashed_counts_batch(
             HashedCountParameters(0.05, 0.1, SPAN), [state], nothing, np.arange(0)
         )
+
+
+def test_counters_of_items_never_change() -> None:
+    """States that were written by an earlier version count the same items."""
+    parameters = HashedCountParameters(0.05, 0.01, SPAN, 7)
+    assert (parameters.rows, parameters.width) == (5, 53)
+    assert parameters.counters(item_ids(["/checkout", "", "é"], 7)).T.tolist() == [
+        [10, 85, 109, 176, 217],
+        [50, 57, 155, 169, 214],
+        [7, 94, 158, 184, 249],
+    ]

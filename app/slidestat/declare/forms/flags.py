@@ -183,7 +183,7 @@ def _value(text: str, hint: object) -> object:
         return text
     for option in options:
         if get_origin(option) in (AbcSequence, list, tuple):
-            parts = _listed(text)
+            parts = _listed(text) if text else ()
             return parts if get_args(option) == (str,) else tuple(map(_literal, parts))
     return _literal(text)
 
