@@ -211,7 +211,6 @@ def declared(**fields: Any) -> Topology:
         ({"time_zone": 2}, "time_zone is 2", "IANA"),
         ({"span": "24h"}, "'today', which may be 25h long", '"25h"'),
         ({"span": "7d", "windows": ["this_week"]}, "which may be 169h long", '"169h"'),
-        ({"publish": "partition"}, "windows has 'today', and publish is", "24h"),
         ({"statistics": [Count(), Rate()]}, "'today', and rate is asked for", "Take rate out"),
         ({"span": "100 events"}, "windows has", "Give both"),
         ({"windows": ["yesterday"]}, "'yesterday', which is no window", '"today"'),

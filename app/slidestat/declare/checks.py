@@ -626,12 +626,6 @@ def check_calendar(topology: KeptFigures) -> None:
     if not topology.calendar_windows:
         return
     given = f"windows has {next(iter(topology.calendar_windows))!r}"
-    if topology.publish:
-        raise SlidestatError(
-            f"{given}, and publish is {topology.publish!r}: a referee answers for windows of one"
-            " length.",
-            'Give lengths such as "24h", or leave publish out.',
-        )
     if any(statistic.kind == "rate" for statistic in topology.statistics):
         raise SlidestatError(
             f"{given}, and rate is asked for: a day that is not over has no length to divide by.",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from slidestat.declare.referee import Referee
+from slidestat.engine.emissions.emission import at_end
 from slidestat.engine.publishing import published_by
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import RankTable, asked_of
@@ -88,6 +89,7 @@ class RefereeQuery:
             )
         asked, *_ = asked_of(referee.answering, windows, statistics, quantiles, where, ranks, items)
         self._where = where
+        self._calendar = asked.calendar_windows
         self._ranks = RankTable(asked) if ranks else None
         published = dict(zip(referee.of.labels, published_by(referee.of), strict=True))
         self._referee = referee
@@ -106,6 +108,7 @@ class RefereeQuery:
         asked = view.watermark, [view.streams[key]], parties
         try:
             ranks = self._ranks.rows(self._figures.answered(*asked)) if self._ranks else None
+            ranks = ranks and at_end(self._calendar, ranks, view.watermark)
             figures = [] if self._ranks else self._figures.at(*asked)[0]
         except SynopsisError as error:
             raise SlidestatError(

@@ -9,8 +9,11 @@ from itertools import pairwise
 from typing import NamedTuple, Self
 
 import msgspec
+import numpy as np
 
 from slidestat.declare.referee import Referee
+from slidestat.declare.times.calendar_windows import CalendarWindow
+from slidestat.engine.clock import closing_tick
 from slidestat.engine.records import NO_TIME
 
 
@@ -27,8 +30,10 @@ class AnsweredTicks(NamedTuple):
 
     A party's synopsis of a tick has its last event in the `every` before. So a length n later, a
     window has lost it at the first tick from there on; if n is no multiple of `every`, maybe at the
-    tick before, and `emptied` lengths are answered for at both. A span of None is one of events,
-    which a silence does not change.
+    tick before, and `emptied` lengths are answered for at both. One of the calendar has lost it at
+    the first tick after the hour, the day or the week that has the last moment before the tick: if
+    the event was of the one before, that has ended by the tick itself, which is answered for. A
+    span of None is one of events, which a silence does not change.
     """
 
     every: int
@@ -67,8 +72,10 @@ class AnsweredTicks(NamedTuple):
             return
         found = [last]
         for length in self.emptied:
-            tick = (published + length) // self.every * self.every
-            found += [tick, tick + (tick < published + length) * self.every]
+            newest = np.array([published - 1])
+            found.append(int(closing_tick(newest, length, self.every)[0]))
+            if not isinstance(length, CalendarWindow):
+                found.append((published + length) // self.every * self.every)
         yield from (tick for tick in found if after < tick < before)
         if self.always:
             first = max(published, after // self.every * self.every) + self.every

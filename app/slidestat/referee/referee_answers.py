@@ -9,8 +9,9 @@ import numpy as np
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import NetSum, Sum, SumHistogram
 from slidestat.declare.statistics.runner import NOBODY, Answered, Runner, united
+from slidestat.declare.times.calendar_windows import lengths_at
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.emission import FigureTable
+from slidestat.engine.emissions.emission import FigureTable, at_end
 from slidestat.engine.emissions.emission_codec import EmissionWriter
 from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.publishing import published_by
@@ -42,7 +43,8 @@ class UnionFigures:
         self.empty = {
             statistic: topology.empty_synopsis(runner) for statistic, runner in self.runners.items()
         }
-        self._windows = np.array(topology.window_lengths, np.int64)
+        self._windows = topology.window_lengths
+        self._calendar = topology.calendar_windows
         self._of_events = topology.span_length.of_events
         self._figures = FigureTable(topology, topology.window_lengths)
         labelled = zip(topology.labels, topology.statistics, strict=True)
@@ -57,13 +59,14 @@ class UnionFigures:
     ) -> list[list[Figure]]:
         """Return the figures of each stream (at least one) at a tick."""
         rows = self._figures.rows(self.answered(tick, streams, parties))
-        return [self._widened(figures, parties) for figures in rows]
+        return [self._widened(at_end(self._calendar, it, tick), parties) for it in rows]
 
     def answered(
         self, tick: int, streams: Sequence[PartySynopses], parties: Collection[str]
     ) -> dict[Runner, Answered]:
         """Ask the parties' synopses, for each stream at a tick."""
         answered: dict[Runner, Answered] = {}
+        (windows,) = lengths_at(self._windows, np.array([tick]))
         for statistic, runner in self.runners.items():
             bundles: list[Bundle] = []
             times: list[int] = []
@@ -78,7 +81,7 @@ class UnionFigures:
                     ]
                 else:
                     times += [tick] * len(found)
-            answered[runner] = runner.union(bundles, times, self._windows)
+            answered[runner] = runner.union(bundles, times, windows)
         return answered
 
     def bundles(
