@@ -519,8 +519,14 @@ class PastFigure(NamedTuple):
         """Return the figure's numbers at the queries."""
         windows = np.array([self.runner.window], np.float64)
         statistic = self.source.statistic
-        numbers = statistic.numbers(answered[self.runner].answers, windows)
-        return Numbers.of(numbers[:, :, 0, statistic.series().index(self.source.series)].T)
+        answers = answered[self.runner].answers
+        numbers = statistic.numbers(answers, windows)
+        found = Numbers.of(numbers[:, :, 0, statistic.series().index(self.source.series)].T)
+        if past_of(self.runner.runner).adds_up:
+            return found
+        # Both ends may cut the bucket that has all events that the window may have.
+        surely = answers["events"][1][:, 0] > 0 if "events" in answers else False
+        return replace(found, nulls=found.nulls | ~(found.values & surely))
 
 
 class KeptFigures(WrittenTopics, ReadFields):
@@ -907,12 +913,11 @@ class KeptFigures(WrittenTopics, ReadFields):
                 f"{what} is of no window of time, and others have no past.",
                 "Ask for the past of a figure over a window such as 5m.",
             )
-        if not (statistic.has_past and past_of(runner).adds_up):
+        if not statistic.has_past:
             raise SlidestatError(
-                f"{what} is of {statistic.kind}, whose past takes too long at each tick.",
-                "Read that of counts, rates, sums, histograms and named items: in place of a mean,"
-                " a sum and a count, of a quantile, the range of a histogram."
-                " `slidestat query --ago` has that of others, too.",
+                f"{what} is of {statistic.kind}, which has no past: its state has what came last.",
+                "Read that of counts, rates, sums, means, histograms, quantiles by value and named"
+                " items: in place of an extreme, a quantile.",
             )
         ago = self.duration(text, f"the ago of {text_of(call)} in {where}")
         if not 0 < ago <= self.span_length.length - window:

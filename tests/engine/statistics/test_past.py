@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 from slidestat import (
     Alert,
     Count,
+    Deviation,
     Distinct,
     Items,
     LandmarkCount,
@@ -36,7 +37,7 @@ from slidestat.schemas.query import KeyAnswer
 from tests.engine.cases import TOPOLOGIES, Case, cases, laws, topology
 from tests.engine.checks import check_figure, emissions_of, sent
 from tests.engine.exact import exact
-from tests.engine.meant import meant
+from tests.engine.meant import CONDITIONS, meant
 from tests.engine.memory import (
     PARTITION,
     SOURCE,
@@ -214,7 +215,6 @@ def test_a_condition_reads_the_past(case: Case, crashes: list[int]) -> None:
         ("count_1h > ago(count_1h, 60)", "is not a figure and how long before"),
         ("count_1h > ago(count_2h, '1h')", "reads 'count_2h'"),
         ("count_1h > ago(maximum_1h, '1h')", "is of maximum"),
-        ("count_1h > ago(mean_1h, '1h')", "is of mean"),
         ("count_1h > ago(landmark_count, '1h')", "is of no window of time"),
         ("count_1h > ago(ago(count_1h, '1h'), '1h')", "is not a figure and how long before"),
         ("ago(count_1h, '1h')", "not a truth value"),
@@ -287,6 +287,70 @@ def test_a_derived_figure_reads_the_past(case: Case, crashes: list[int]) -> None
             assert figure.upper is None or value <= Fraction(figure.upper), (name, figure, value)
         if figures["before"].lower is not None and figures["before"].upper is not None:
             assert 0 <= figures["before"].lower <= figures["before"].upper <= 1
+
+
+@settings(laws, max_examples=15)
+@given(cases(topologies=["no lateness"], max_size=60), st.lists(st.integers(0, 120), max_size=2))
+def test_means_and_quantiles_of_before_are_read_at_ticks(case: Case, crashes: list[int]) -> None:
+    """Of the state that a key has at each tick, whatever comes in the same batch: bounds have the
+    exact figure, NULL is told of certainly no event alone, and crashes leave no trace.
+    """
+    statistics = (
+        Mean(epsilon=0.3),
+        Deviation(epsilon=0.3),
+        Mean(epsilon=0.3, name="even", where=CONDITIONS[1]),
+        Quantiles(relative_error=0.1, epsilon=0.4, quantiles=(0.5,)),
+    )
+    names = ("mean_330ms", "deviation_330ms", "even_330ms", "p50_330ms")
+    derived = tuple(f"ago({name}, '500ms') as past_{name}" for name in names)
+    compared = replace(topology(emit="always"), statistics=statistics, derived=derived)
+    case = replace(case, topology=compared)
+    partition = Partition(case.topology, case.records, case.random)
+    for steps in crashes:
+        partition.live(steps)
+    partition.live()
+    whole = undisturbed(case)
+    same_end(partition, whole)
+    of_key = Model(case.topology, case.records).of_key()
+    for emission in emissions_of(whole.outputs):
+        end = emission.window_end_ms - 500
+        values = [it.value for it in of_key[emission.key] if end - 330 <= it.time < end]
+        figures = {it.statistic: it for it in emission.figures if it.derived}
+        for statistic, name in zip(statistics, names, strict=True):
+            (right,) = exact(statistic, values_of(statistic, values), 330)
+            figure = figures[f"past_{name}"]
+            assert right is None or figure.estimate is not None
+            if right is not None and figure.lower is not None and figure.upper is not None:
+                slack = abs(Fraction(right)) / 10**12
+                assert Fraction(figure.lower) - slack <= right <= Fraction(figure.upper) + slack
+
+
+def test_an_alert_compares_a_mean_with_that_of_before() -> None:
+    """Certainly, where the window of before surely had events."""
+    alerted = Topology(
+        name="law",
+        source="s",
+        span="5h",
+        every="10m",
+        windows=("1h",),
+        statistics=(Mean(epsilon=0.01, decimals=0), Quantiles(quantiles=(0.5,))),
+        alerts=(
+            Alert(name="slower", when="mean_1h > 2 * ago(mean_1h, '2h')", certain=True),
+            Alert(name="p50", when="p50_1h > 2 * ago(p50_1h, '2h')"),
+        ),
+    )
+    driver = TopologyDriver(alerted)
+    for hour, value in enumerate((10, 10, 10, 50, 10)):
+        begin = START_MS + HOUR * hour
+        driver.send(
+            *({"key": "k", "time": begin + HOUR // 60 * i, "value": value} for i in range(60))
+        )
+    driver.advance_to(START_MS + 5 * HOUR)
+    told = [(it.alert, str(it.state), (it.window_end_ms - START_MS) / HOUR) for it in driver.alerts]
+    firing = {name: at for name, state, at in told if state == "firing"}
+    assert set(firing) == {"slower", "p50"}
+    assert all(3 < at <= 4 for at in firing.values())
+    assert {name for name, state, at in told if state == "resolved" and at > 4} == set(firing)
 
 
 def divided(one: Fraction | int | None, other: Fraction | int | None) -> Fraction | None:

@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slidestat import Alert, Count, Distinct, Quantiles, Sum, TopItems, Topology, TopologyDriver
+from slidestat import (
+    Alert,
+    Count,
+    Distinct,
+    Mean,
+    Quantiles,
+    Sum,
+    TopItems,
+    Topology,
+    TopologyDriver,
+)
 from slidestat.declare.statistics import runner
 from slidestat.declare.times.calendar_windows import CalendarWindow
 from slidestat.schemas.emission import Emission, Figure
@@ -183,7 +193,11 @@ def test_the_past_is_the_window_that_was_current(
             zone,
             span="15d",
             windows=("today", "this_week"),
-            derived=[f"ago(count_today, '{ago // HOUR}h') * 1 as before"],
+            statistics=[Count(epsilon=0.1), Mean(epsilon=0.3, decimals=0)],
+            derived=[
+                f"ago(count_today, '{ago // HOUR}h') as before",
+                f"ago(mean_today, '{ago // HOUR}h') as mean_before",
+            ],
             emit="always",
         )
     )
@@ -193,8 +207,11 @@ def test_the_past_is_the_window_that_was_current(
     for emission in driver.emissions:
         start, end = past_window(zone, "today", emission.window_end_ms, ago)
         exact = bisect_left(times, end) - bisect_left(times, start)
-        before = emission.figures[-1]
+        before, mean = emission.figures[-2:]
         assert (before.lower or 0) <= exact <= (before.upper or 0)
+        values = [1 + it % 7 for it in times[bisect_left(times, start) : bisect_left(times, end)]]
+        if values:
+            assert (mean.lower or 0) <= sum(values) / len(values) <= (mean.upper or 99)
     now = times[-1] + 2 * DAY + 1
     answer = driver.query("k", ["today", "this_week"], ["count"], ago=f"{ago // HOUR}h")
     assert answer is not None

@@ -7,7 +7,7 @@ to queries. Two statistics whose runners are equal share one state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, Self
 
@@ -335,7 +335,7 @@ class PastWindow(BorrowingRunner):
         if isinstance(self.window, CalendarWindow):
             return run_by_calendar(self.runner, states, work, (self.window,), self.ago)
         own = work.asking_for(np.array([self.window], np.int64))
-        return past_of(self.runner).past(states, own, self.ago)
+        return past_between(past_of(self.runner), states, own, self.ago)
 
 
 @dataclass(frozen=True)
@@ -383,12 +383,25 @@ def run_by_calendar(
     ticks = np.unique(work.query_times)
     if len(ticks) <= _TICKS_AT_ONCE:
         return _run_with_lengths(runner, states, work, windows, ago)
+    ends = [*ticks[_TICKS_AT_ONCE - 1 : -1 : _TICKS_AT_ONCE].tolist(), TIME_MAX]
+    return _in_parts(
+        states, work, ends, lambda own, part: _run_with_lengths(runner, own, part, windows, ago)
+    )
+
+
+def _in_parts(
+    states: Sequence[bytes | None],
+    work: Work,
+    ends: Sequence[int],
+    run: Callable[[Sequence[bytes | None], Work], Answered],
+) -> Answered:
+    """Do the work up to each of the rising `ends`, the last of which has the last query."""
     known, places, parts = list(states), [], []
     after = TIME_MIN
-    for until in [*ticks[_TICKS_AT_ONCE - 1 : -1 : _TICKS_AT_ONCE].tolist(), TIME_MAX]:
+    for until in ends:
         groups, asked, part = work.between(after, until)
         own = [known[group] for group in groups.tolist()]
-        parts.append(_run_with_lengths(runner, own, part, windows, ago))
+        parts.append(run(own, part))
         for group, state in zip(groups.tolist(), parts[-1].states, strict=True):
             known[group] = state
         places.append(asked)
@@ -408,6 +421,26 @@ def run_by_calendar(
     )
 
 
+def past_between(
+    runner: PastRunner, states: Sequence[bytes | None], work: Work, ago: int
+) -> Answered:
+    """Return what `PastRunner.past` does, of work with events, with the states up to the last
+    query.
+
+    What does not add up is asked of the states that it has at each tick, one key at a time.
+    """
+    if runner.adds_up:
+        return runner.past(states, work, ago)
+
+    def asked_at_tick(own: Sequence[bytes | None], part: Work) -> Answered:
+        found = runner.run(own, part).states
+        question = part.among(np.zeros(len(part.times), bool))
+        return runner.past(found, question, ago)._replace(states=found)
+
+    ticks = np.unique(work.query_times).tolist()
+    return _in_parts(states, work, ticks or [TIME_MAX], asked_at_tick)
+
+
 def _run_with_lengths(
     runner: Runner,
     states: Sequence[bytes | None],
@@ -421,7 +454,11 @@ def _run_with_lengths(
         return runner.run(states, work)
     places = places.reshape(lengths.shape)
     own_work = work.asking_for(asked)
-    answered = past_of(runner).past(states, own_work, ago) if ago else runner.run(states, own_work)
+    answered = (
+        past_between(past_of(runner), states, own_work, ago)
+        if ago
+        else runner.run(states, own_work)
+    )
     rows = np.arange(len(places))[:, np.newaxis]
     own = [row.tolist() for row in places]
     return Answered(

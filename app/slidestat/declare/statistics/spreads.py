@@ -68,15 +68,17 @@ class SpreadRunner(PartRunner, PastRunner):
         return Answered(result.states, figures | {"events": figures_of(result.events)})
 
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
-        from slidestat.synopses.past.past import past_spreads
+        from slidestat.synopses.past.past import past_spreads, past_totals
 
         require_question(work)
         asked = work.longer(ago).values_of(self.field)
-        known = self.fed(states, asked).states  # which refuses what cannot be asked
+        fed = self.fed(states, asked)  # which refuses what cannot be asked
+        known, events = fed.states, fed.answers["events"]
         windows = work.windows.tolist()
         found = [past_spreads(known[group], time, windows, ago) for group, time in work.asked]
         answers = np.moveaxis(np.array(found).reshape(-1, len(_NAMES), 3, len(windows)), 0, 2)
-        return Answered([], dict(zip(_NAMES, answers, strict=True)))
+        past = dict(zip(_NAMES, answers, strict=True))
+        return Answered([], past | {"events": past_totals(events[:, :, :-1], events[:, :, -1:])})
 
 
 def _figures(mean: Bounded, variance: Bounded, deviation: Bounded) -> dict[str, Floats]:
