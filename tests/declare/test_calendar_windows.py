@@ -206,7 +206,10 @@ def declared(**fields: Any) -> Topology:
     [
         ({"time_zone": ""}, "windows is 'today', and there is no time_zone", "Europe/Berlin"),
         ({"time_zone": "Europe/Berln"}, "'Europe/Berln', which is no time zone", "Europe/Berlin?"),
+        ({"time_zone": "Berlin"}, "'Berlin', which is no time zone", "Europe/Berlin?"),
+        ({"time_zone": "New York"}, "'New York', which is no time zone", "America/New_York?"),
         ({"time_zone": "../../etc"}, "no time zone", "IANA"),
+        ({"windows": ["5m"], "having": "count_today > 2"}, "reads 'count_today'", 'Put "today"'),
         ({"time_zone": "+02:00"}, "no time zone", "IANA"),
         ({"time_zone": 2}, "time_zone is 2", "IANA"),
         ({"span": "24h"}, "'today', which may be 25h long", '"25h"'),
@@ -245,3 +248,10 @@ def test_rules_of_the_zone_are_part_of_the_declaration() -> None:
     without = declared(windows=["5m"])
     assert "time_zone" not in resolved(without)
     assert fingerprint_of(without) == fingerprint_of(declared(windows=["5m"], time_zone=""))
+
+
+@pytest.mark.parametrize("zone", ["CEST", "PST", "BST", "IST", "UTC+1", "GMT+2"])
+def test_an_abbreviation_is_not_taken_for_another(zone: str) -> None:
+    with pytest.raises(SlidestatError, match="no time zone") as raised:
+        declared(time_zone=zone)
+    assert raised.value.advice.startswith("Write a name of the IANA database")

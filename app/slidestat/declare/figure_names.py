@@ -14,6 +14,7 @@ from typing import NamedTuple
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics import Quantiles, Statistic
 from slidestat.declare.statistics.base import ListStatistic, Series
+from slidestat.declare.times.calendar_windows import CALENDAR_WINDOWS
 from slidestat.errors import SlidestatError, unknown
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]")
@@ -127,8 +128,13 @@ def place_over_windows(
         if not over_windows:
             raise SlidestatError(f"{what}.", "Lists of items have no figure to be read.")
         nor = "" if derived is None else ", and none that is derived before"
+        error = f"{what}, which is no figure with its window{nor}."
+        for window in CALENDAR_WINDOWS:
+            own = name.removesuffix(f"_{window}")
+            if own != name and any(it.startswith(f"{own}_") for it in over_windows):
+                raise SlidestatError(error, f'Put "{window}" into `windows`, with a `time_zone`.')
         raise unknown(
-            f"{what}, which is no figure with its window{nor}.",
+            error,
             name,
             [*over_windows, *(derived or ())],
         )

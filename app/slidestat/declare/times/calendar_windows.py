@@ -36,6 +36,7 @@ _FIRST, _WEEKS = datetime(1979, 12, 3), 6_270
 # Rules change: wherever clocks may be changed at all, a day may get an hour more.
 _CHANGE_MS = _HOUR_MS
 _UTC = "UTC"
+_ABBREVIATION = 5
 
 
 class CalendarWindow(int):
@@ -127,7 +128,11 @@ def length_at(window: int, end: int) -> int:
 def check_zone(zone: object) -> None:
     """Raise SlidestatError for what is no time zone."""
     if not isinstance(zone, str) or zone not in _zones():
-        near = near_name(str(zone), _zones())
+        # Abbreviations are of clocks at one time of the year, and alike: CEST is not EST. And
+        # Etc/GMT+2 is two hours behind.
+        places = sorted(it for it in _zones() if "/" in it and not it.startswith("Etc/"))
+        is_short = len(str(zone)) <= _ABBREVIATION
+        near = None if is_short else near_name(str(zone).replace(" ", "_"), places)
         guess = f"Did you mean {near}? " if near is not None else ""
         raise SlidestatError(
             f"time_zone is {zone!r}, which is no time zone.",
