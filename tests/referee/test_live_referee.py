@@ -36,6 +36,14 @@ def before(stage: Stage, count: int) -> RefereeProcessor:
     return processor
 
 
+def windows_of(stage: Stage, *lengths: int) -> list[str]:
+    """Some lengths that the referee can be asked for: in ms, or in events up to the span."""
+    span = stage.referee.of.span_length
+    if span.of_events:
+        return sorted({f"{n % span.length + 1} events" for n in lengths})
+    return [f"{n}ms" for n in lengths]
+
+
 @laws
 @given(stages(), st.floats(0, 1), st.lists(st.integers(1, 1_000), min_size=1, max_size=3))
 def test_an_answer_is_that_of_the_parties_named(
@@ -45,7 +53,7 @@ def test_an_answer_is_that_of_the_parties_named(
     parties that are named lies within the bounds, the estimate within the promise.
     """
     view = before(stage, round(share * len(stage.published))).view()
-    windows = [f"{n}ms" for n in lengths]
+    windows = windows_of(stage, *lengths)
     question = RefereeQuery(stage.referee, windows)
     asked = Referee(of=stage.referee.of, patience="1s", windows=windows).answering
     for key in view.keys("", "", 100):
@@ -90,7 +98,8 @@ def test_a_stream_is_there_while_its_span_has_something(stage: Stage) -> None:
         for key, events in streams_of(declared, model).items():
             ticks = {(e.time // declared.every_ms + 1) * declared.every_ms for e in events}
             told = {tick for tick in ticks if tick <= min(view.watermark, clock(declared, model))}
-            if told and max(told) + declared.span_length.length > view.watermark:
+            span = declared.span_length
+            if told and (span.of_events or max(told) + span.length > view.watermark):
                 expected.add(key)
     keys = list(view.keys("", "", 100))
     assert keys == sorted(expected)
@@ -107,7 +116,7 @@ def test_a_question_leaves_no_trace(stage: Stage, seed: int) -> None:
     """Asked after each batch or never: the same emissions and the same bytes to store. Read again
     from the store, it answers the same.
     """
-    random, question = Random(seed), RefereeQuery(stage.referee, ["77ms"])
+    random, question = Random(seed), RefereeQuery(stage.referee, windows_of(stage, 77))
     asked, left = processor_of(stage), processor_of(stage)
     start = 0
     while start < len(stage.published):

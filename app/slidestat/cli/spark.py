@@ -217,10 +217,16 @@ def rollup(
     Example: slidestat spark rollup flights --lake lake --by 1d --group "'all'"
     """
     from slidestat.declare.lengths import duration_ms
+    from slidestat.errors import SlidestatError
     from slidestat.spark.lake.session import session_of_lake
     from slidestat.spark.rollup.rollup import Rollup, left_out, require_interval_of, roll_up
 
     declared = timed_topology(topology, "a rollup")
+    if declared.span_length.of_events:
+        raise SlidestatError(
+            f"{declared.name} has a span of {declared.span!r}, and a rollup goes by times.",
+            'Give it a topology of the same events with a span such as "1h".',
+        )
     job = Rollup(declared.span_length.length, declared.every_ms, duration_ms(by, "--by"), group)
     with session_of_lake("rollup", lake, declared.name, master) as (spark, place):
         from slidestat.spark.lake.lake import Dataset

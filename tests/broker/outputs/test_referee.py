@@ -219,6 +219,7 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
     assert final == {e.window_end_ms: e for e in expected}
 
 
+@pytest.mark.long
 def test_the_last_events_of_each_party_whoever_is_killed(make_stage: MakeStage) -> None:
     """A worker and the referee are killed among their answers. The final answers over the last
     events of each party, and one for a length that was not declared, are those of an undisturbed

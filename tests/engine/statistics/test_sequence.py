@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat import RefereeDriver, TopologyDriver
+from slidestat.cli.spark import rollup
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Distinct, Mean, Rate, Statistic, Sum
 from slidestat.declare.topology import Topology, require_times
@@ -342,6 +344,17 @@ def test_what_goes_by_times_refuses_a_sequence() -> None:
     """With what to do instead."""
     with pytest.raises(SlidestatError, match="a backfill goes by times"):
         require_times(declared(), "a backfill")
+
+
+def test_a_rollup_refuses_windows_of_events(tmp_path: Path) -> None:
+    """As it takes of each synopsis what came since the one before, by time."""
+    file = tmp_path / "last.toml"
+    file.write_text(
+        'name = "last"\nsource = "s"\nspan = "9 events"\nevery = "1m"\npublish = "partition"\n'
+        '[[statistics]]\nkind = "count"\n'
+    )
+    with pytest.raises(SlidestatError, match="span of '9 events', and a rollup goes by times"):
+        rollup(str(file), str(tmp_path / "lake"), "1d")
 
 
 def test_a_position_that_many_parties_saw_an_event_at_counts_once() -> None:
