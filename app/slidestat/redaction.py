@@ -25,6 +25,8 @@ _SETTING = re.compile(
 )
 # No user and password begins as "authentication" and "credentials" do, in base64.
 _HEADER = re.compile(r"\b(Basic(?! [Aa]uth| [Cc]red)|Bearer) [A-Za-z0-9._~+/-]{8,}=*")
+# A token for Amazon MSK, a signed address in base64.
+_SIGNED = re.compile(r"\baHR0cHM6Ly9rYWZrYS[A-Za-z0-9_-]{40,}")
 
 _forms: set[str] = set()
 _known = re.compile(r"(?!)")
@@ -52,6 +54,7 @@ def redacted(text: str) -> str:
     """Return a text without secrets."""
     text = _known.sub(HIDDEN, text)
     text = _USER.sub("", text)
+    text = _SIGNED.sub(HIDDEN, text)
     text = _SETTING.sub(rf"\1{HIDDEN}", text)
     return _HEADER.sub(rf"\1 {HIDDEN}", text)
 

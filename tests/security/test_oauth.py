@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, unquote_plus
 
@@ -25,6 +26,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from slidestat.errors import SlidestatError
+from slidestat.kafka.column_producer import bulk_producer
+from slidestat.kafka.connection import require_broker
+from slidestat.kafka.fetches.partition_range import PartitionRange, read_range
 from slidestat.kafka.oauth import TokenProvider
 from slidestat.kafka.settings import CarriedSecurity, broker_security, client_config, java_settings
 from slidestat.local.broker import LocalBroker
@@ -322,6 +326,35 @@ def test_whom_the_broker_does_not_let_in(
     assert "server of tokens" in run.stderr
     assert run.stderr.count("\n") == 2
     assert "canary" not in run.stderr
+
+
+def test_signed_tokens_let_all_clients_in(
+    guarded: Guarded, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Amazon MSK's: here they are signed as this broker wants them. Whom it does not know is
+    told what to check.
+    """
+    for name, value in guarded.variables(KAFKA_SASL_MECHANISM="AWS_MSK_IAM").items():
+        if not name.startswith("KAFKA_OAUTH"):
+            monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    address = guarded.variables()["KAFKA_BOOTSTRAP_SERVERS"]
+    admin = AdminClient({"bootstrap.servers": guarded.broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic_name, 1, 1)])[topic_name].result(30)
+    signed = SimpleNamespace(token=lambda: (guarded.tokens.token(), time.time() + 300))
+    with monkeypatch.context() as patch:
+        for module in ("msk", "oauth"):
+            patch.setattr(f"slidestat.kafka.{module}.msk_signer", lambda _: signed)
+        assert topic_name in require_broker(address).topics
+        producer = bulk_producer(address)
+        producer.produce(topic_name, 0, b"k", b"v", 0)
+        asyncio.run(producer.flush())
+        wanted = PartitionRange(topic_name, 0, 0, 1)
+        (columns,) = read_range(address, CarriedSecurity.of(broker_security()), wanted, 10)
+        assert list(columns.values) == [b"v"]
+        signed.token = lambda: ("aHR0cHM6Ly9rYWZrYS5l", time.time() + 300)
+        with pytest.raises(SlidestatError, match="AWS's identity of this process is not let in"):
+            require_broker(address)
 
 
 def test_a_client_of_javas_is_let_in(guarded: Guarded, tmp_path: Path) -> None:

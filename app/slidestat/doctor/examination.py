@@ -254,6 +254,8 @@ def brokers(bootstrap: str, topology: Declared | None, registry: str) -> Iterato
         found = security.protocol
         if security.user:
             found += f", user {security.user}, {security.mechanism}"
+        elif security.region:
+            found += f", {security.mechanism} in {security.region}"
         yield Finding("security", Verdict.GOOD, found)
         cluster = require_broker(bootstrap)
     except SlidestatError as error:

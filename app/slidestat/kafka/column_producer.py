@@ -16,7 +16,7 @@ from numba import types
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.kafka.producer import SETTINGS, BulkProducer, not_sent
-from slidestat.kafka.settings import client_config
+from slidestat.kafka.settings import broker_security, client_config
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.kernels.compile import (
     address_of,
@@ -340,7 +340,9 @@ _FULL_S = 0.1
 
 def bulk_producer(bootstrap_servers: str, *, track_offsets: bool = False) -> BulkProducer:
     """Return a producer for many records at once, as fast as the Python client allows."""
-    kind = BulkProducer if library() is None else ColumnProducer
+    # The client of columns has no Python to ask for tokens.
+    without_columns = broker_security().has_msk or library() is None
+    kind = BulkProducer if without_columns else ColumnProducer
     return kind(bootstrap_servers, track_offsets=track_offsets)
 
 

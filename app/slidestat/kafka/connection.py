@@ -21,6 +21,7 @@ from slidestat.kafka.settings import (
     OAUTH_CA_FILE,
     PASSWORD,
     PROTOCOL,
+    REGIONS,
     SCOPE,
     TOKEN_ENDPOINT,
     USERNAME,
@@ -121,8 +122,15 @@ def _not_let_in(bootstrap: str, reason: str) -> SlidestatError:
         )
     if _NO_MECHANISM in reason:
         return SlidestatError(
-            f"The broker at {bootstrap} does not offer {security.mechanism}: {reason}.",
+            f"The broker at {bootstrap} does not offer {security.wire_mechanism}: {reason}.",
             f"Check {MECHANISM}, and the port: each listener has mechanisms of its own.",
+        )
+    if security.has_msk:
+        return SlidestatError(
+            f"AWS's identity of this process is not let in by {bootstrap}: {reason}.",
+            f"Check whose it is (`aws sts get-caller-identity`), that it may"
+            f" kafka-cluster:Connect, that {REGIONS[0]} ({security.region}) is that of the brokers,"
+            " this machine's clock, and the port (9098, or 9198 from outside).",
         )
     if security.has_oauth:
         return SlidestatError(

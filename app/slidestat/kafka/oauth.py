@@ -19,12 +19,42 @@ from urllib.request import Request, urlopen
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaConnectionError
 
+from slidestat.errors import SlidestatError
+from slidestat.kafka.msk import msk_signer
 from slidestat.kafka.settings import CarriedSecurity
 from slidestat.redaction import keep_secret
 
 _TIMEOUT_S = 10.0
 # Part of a token's life after which a new one is fetched; the old one serves until its end.
 _RENEWED_AFTER = 0.8
+
+
+class MskTokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
+    """A signed token for each connection with Amazon MSK; used from any event loop."""
+
+    def __init__(self, region: str) -> None:
+        self._region = region
+
+    async def token(self) -> str:
+        """Return a token; raises KafkaConnectionError if AWS has no credentials now."""
+        return await asyncio.get_running_loop().run_in_executor(None, self._signed)
+
+    def extensions(self) -> dict[str, str]:
+        return {}
+
+    def _signed(self) -> str:
+        try:
+            return msk_signer(self._region).token()[0]
+        except SlidestatError as error:
+            raise KafkaConnectionError(error.message) from None
+
+
+def token_provider(security: CarriedSecurity) -> AbstractTokenProvider | None:
+    """Return what gives aiokafka its tokens; None for brokers that want none."""
+    settings = security.settings
+    if settings.region is not None:
+        return MskTokenProvider(settings.region)
+    return TokenProvider(security) if settings.has_oauth else None
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types

@@ -33,9 +33,13 @@ SCOPE = "KAFKA_OAUTH_SCOPE"
 EXTENSIONS = "KAFKA_OAUTH_EXTENSIONS"
 OAUTH_CA_FILE = "KAFKA_OAUTH_CA_FILE"
 
+REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OAUTH = "OAUTHBEARER"
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTH)
+MSK = "AWS_MSK_IAM"
+_OF_PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = (*_OF_PASSWORDS, OAUTH, MSK)
 
 _OF_USERS = (USERNAME, PASSWORD)
 _OF_OAUTH = (TOKEN_ENDPOINT, CLIENT_ID, CLIENT_SECRET, SCOPE, EXTENSIONS, OAUTH_CA_FILE)
@@ -64,6 +68,7 @@ class BrokerSecurity:
     scope: str | None = None
     extensions: tuple[tuple[str, str], ...] = ()
     oauth_ca_file: Path | None = None
+    region: str | None = None
 
     @property
     def has_tls(self) -> bool:
@@ -76,6 +81,15 @@ class BrokerSecurity:
     @property
     def has_oauth(self) -> bool:
         return self.mechanism == OAUTH
+
+    @property
+    def has_msk(self) -> bool:
+        return self.mechanism == MSK
+
+    @property
+    def wire_mechanism(self) -> str | None:
+        """The mechanism between clients and brokers: of MSK's IAM it is that of tokens."""
+        return OAUTH if self.has_msk else self.mechanism
 
     @property
     def user(self) -> str | None:
@@ -157,11 +171,14 @@ def _with_sasl(environment: Mapping[str, str], security: BrokerSecurity) -> Brok
             f"{MECHANISM} is {environment[MECHANISM]!r}, which is not supported.",
             f"It is one of {', '.join(MECHANISMS)}.",
         )
-    users = " or ".join(MECHANISMS[:-1])
-    others, using = (_OF_USERS, users) if mechanism == OAUTH else (_OF_OAUTH, OAUTH)
-    _refuse_unused(environment, others, MECHANISM, mechanism, using)
+    if mechanism not in _OF_PASSWORDS:
+        _refuse_unused(environment, _OF_USERS, MECHANISM, mechanism, " or ".join(_OF_PASSWORDS))
+    if mechanism != OAUTH:
+        _refuse_unused(environment, _OF_OAUTH, MECHANISM, mechanism, OAUTH)
     if mechanism == OAUTH:
         return _with_oauth(environment, security)
+    if mechanism == MSK:
+        return _with_msk(environment, security)
     username, password = environment.get(USERNAME), secret(environment, PASSWORD)
     if not username or not password:
         missing = PASSWORD if username else USERNAME
@@ -170,6 +187,18 @@ def _with_sasl(environment: Mapping[str, str], security: BrokerSecurity) -> Brok
             f"Set {USERNAME}, and {PASSWORD} or {PASSWORD}_FILE.",
         )
     return replace(security, mechanism=mechanism, username=username, password=password)
+
+
+def _with_msk(environment: Mapping[str, str], security: BrokerSecurity) -> BrokerSecurity:
+    region = next(filter(None, map(environment.get, REGIONS)), "")
+    if not re.fullmatch(r"[a-z]+(-[a-z]+)+-\d+", region):
+        found = f"{REGIONS[0]} is {region!r}, which is no region" if region else "it is not set"
+        raise SlidestatError(
+            f"{MECHANISM} is {MSK}, which needs the region of the brokers, and {found}.",
+            f"Set {REGIONS[0]} to what the brokers' addresses have before amazonaws.com, such as"
+            " eu-west-1.",
+        )
+    return replace(security, mechanism=MSK, region=region)
 
 
 def _with_oauth(environment: Mapping[str, str], security: BrokerSecurity) -> BrokerSecurity:
@@ -307,9 +336,10 @@ _LOGIN_MODULES = {
 
 
 _OAUTH_JAVA = "org.apache.kafka.common.security.oauthbearer"
+_MSK_JAVA = "software.amazon.msk.auth.iam"
 
 
-def client_config(bootstrap: str) -> dict[str, str | int | float | bool]:
+def client_config(bootstrap: str) -> dict[str, Any]:
     """Return the address and security of a librdkafka client, from the environment.
 
     librdkafka writes each refused connection to standard error by itself; errors that matter reach
@@ -317,14 +347,14 @@ def client_config(bootstrap: str) -> dict[str, str | int | float | bool]:
     settings that cannot be.
     """
     security = broker_security()
-    settings: dict[str, str | int | float | bool] = {
+    settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "client.id": "slidestat",
         "log_level": 0,
         "security.protocol": security.protocol,
     }
     optional = {
-        "sasl.mechanism": security.mechanism,
+        "sasl.mechanism": security.wire_mechanism,
         "sasl.username": security.username,
         "sasl.password": security.password,
         "ssl.ca.location": security.ca_file,
@@ -342,6 +372,13 @@ def client_config(bootstrap: str) -> dict[str, str | int | float | bool]:
             "sasl.oauthbearer.extensions": _joined(security.extensions),
             "https.ca.location": security.oauth_ca_file,
         }
+    if security.region is not None:
+        # A client waits 10 s for a token: what keeps it from having one is raised here.
+        from slidestat.kafka.msk import msk_signer
+
+        signer = msk_signer(security.region)
+        signer.token()
+        settings["oauth_cb"] = lambda _: signer.token()
     return settings | {name: str(value) for name, value in optional.items() if value is not None}
 
 
@@ -358,6 +395,13 @@ def java_settings(security: BrokerSecurity) -> dict[str, str]:
     settings = {"security.protocol": security.protocol}
     if security.has_oauth:
         settings |= _java_oauth(security)
+    elif security.has_msk:
+        # By the classes of aws-msk-iam-auth, which Spark has to have.
+        settings |= {
+            "sasl.mechanism": MSK,
+            "sasl.jaas.config": f"{_MSK_JAVA}.IAMLoginModule required;",
+            "sasl.client.callback.handler.class": f"{_MSK_JAVA}.IAMClientCallbackHandler",
+        }
     elif security.mechanism is not None:
         settings["sasl.mechanism"] = security.mechanism
         settings["sasl.jaas.config"] = (

@@ -23,7 +23,7 @@ from slidestat.engine.records import LogMark
 from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchApp, BatchConsumer
 from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.worker.settings import WorkerSettings
-from slidestat.kafka.oauth import TokenProvider
+from slidestat.kafka.oauth import token_provider
 from slidestat.kafka.read.same_log import first_difference
 from slidestat.kafka.read.scan import unreadable
 from slidestat.kafka.retries import until_answered
@@ -43,8 +43,8 @@ def faust_credentials(security: BrokerSecurity) -> CredentialsT | None:
     Raises SlidestatError for certificates that cannot be used.
     """
     context = tls_context(security) if security.has_tls else None
-    if security.has_oauth:
-        provider = TokenProvider(CarriedSecurity.of(security))
+    provider = token_provider(CarriedSecurity.of(security))
+    if provider is not None:
         return OAuthCredentials(oauth_cb=provider, ssl_context=context)
     if security.has_sasl:
         return faust.SASLCredentials(

@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.fetches.columns import FetchedColumns, Fetches, keep_fetched_bytes
-from slidestat.kafka.oauth import TokenProvider
+from slidestat.kafka.oauth import token_provider
 from slidestat.kafka.settings import CarriedSecurity
 
 # A fetch is asked for when the one before has been read through: a large one waits less.
@@ -71,7 +71,6 @@ class _RangeReader:
 
     async def open(self) -> None:
         settings, wanted = self._security.settings, self._wanted
-        provider = TokenProvider(self._security) if settings.has_oauth else None
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=self._bootstrap,
             client_id="slidestat",
@@ -81,10 +80,10 @@ class _RangeReader:
             max_partition_fetch_bytes=_FETCH_BYTES,
             security_protocol=settings.protocol,
             ssl_context=self._security.tls_context(),
-            sasl_mechanism=settings.mechanism or "PLAIN",
+            sasl_mechanism=settings.wire_mechanism or "PLAIN",
             sasl_plain_username=settings.username,
             sasl_plain_password=settings.password,
-            sasl_oauth_token_provider=provider,
+            sasl_oauth_token_provider=token_provider(self._security),
         )
         await self._consumer.start()
         fetcher = self._consumer._fetcher
