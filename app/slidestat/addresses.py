@@ -1,9 +1,11 @@
-"""Addresses that may have a user and a password in them."""
+"""Addresses that may have a user and a password in them, and secrets of variables and files."""
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
 
 from slidestat.errors import SlidestatError
-from slidestat.redaction import without_user
+from slidestat.redaction import keep_secret, without_user
 
 _NOT_IN_A_USER = re.compile(r"[/?#@\[\]\s\\]|%(?![0-9A-Fa-f]{2})")
 
@@ -28,3 +30,42 @@ def checked_address(address: str, what: str, example: str) -> str:
             ESCAPES,
         )
     return shown
+
+
+def secret(environment: Mapping[str, str], name: str) -> str | None:
+    """Return a secret, from its variable or its file, without the line feed that editors and `echo`
+    leave, and without a byte order mark.
+    """
+    value, path = environment.get(name), environment.get(f"{name}_FILE")
+    if value and path:
+        raise SlidestatError(
+            f"Both {name} and {name}_FILE are set.",
+            "Unset one of them: it is not clear which holds.",
+        )
+    if path:
+        try:
+            value = Path(path).read_text("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            why = (
+                (error.strerror or str(error)).lower()
+                if isinstance(error, OSError)
+                else "it is not text"
+            )
+            raise SlidestatError(
+                f"{name}_FILE names {path}, which cannot be read: {why}.",
+                "Name a text file that this process may read, with the secret alone in it.",
+            ) from None
+    found = (value or "").rstrip("\r\n")
+    keep_secret(found)
+    if path and not found:
+        raise SlidestatError(
+            f"{name}_FILE names {path}, which is empty.", "Write the secret to it."
+        )
+    # librdkafka cuts a blank in front off, and sends several lines as they are.
+    if found != found.lstrip() or len(found.splitlines()) > 1:
+        raise SlidestatError(
+            f"The secret of {f'{path} ({name}_FILE)' if path else name} begins with a blank, or has"
+            " several lines.",
+            "Give the secret alone, in one line.",
+        )
+    return found or None

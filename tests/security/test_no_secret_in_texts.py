@@ -278,8 +278,8 @@ def test_a_registry_of_a_private_authority(tmp_path: Path, monkeypatch: pytest.M
         why = SchemaRegistry(address).look_up(1)
         assert why is not None
         assert "is not trusted" in why
-        assert "name its PEM file in SSL_CERT_FILE" in why
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert "name its PEM file in SCHEMA_REGISTRY_CA_FILE" in why
+        monkeypatch.setenv("SCHEMA_REGISTRY_CA_FILE", str(tmp_path / "ca.pem"))
         assert SchemaRegistry(address).look_up(1) is None
 
 

@@ -17,10 +17,10 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
-from slidestat.addresses import checked_address
+from slidestat.addresses import checked_address, secret
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.topic_reader import AlertReader
-from slidestat.kafka.settings import file_of, secret, trusting
+from slidestat.kafka.settings import file_of, trusting
 from slidestat.pauses import Pauses
 from slidestat.redaction import without_user
 from slidestat.schemas.alert import AlertChange, AlertState

@@ -4,16 +4,18 @@ Needs the packages of the extras `avro` and `protobuf` alike: imported only wher
 asked for.
 """
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from urllib.parse import quote
 
 import httpx2
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from slidestat.addresses import ESCAPES, checked_address
+from slidestat.addresses import ESCAPES, checked_address, secret
 from slidestat.errors import SlidestatError
 from slidestat.redaction import without_user
 
@@ -28,12 +30,19 @@ _FORM = (
 _IN_MEMORY = re.compile(r"mock://[\w.-]+")
 
 
+# Its user where no address has one, and who signed its certificate.
+USERNAME, PASSWORD = "SCHEMA_REGISTRY_USERNAME", "SCHEMA_REGISTRY_PASSWORD"
+CA_FILE = "SCHEMA_REGISTRY_CA_FILE"
+
 # What the C library of TLS calls a reason, and what to do about it.
 _NOT_TRUSTED = (
     ("mismatch", "Give the registry by a name that is in its certificate."),
     ("expired", "Have the certificate renewed, or set this machine's clock right."),
     ("not yet valid", "Set this machine's clock right."),
-    ("", "If an authority of your own has signed it, name its PEM file in SSL_CERT_FILE."),
+    (
+        "",
+        "If an authority of your own has signed it, name its PEM file in SCHEMA_REGISTRY_CA_FILE.",
+    ),
 )
 _NO_TLS = (
     ("WRONG_VERSION_NUMBER", "What answers there has no TLS: write http:// if that is right."),
@@ -48,13 +57,14 @@ _NO_TLS = (
 
 
 def registry_client(
-    address: str, settings: dict[str, float | int]
+    address: str, settings: Mapping[str, float | int | str]
 ) -> tuple[SchemaRegistryClient, str]:
     """Return the client of the registry at an address, and the address as it may be shown. Raises
     SlidestatError for what is none.
 
     A registry may have several, with commas between: one is asked after another until one answers,
-    each as its own user, and one without a user as the first that there is.
+    each as its own user, and one without a user as that of the variables, or the first that there
+    is.
     """
     if _IN_MEMORY.fullmatch(address):
         return SchemaRegistryClient.new_client({"url": address, **settings}), address
@@ -63,17 +73,20 @@ def registry_client(
         without_user(one)  # No message on another one shows it.
     shown = ",".join(map(_checked, addresses))
     users = [_user(one) for one in addresses]
-    first = next(filter(None, users), "")
+    first = _user_of_variables(any(users)) or next(filter(None, users), "")
     users = [user or first for user in users]
     url = ",".join(map(_with_user, addresses, users))
+    authority = os.environ.get(CA_FILE)
+    if authority:
+        settings = {**settings, "ssl.ca.location": authority}
     try:
         client = SchemaRegistryClient.new_client({"url": url, **settings})
     except (ValueError, TypeError):
         raise SlidestatError(f"{shown!r} is no schema registry's address.", _FORM) from None
     except OSError as error:
         raise SlidestatError(
-            "SSL_CERT_FILE or SSL_CERT_DIR has no certificates that can be read:"
-            f" {error.strerror or error}.",
+            f"{CA_FILE if authority else 'SSL_CERT_FILE or SSL_CERT_DIR'} has no certificates that"
+            f" can be read: {error.strerror or error}.",
             "Name a PEM file there, with the authority that signed the registry's certificate.",
         ) from error
     if len(set(users)) > 1:
@@ -98,6 +111,25 @@ def _checked(address: str) -> str:
 
 def _user(address: str) -> str:
     return address.partition("://")[2].rpartition("@")[0]
+
+
+def _user_of_variables(is_in_address: bool) -> str:
+    """Return the user and the password of the variables, as in an address; "" if there are none."""
+    user, password = os.environ.get(USERNAME), secret(os.environ, PASSWORD)
+    if not user and not password:
+        return ""
+    if not user or not password:
+        missing, present = (PASSWORD, USERNAME) if user else (USERNAME, PASSWORD)
+        raise SlidestatError(
+            f"{present} is set, and {missing} is not.",
+            f"Set {USERNAME}, and {PASSWORD} or {PASSWORD}_FILE.",
+        )
+    if is_in_address:
+        raise SlidestatError(
+            f"{USERNAME} is set, and the schema registry's address has a user in it.",
+            "Leave one of them out: it is not clear which holds.",
+        )
+    return f"{quote(user, safe='')}:{quote(password, safe='')}"
 
 
 def _with_user(address: str, user: str) -> str:
@@ -127,7 +159,8 @@ def registry_trouble(error: Exception, shown: str) -> tuple[str, str]:
     if status == 401:
         return (
             f"the schema registry at {shown} knows no such user and password: {error}",
-            f"Write them in its address, http://user:password@host. {ESCAPES}",
+            f"Set {USERNAME}, and {PASSWORD} or {PASSWORD}_FILE, or write them in its address,"
+            f" http://user:password@host. {ESCAPES}",
         )
     if status == 403:
         return (

@@ -14,8 +14,9 @@ from ssl import SSLContext
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from slidestat.addresses import secret
 from slidestat.errors import SlidestatError
-from slidestat.redaction import keep_secret, without_user
+from slidestat.redaction import without_user
 
 PROTOCOL = "KAFKA_SECURITY_PROTOCOL"
 MECHANISM = "KAFKA_SASL_MECHANISM"
@@ -278,40 +279,6 @@ def _with_tls(environment: Mapping[str, str], security: BrokerSecurity) -> Broke
 def file_of(environment: Mapping[str, str], name: str) -> Path | None:
     path = environment.get(name)
     return Path(path) if path else None
-
-
-def secret(environment: Mapping[str, str], name: str) -> str | None:
-    """Return a secret, from its variable or its file, without the line feed that editors and `echo`
-    leave, and without a byte order mark.
-    """
-    value, path = environment.get(name), environment.get(f"{name}_FILE")
-    if value and path:
-        raise SlidestatError(
-            f"Both {name} and {name}_FILE are set.",
-            "Unset one of them: it is not clear which holds.",
-        )
-    if path:
-        try:
-            value = Path(path).read_text("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SlidestatError(
-                f"{name}_FILE names {path}, which cannot be read: {_reason(error)}.",
-                "Name a text file that this process may read, with the secret alone in it.",
-            ) from None
-    found = (value or "").rstrip("\r\n")
-    keep_secret(found)
-    if path and not found:
-        raise SlidestatError(
-            f"{name}_FILE names {path}, which is empty.", "Write the secret to it."
-        )
-    # librdkafka cuts a blank in front off, and sends several lines as they are.
-    if found != found.lstrip() or len(found.splitlines()) > 1:
-        raise SlidestatError(
-            f"The secret of {f'{path} ({name}_FILE)' if path else name} begins with a blank, or has"
-            " several lines.",
-            "Give the secret alone, in one line.",
-        )
-    return found or None
 
 
 def _reason(error: Exception) -> str:

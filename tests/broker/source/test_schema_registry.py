@@ -201,6 +201,28 @@ def test_each_address_of_a_registry_is_asked_as_its_user(
         assert f"at {one.url},{other.url} " in said
 
 
+def test_a_user_of_variables_is_that_of_all_addresses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The password may be in a file, and has any characters; half of both is refused, and so is a
+    second user.
+    """
+    monkeypatch.setenv("SCHEMA_REGISTRY_USERNAME", "svc@stat")
+    with stand_in() as server:
+        with pytest.raises(SlidestatError, match="SCHEMA_REGISTRY_PASSWORD is not"):
+            SchemaRegistry(server.url)
+        (tmp_path / "secret").write_text("a:/%b, c\n")
+        monkeypatch.setenv("SCHEMA_REGISTRY_PASSWORD_FILE", str(tmp_path / "secret"))
+        number = put(server, CITY)
+        assert SchemaRegistry(f"http://127.0.0.1:9,{server.url}").look_up(number) is None
+        assert set(server.users) == {f"Basic {encoded('svc@stat:a:/%b, c')}"}
+        with pytest.raises(SlidestatError, match="address has a user in it"):
+            SchemaRegistry(server.url.replace("//", "//ada:pw@"))
+    monkeypatch.setenv("SCHEMA_REGISTRY_CA_FILE", str(tmp_path / "secret"))
+    with pytest.raises(SlidestatError, match="SCHEMA_REGISTRY_CA_FILE has no certificates"):
+        SchemaRegistry("https://registry")
+
+
 def encoded(user: str) -> str:
     return b64encode(user.encode()).decode()
 
