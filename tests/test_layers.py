@@ -14,6 +14,7 @@ LAYERS = (
     {"cli"},
     {"demo", "doctor"},
     {"admin"},
+    {"client"},
     {"infer"},
     {"web", "spark"},
     {"faust", "frames"},

@@ -55,7 +55,7 @@ _TREES = {
         *("quick-start", "../examples/README", "choose-a-statistic", "declare-a-topology"),
         *("source-formats", "test-a-topology", "deploy", "secured-brokers", "../deploy/README"),
         *("read-the-output", "when-a-key-is-written", "rows", "derived-figures"),
-        *("calendar-windows", "alerts", "slos", "ask-a-worker", "rankings"),
+        *("calendar-windows", "alerts", "slos", "ask-a-worker", "client", "rankings"),
         *("many-parties", "dead-letters"),
         *("replay", "seed", "spark", "spark-streaming", "dataframes", "your-own-synopsis"),
     ],

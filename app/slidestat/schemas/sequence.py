@@ -165,6 +165,9 @@ class SequenceKeyHistory(KeyHistory, frozen=True):
     All that the topic has, unless it is cut off.
     """
 
+    emissions: Annotated[  # type: ignore[assignment]
+        list[SequenceEmission], Meta(description="by window end, one for each")
+    ]
     complete_after_ms: Annotated[
         int | None,
         Meta(
@@ -271,3 +274,4 @@ decode_alert_change = _EitherVersion(AlertChange, SequenceAlertChange).decode
 decode_clock = _EitherVersion(PartyClock, SequencePartyClock).decode
 decode_ranking = _EitherVersion(RankingAnswer, SequenceRankingAnswer).decode
 decode_key_answer = _EitherVersion(KeyAnswer, SequenceKeyAnswer).decode
+decode_key_history = _EitherVersion(KeyHistory, SequenceKeyHistory).decode

@@ -1,0 +1,172 @@
+"""An asynchronous client of running workers: their questions with typed answers.
+
+async with Client("http://127.0.0.1:6066") as client:
+    answer = await client.query("flights", "JFK", windows=["7d"])
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Self, TypeVar
+from urllib.parse import quote, urlencode
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from slidestat.addresses import checked_address
+from slidestat.errors import SlidestatError
+from slidestat.options import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from slidestat.schemas.query import (
+    Fault,
+    KeyAlert,
+    KeyAnswer,
+    KeyHistory,
+    KeyPage,
+    RankingAnswer,
+    TopologyDescription,
+    TopologyList,
+    TopologyStatus,
+)
+from slidestat.schemas.sequence import decode_key_answer, decode_key_history, decode_ranking
+from slidestat.web.address import read_token
+
+Answer = TypeVar("Answer")
+
+# A worker on the way through a large batch answers after it, and ranks all keys within half.
+_TIMEOUT = aiohttp.ClientTimeout(60.0)
+_fault = msgspec.json.Decoder(Fault).decode
+_topologies = msgspec.json.Decoder(TopologyList).decode
+_keys = msgspec.json.Decoder(KeyPage).decode
+_status = msgspec.json.Decoder(TopologyStatus).decode
+
+
+class Client:
+    """A client of the worker at `url`, which answers for all workers of its group.
+
+    Each method raises SlidestatError for an error in the worker's answer, and where none answers.
+    """
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        """Create the client; without a `token` it is that of SLIDESTAT_WEB_TOKEN, or of the file
+        that SLIDESTAT_WEB_TOKEN_FILE names. Raises SlidestatError for a URL that is none.
+        """
+        shown = checked_address(url, "worker", "http://127.0.0.1:6066")
+        if shown != url:
+            raise SlidestatError(
+                f"The URL of the worker at {shown} has a user in it, and workers know of none.",
+                f"Leave it out; a token is in {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}.",
+            )
+        self._url = url.rstrip("/")
+        token = read_token() if token is None else token
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.last_json = b""
+        """The newest answer, as the worker sent it."""
+
+    async def __aenter__(self) -> Self:
+        """Open the connections. No proxy is asked: workers are near, and a token is for them."""
+        self._session = aiohttp.ClientSession(headers=self._headers, timeout=_TIMEOUT)
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Close them."""
+        await self._session.close()
+
+    async def topologies(self) -> list[TopologyDescription]:
+        """Return the topologies of the worker."""
+        return (await self._ask(_topologies, "")).topologies
+
+    async def status(self, topology: str) -> TopologyStatus:
+        """Return how far all workers have come, and for how many keys each alert fires."""
+        return await self._ask(_status, f"/{quote(topology, safe='')}/status")
+
+    async def keys(
+        self, topology: str, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> KeyPage:
+        """Return a page of the keys that begin with `prefix`, behind the key `after`, which is the
+        `next_after` of the page before.
+        """
+        path = f"/{quote(topology, safe='')}/keys"
+        return await self._ask(_keys, path, prefix=prefix, after=after, limit=limit)
+
+    async def query(
+        self,
+        topology: str,
+        key: str,
+        *,
+        windows: Sequence[str] = (),
+        statistics: Sequence[str] = (),
+        quantiles: Sequence[float] = (),
+        where: str | None = None,
+        ranks: Sequence[float] = (),
+        items: Sequence[str] = (),
+        ago: str | None = None,
+    ) -> KeyAnswer:
+        """Return a key's figures with their bounds, and its alerts."""
+        if not key:
+            raise SlidestatError(
+                "The key is empty.", "Name the key to ask for: no event has an empty one."
+            )
+        return await self._ask(
+            decode_key_answer,
+            f"/{quote(topology, safe='')}/key",
+            key=key,
+            window=windows,
+            statistic=statistics,
+            quantile=quantiles,
+            rank=ranks,
+            item=items,
+            where=where,
+            ago=ago,
+        )
+
+    async def history(self, topology: str, key: str) -> KeyHistory:
+        """Return the newest emissions of a key that the output topic has."""
+        return await self._ask(
+            decode_key_history, f"/{quote(topology, safe='')}/key/history", key=key
+        )
+
+    async def ranking(
+        self,
+        topology: str,
+        by: str,
+        *,
+        largest: int | None = None,
+        smallest: int | None = None,
+        having: str = "",
+    ) -> RankingAnswer:
+        """Return the keys of the largest or the smallest figures, each with the places between
+        which it is.
+        """
+        path = f"/{quote(topology, safe='')}/ranking"
+        given = {"by": by, "largest": largest, "smallest": smallest, "having": having or None}
+        return await self._ask(decode_ranking, path, **given)
+
+    async def alerts(self, topology: str, key: str) -> list[KeyAlert]:
+        """Return the alerts of a key that fire, or wait for more ticks to do so."""
+        return (await self.query(topology, key)).alerts or []
+
+    async def _ask(self, decode: Callable[[bytes], Answer], path: str, **asked: object) -> Answer:
+        given = {name: it for name, it in asked.items() if it is not None}
+        address = f"{self._url}/topologies{path}?{urlencode(given, doseq=True)}"
+        try:
+            # A redirect is followed; to another server it goes without the token.
+            async with self._session.get(URL(address.rstrip("?"), encoded=True)) as response:
+                body, status = await response.read(), response.status
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise SlidestatError(
+                f"No worker answers at {self._url}: {error or type(error).__name__}.",
+                "Start one with `slidestat run`; it prints its URL.",
+            ) from error
+        try:
+            if status == 200:
+                self.last_json = body
+                return decode(body)
+            told = _fault(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise SlidestatError(
+                f"What answers at {self._url} is no worker of slidestat.",
+                "Give the URL that a worker prints when it starts.",
+            ) from error
+        advice = told.advice
+        if status == 401:
+            advice = f"Set {TOKEN_VARIABLE} to the token that the worker was started with."
+        raise SlidestatError(told.error, advice)

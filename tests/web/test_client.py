@@ -1,0 +1,151 @@
+"""The asynchronous client: each question answered by real workers, each error with what to do."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from slidestat.client import Client
+from slidestat.declare.alerts import Alert
+from slidestat.errors import SlidestatError
+from slidestat.options import LOOPBACK
+from slidestat.schemas.alert import Certainty
+from slidestat.schemas.sequence import SequenceKeyAnswer, SequenceKeyHistory
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode
+from tests.web.serving import TOPOLOGY, serving_of
+
+MINUTE = (START_MS // 60_000 + 1) * 60_000
+STRANGE = "a/b &?#=ü%2F+"
+SEQUENCE = {"span": "1000 events", "every": "10 events", "windows": ("100 events",)}
+BUSY = replace(TOPOLOGY, alerts=(Alert(name="busy", when="count > 5", window="1m"),))
+
+
+def records(*keys: str) -> list[Record]:
+    """Return an event of each key in each of 70 seconds."""
+    events = [(MINUTE + 1_000 * i, key) for i in range(70) for key in keys]
+    return [Record(i, None, encode(key, at, 1), 0) for i, (at, key) in enumerate(events)]
+
+
+@pytest.mark.asyncio
+async def test_each_question_is_answered() -> None:
+    """By any worker of the group for all of it, also of keys that no path can have."""
+    held = [{0: records("b", "..")}, {1: records(STRANGE)}]
+    async with serving_of(BUSY, *held) as [one, _], Client(f"{one.url}/") as client:
+        (topology,) = await client.topologies()
+        assert (topology.name, topology.span) == ("orders", "1h")
+        page = await client.keys("orders", limit=2)
+        assert (page.keys, page.next_after) == (["..", STRANGE], STRANGE)
+        assert (await client.keys("orders", after=STRANGE)).keys == ["b"]
+        assert (await client.keys("orders", prefix="a")).keys == [STRANGE]
+        for key in ("b", "..", STRANGE):
+            answer = await client.query("orders", key, windows=["30m"], statistics=["count"])
+            (count,) = answer.figures
+            assert answer.key == key
+            assert count.lower is not None
+            assert count.upper is not None
+            assert count.lower <= 70
+            assert count.upper >= 69
+            assert client.last_json.startswith(b'{"topology":"orders"')
+            (busy,) = await client.alerts("orders", key)
+            assert (busy.alert, busy.certainty) == ("busy", Certainty.CERTAIN)
+            history = await client.history("orders", key)
+            assert [it.window_end_ms for it in history.emissions] == [MINUTE + 60_000]
+        ranking = await client.ranking("orders", "count_1h", largest=2, having="count_1h > 5")
+        assert (ranking.keys, len(ranking.places)) == (3, 2)
+        workers = (await client.status("orders")).workers
+        assert sum(it.firing["busy"] for it in workers) == 3
+
+
+@pytest.mark.asyncio
+async def test_answers_of_sequences_are_typed() -> None:
+    """Their structs have the attributes of the others, and are read as what they are."""
+    numbered = replace(TOPOLOGY, time_format="sequence", **SEQUENCE)
+    events = [Record(i, None, encode("a", i, 1), 0) for i in range(25)]
+    async with serving_of(numbered, {0: events}) as [worker], Client(worker.url) as client:
+        answer = await client.query("orders", "a")
+        history = await client.history("orders", "a")
+    assert isinstance(answer, SequenceKeyAnswer)
+    assert isinstance(history, SequenceKeyHistory)
+    assert [it.window_end_ms for it in history.emissions] == [10, 20]
+
+
+@pytest.mark.asyncio
+async def test_errors_have_advice() -> None:
+    """Those of the worker, in its words; and those of whatever answers, or does not."""
+    async with serving_of(TOPOLOGY, {0: records("a")}) as [worker], Client(worker.url) as client:
+        for question, error in (
+            (client.query("ordres", "a"), "There is no topology 'ordres'"),
+            (client.query("orders", "b"), "no key 'b'"),
+            (client.query("orders", "a", windows=["2h"]), "2h"),
+            (client.query("orders", ""), "The key is empty"),
+            (client.ranking("orders", "p99"), "p99"),
+        ):
+            with pytest.raises(SlidestatError, match=error) as told:
+                await question
+            assert told.value.advice
+    for url in ("http://alice:secret@127.0.0.1", "127.0.0.1:6066"):
+        with pytest.raises(SlidestatError, match="worker") as refused:
+            Client(url)
+        assert "secret" not in str(refused.value)
+
+
+@asynccontextmanager
+async def server(answer: str | None, location: str = "") -> AsyncIterator[tuple[str, list[str]]]:
+    """Return a server's URL and the tokens that it is shown; it redirects without an answer."""
+    tokens: list[str] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        tokens.append(request.headers.get("Authorization", ""))
+        if answer is None:
+            raise web.HTTPTemporaryRedirect(location + request.path_qs)
+        return web.Response(text=answer)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, LOOPBACK, 0)
+    await site.start()
+    try:
+        yield f"http://{LOOPBACK}:{runner.addresses[0][1]}", tokens
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.asyncio
+async def test_a_token_goes_to_the_worker_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redirect, as of a proxy, is followed; to another server without the token."""
+    monkeypatch.setenv("SLIDESTAT_WEB_TOKEN", "of-the-environment")
+    async with server('{"topologies":[]}') as (url, shown), server(None, url) as (proxy, first):
+        async with Client(proxy) as client:
+            assert await client.topologies() == []
+        async with Client(url, token="given") as client:  # noqa: S106  a test's
+            assert await client.topologies() == []
+    assert first == ["Bearer of-the-environment"]
+    assert shown == ["", "Bearer given"]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("answer", ["<html>Log in</html>", "{}", ""])
+async def test_what_is_no_worker(answer: str) -> None:
+    """Whatever it answers with, the address is to blame."""
+    async with server(answer) as (url, _), Client(url) as client:
+        with pytest.raises(SlidestatError, match="is no worker of slidestat"):
+            await client.topologies()
+
+
+@pytest.mark.asyncio
+async def test_nothing_is_left_open() -> None:
+    """Also where the question fails."""
+    client = Client("http://127.0.0.1:9")
+    with pytest.raises(SlidestatError, match="No worker answers at http") as away:
+        async with client:
+            await client.topologies()
+    assert "slidestat run" in away.value.advice
+    session = client._session
+    assert isinstance(session, aiohttp.ClientSession)
+    assert session.closed
