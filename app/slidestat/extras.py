@@ -13,6 +13,8 @@ _EXTRAS = {
     "jgo": "local",
     "aws_msk_iam_sasl_signer": "msk",
     "botocore": "msk",
+    "mcp": "mcp",
+    "mcp_types": "mcp",
     "fastavro": "avro",
     "google": "protobuf",
     "grpc_tools": "protobuf",

@@ -15,7 +15,7 @@ from slidestat.cli.init import init
 from slidestat.cli.operations import alertmanager, dlq_app, doctor, replay, seed, topics_app
 from slidestat.cli.options import OneObject, TopologyArgument
 from slidestat.cli.produce import produce
-from slidestat.cli.query import query, top, watch
+from slidestat.cli.query import mcp, query, top, watch
 from slidestat.cli.run import run
 from slidestat.cli.spark import app as spark_app
 from slidestat.errors import SlidestatError
@@ -79,6 +79,7 @@ app.command()(run)
 app.command()(replay)
 app.command()(seed)
 app.command()(alertmanager)
+app.command()(mcp)
 
 
 @topology_app.command("show")

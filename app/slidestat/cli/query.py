@@ -1,5 +1,5 @@
-"""The commands `slidestat watch`, figures or alerts as they come, and `slidestat query` and `top`,
-figures of keys as they are now, or were.
+"""The commands `slidestat watch`, figures or alerts as they come, `slidestat query` and `top`,
+figures of keys as they are now, or were, and `mcp`, which answers the same for assistants.
 """
 
 from pathlib import Path
@@ -221,3 +221,22 @@ def top(
         having,
         as_json=as_json,
     )
+
+
+def mcp(
+    topology: _TopologyArgument = None,
+    url: UrlOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Serve the questions of running workers to an assistant, over standard input and output, by
+    the Model Context Protocol. Nothing can be changed with it.
+
+    Example: slidestat mcp --url http://127.0.0.1:6066
+    """
+    from slidestat.admin.mcp_server import serve
+    from slidestat.admin.query import find_worker
+    from slidestat.declare.forms.files import load_declaration
+
+    if (topology is None) == (url is None):
+        raise SlidestatError("It is not clear whom to ask.", "Give a topology, or --url, not both.")
+    serve(url or find_worker(load_declaration(topology or ""), data_dir))
