@@ -276,13 +276,13 @@ def compression_of(name: str, start: bytes) -> str | None:
 
 # The files of a path.
 
-# Where a table, or a stream on Spark, keeps which files count, below its folder.
-_LOGS = {
+TABLE_LOGS = {
     "_delta_log": "a Delta table",
     "metadata/*.metadata.json": "an Iceberg table",
     ".hoodie/hoodie.properties": "a Hudi table",
     "_spark_metadata": "the output of a stream on Spark",
 }
+"""Where a table, or a stream on Spark, keeps which files count, below its folder."""
 
 
 def files_of(paths: Sequence[str]) -> list[EventFile]:
@@ -336,7 +336,7 @@ def require_no_table(folders: Iterable[Path]) -> None:
         place = folder.resolve()
         for each in {place, *place.parents} - looked_at:
             looked_at.add(each)
-            for log, what in _LOGS.items():
+            for log, what in TABLE_LOGS.items():
                 if any(each.glob(log)):
                     raise SlidestatError(
                         f"{each} is {what}, and some of its files may be of rows that were deleted,"

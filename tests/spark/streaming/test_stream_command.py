@@ -171,7 +171,22 @@ def test_what_cannot_be_read_is_refused(
     spark.range(1).write.format("delta").save(str(tmp_path / "table"))
     files = tmp_path / "files"
     files.mkdir()
+    for log in ("iceberg/metadata/v1.metadata.json", "hudi/.hoodie/hoodie.properties"):
+        (tmp_path / log).parent.mkdir(parents=True)
+        (tmp_path / log).write_text("")
+    (tmp_path / "streamed" / "_spark_metadata").mkdir(parents=True)
+    (tmp_path / "streamed" / "day=1").mkdir()
     for words, said in (
+        *(
+            (("--from", "parquet", "--path", f"{tmp_path}/{kind}/data"), f"{kind} is {what}")
+            for kind, what in (("iceberg", "an Iceberg table"), ("hudi", "a Hudi table"))
+        ),
+        *(
+            (("--from", "json", "--path", f"{tmp_path}/{part}"), "Give the folder as a whole")
+            for part in ("streamed/day=1", "stream*")
+        ),
+        # Spark reads it by its log, which has no file.
+        (("--from", "parquet", "--path", f"{tmp_path}/streamed"), "streamed cannot be read"),
         (("--path", str(files)), "Give --from delta, parquet or json"),
         (("--from", "json"), "Give --path"),
         (("--from", "delta", "--path", str(files)), f"There is no Delta table at {files}."),

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as f
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.options import RECORDS_PER_BATCH, TIME_UNIT, StreamSource, Tables
+from slidestat.produce.files import TABLE_LOGS
 from slidestat.spark.delta import require_delta
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka import kafka_options, topic_state
@@ -35,7 +36,7 @@ _BYTES_PER_BATCH = 256 * 2**20
 # Spark passes over files that are older than the newest one by more than this, 7 days by default:
 # what is copied with its time would be lost in silence.
 _FILE_AGE = "36500d"
-_DELTA_LOG = "_delta_log"
+_DELTA_LOG, _STREAM_LOG = "_delta_log", "_spark_metadata"
 # Without it each batch would write all that RocksDB has merged meanwhile.
 _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _CHANGED = ("[DELTA_SOURCE_TABLE_IGNORE_CHANGES]", "[DELTA_SOURCE_IGNORE_DELETE]")
@@ -114,15 +115,30 @@ def origin(
 
 
 def _require_no_table(files: LakeFiles, path: str) -> None:
-    """Raise SlidestatError for files of a Delta table, a part of one, or a pattern with one."""
-    folder = files.qualified(path)
+    """Raise SlidestatError for files of a table, a part of one, or a pattern with one.
+
+    The folder that another stream has written Spark reads by its log; neither a part of it, nor a
+    pattern.
+    """
+    whole = folder = files.qualified(path)
     while folder.strip("/:").count("/"):
-        if files.are_any(f"{folder}/{_DELTA_LOG}"):
-            raise SlidestatError(
-                f"{folder} is a Delta table, and some of its files may be of rows that were"
-                " deleted.",
-                "Give --from delta, with the path of the table.",
-            )
+        for log, what in TABLE_LOGS.items():
+            if log == _STREAM_LOG and folder == whole and files.exists(f"{folder}/{log}"):
+                continue
+            if files.are_any(f"{folder}/{log}"):
+                advice = (
+                    "Give --from delta, with the path of the table."
+                    if log == _DELTA_LOG
+                    else f"Give the folder as a whole: --path {folder}."
+                    if log == _STREAM_LOG
+                    else "Read it with spark.readStream in a program, and give the rows to"
+                    " slidestat.spark.stream."
+                )
+                raise SlidestatError(
+                    f"{folder} is {what}, and some of its files may be of rows that were deleted,"
+                    " or never committed.",
+                    advice,
+                )
         folder = folder.rpartition("/")[0]
 
 
