@@ -65,6 +65,7 @@ def topology(
     tolerance: str = "0%",
     having: str = "",
     rankings: tuple[Ranking, ...] = (),
+    synopses: str = "",
 ) -> Topology:
     """Windows of milliseconds, so that a few records cross many ticks; counts and sums, if nothing
     else is asked for.
@@ -86,7 +87,13 @@ def topology(
         tolerance=tolerance,
         having=having,
         rankings=rankings,
+        synopses=synopses,
     )
+
+
+def with_synopses(topology: Topology, ticks: int) -> Topology:
+    """Return the topology with the synopses of its keys at an interval of so many ticks."""
+    return replace(topology, synopses=f"{ticks * topology.every_ms}ms")
 
 
 ALERTS = (

@@ -148,21 +148,25 @@ def _published_config(topology: "Topology") -> dict[str, str]:
 
 def written_topics(topology: "Declared", retention: str = FOREVER) -> dict[str, dict[str, str]]:
     """Return the settings of the topics that a topology writes for others: output, dead letters,
-    late, and alerts if it has any.
+    late, alerts if it has any, and the synopses of keys.
     """
     keep, letters = retention_config(retention), letters_config(retention)
     alerts = {} if topology.alert_topic is None else {topology.alert_topic: keep}
+    kept = {}
+    if topology.counted is not None and topology.counted.synopses:
+        kept[topology.counted.synopsis_topic] = moved_config(retention)
     return {
         topology.output_topic: keep,
         topology.dead_letter_topic: letters,
         topology.late_topic: letters,
         **alerts,
+        **kept,
     }
 
 
 def moved_config(retention: str = FOREVER) -> dict[str, str]:
-    """Return the settings of a topic of moved records: timestamps are the source's, whatever the
-    broker's default.
+    """Return the settings of a topic of moved records, or of synopses that are kept: timestamps are
+    those that are written, whatever the broker's default.
     """
     return letters_config(retention) | {CREATED: CREATE_TIME}
 

@@ -109,8 +109,8 @@ _SynopsesOption = Annotated[
     str | None,
     typer.Option(
         metavar="1d",
-        help="Keep each key's synopses at this interval, for rollups of all of history; without"
-        " it, at its end alone.",
+        help="Keep each key's synopses at this interval, for rollups of all of history; default:"
+        " that of the topology's `synopses`, else at the end of history alone.",
     ),
 ]
 _SplitHotKeysOption = Annotated[
@@ -143,22 +143,21 @@ def backfill(
     Example: slidestat spark backfill flights --lake lake --files flights.parquet --key origin
     --time date --value delay --synopses 1d
     """
-    from slidestat.declare.lengths import duration_ms
+    from dataclasses import replace
+
     from slidestat.declare.topology import require_json
     from slidestat.produce.file_records import named_columns
     from slidestat.spark.backfill.history import Files, read_files, read_topic
-    from slidestat.spark.backfill.interval_synopses import require_interval
     from slidestat.spark.backfill.stretches import require_stretches
     from slidestat.spark.kafka import topic_state
     from slidestat.spark.session import spark_session
 
     declared = timed_topology(topology, "a backfill")
     require_json(declared, "a backfill")
-    synopses_ms = None
     # Errors are raised before Spark starts, where possible.
     if synopses is not None:
-        synopses_ms = duration_ms(synopses, "--synopses")
-        require_interval(declared, synopses_ms, synopses)
+        # What leads in rankings is not computed of history.
+        declared = replace(declared, synopses=synopses, rankings=())
     if split_hot_keys:
         require_stretches(declared)
     named = named_columns(declared, key, time, value)
@@ -176,9 +175,7 @@ def backfill(
         else:
             history = read_files(spark, declared, where)
         place = Lake(lake, declared.name)
-        filled = fill_lake(
-            declared, history, place, partitions, synopses_ms, split_hot_keys=split_hot_keys
-        )
+        filled = fill_lake(declared, history, place, partitions, split_hot_keys=split_hot_keys)
         for dataset, count in filled.counts.items():
             print(f"{dataset}: {count:,} records")
         for reason, count in filled.refusals.counts.items():
@@ -233,7 +230,7 @@ def rollup(
         from slidestat.spark.rollup.rollup import show, write
 
         records = place.read(spark, Dataset.SYNOPSES)
-        if changed := require_interval_of(place, spark, job.by_ms):
+        if changed := require_interval_of(place, records, job.by_ms):
             print(changed)
         if names := left_out(declared):
             print(f"Left out: {', '.join(names)}; their synopses have no summary of a window.")

@@ -333,6 +333,32 @@ def _check_separate_streams(topology: KeptFigures) -> None:
             )
 
 
+def check_synopses(topology: KeptFigures) -> None:
+    """Check the interval at which the synopses of keys are written, and that they hold all events
+    since the last ones.
+    """
+    if topology.synopses == "":
+        return
+    given = f"synopses is {topology.synopses!r}"
+    if topology.windows_of_events or topology.is_sequence:
+        raise SlidestatError(
+            f"{given}, but windows are of {topology.span!r}, not of time.",
+            "Give the topology a span of time, and times that are no numbers of a sequence.",
+        )
+    for field, value in (("publish", topology.publish), ("rankings", topology.rankings)):
+        if value:
+            raise SlidestatError(
+                f"{given}, but {topology.name} has {field}, and publishes for a referee on"
+                f" {topology.synopsis_topic}.",
+                "Leave it out, or give it to a topology of the same events beside this one.",
+            )
+    advice = f"Give a multiple of `every`, {topology.every!r}, up to the span, {topology.span!r}."
+    if not 0 < topology.synopses_ms <= topology.span_length.length:
+        raise SlidestatError(f"{given}, and a synopsis knows the events of the span alone.", advice)
+    if topology.synopses_ms % topology.every_ms:
+        raise SlidestatError(f"{given}, which is no multiple of `every`.", advice)
+
+
 def check_rankings_of(topology: KeptFigures) -> None:
     """Check the rankings, the figures that they read, and whether keys can be compared."""
     check_rankings(topology.rankings)

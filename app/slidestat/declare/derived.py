@@ -401,7 +401,7 @@ ANY = "*"
 
 
 class WrittenTopics(Named):
-    """The topics, by `name`, `output`, `publish`, `alerts` and `repartition`."""
+    """The topics, by `name`, `output`, `publish`, `synopses`, `alerts` and `repartition`."""
 
     source: str
     sources: Sequence[str]
@@ -409,6 +409,7 @@ class WrittenTopics(Named):
     output_format: str
     output_shape: str
     publish: str | Sequence[str]
+    synopses: str
     alerts: Sequence[Alert]
     alert_headers: str
     rankings: Sequence[Ranking]
@@ -436,10 +437,10 @@ class WrittenTopics(Named):
 
     @property
     def marks_losses(self) -> bool:
-        """Return whether emissions are marked that may lack records: answers to what is published
-        could not say so.
+        """Return whether emissions are marked that may lack records: answers to what is published,
+        and rollups of synopses, could not say so.
         """
-        return not self.publish
+        return not (self.publish or self.synopses)
 
     @property
     def synopsis_topic(self) -> str:
@@ -499,7 +500,7 @@ class WrittenTopics(Named):
             topics = (*topics, self.alert_topic)
         if self.repartition:
             topics = (*topics, self.events_topic)
-        return (*topics, self.synopsis_topic) if self.has_referee else topics
+        return (*topics, self.synopsis_topic) if self.has_referee or self.synopses else topics
 
     @property
     def _output_prefix(self) -> str:
@@ -716,6 +717,11 @@ class KeptFigures(WrittenTopics, ReadFields):
         asked: list[BorrowingRunner] = [it.runner for known in past for it in known.values()]
         changes = (change.of for change in self.alert_changes if change is not None)
         return list(dict.fromkeys([*asked, *chain.from_iterable(changes)]))
+
+    @cached_property
+    def synopses_ms(self) -> int:
+        """The interval at which the synopses of keys are written, 0 for never."""
+        return self.duration(self.synopses, "synopses") if self.synopses else 0
 
     @cached_property
     def runners(self) -> tuple[Runner, ...]:

@@ -23,6 +23,7 @@ from slidestat.declare.checks import (
     check_rows_of,
     check_sources,
     check_statistics,
+    check_synopses,
     check_times,
     check_topics,
 )
@@ -125,6 +126,10 @@ class Topology(KeptFigures):
     keys that it lists, which may be spread over partitions because they are too hot for one, and
     are not emitted but by the referee; or, with "partition", one state a partition over all of its
     events, which need no key. Windows of last events are then of those of each partition.
+    synopses: has the synopses of each key written to the topic NAME-synopses at this interval, such
+    as "1h": at its first multiple after events of the key, as they were before it. Rollups of a
+    lake merge them into windows of any length and groups of keys, as those of a backfill. A
+    multiple of `every`, at most the span.
     alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
     goes to the topic NAME-alerts.
     alert_headers: "cloudevents" gives the records of alerts the headers of CloudEvents 1.0.
@@ -183,6 +188,7 @@ class Topology(KeptFigures):
     output_shape: str = "emissions"
     output: str = ""
     publish: str | Sequence[str] = ()
+    synopses: str = ""
     alerts: Sequence[Alert] = ()
     alert_headers: str = ""
     rankings: Sequence[Ranking] = ()
@@ -211,6 +217,7 @@ class Topology(KeptFigures):
         check_conditions(self)
         check_computed(self)
         check_publish(self)
+        check_synopses(self)
         check_repartition(self)
         check_exactly_once(self)
         check_alerts_of(self)

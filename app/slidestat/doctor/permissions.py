@@ -115,7 +115,7 @@ def uses(topology: Declared, sources: Sequence[str]) -> Iterator[Use]:
         if topology.counted.expected_topic:
             topic = topology.counted.expected_topic
             yield Use("expected keys", topic, (_READ,), makes=False)
-        if topology.has_referee:
+        if topology.has_referee or topology.counted.synopses:
             yield Use("synopses", topology.answering.synopsis_topic, (_WRITE, _SETTINGS))
     yield Use("output", topology.output_topic, (_WRITE, _SETTINGS))
     yield Use("dead letters", topology.dead_letter_topic, (_WRITE, _SETTINGS))

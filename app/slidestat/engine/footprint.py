@@ -81,6 +81,7 @@ def _measure(topology: Topology, count: int) -> Footprint:
         every=never,
         lateness="0s",
         publish=(),
+        synopses="",
         alerts=(),
         alert_headers="",
         rankings=(),

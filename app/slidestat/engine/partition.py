@@ -51,7 +51,7 @@ from slidestat.engine.keys.shared_keys import KeySample
 from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.partition_work import PartitionWork
-from slidestat.engine.publishing import Clock, Publication, Publisher, TickPublisher
+from slidestat.engine.publishing import Clock, Publication, Publisher
 from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.chosen_records import ChosenRecords
@@ -86,7 +86,6 @@ class PartitionProcessor:
         codec: EmissionWriter | None = None,
         work: PartitionWork | None = None,
         topic_id: str = "",
-        publisher: TickPublisher | None = None,
         clock: EventClock | None = None,
         file: Path | None = None,
         *,
@@ -96,7 +95,6 @@ class PartitionProcessor:
         """Restore a partition.
 
         `topic_id` is that of the source, which a checkpoint without one takes for its own;
-        `publisher` decides what is published tick by tick, by default as the topology declares;
         `clock` is the partition's where not all of its records come here; `file` is where events go
         for a moment that memory should not hold; `expected` maps keys to the partitions on which
         they must come. With `change_statistics` the stored states may be of other statistics: new
@@ -106,8 +104,7 @@ class PartitionProcessor:
         self._topology, self._partition = topology, partition
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms
-        own = Publisher(topology, topic, partition) if topology.publish else None
-        self._publisher = own or publisher
+        self._publisher = Publisher(topology, topic, partition) if topology.publish else None
         kept = kept_statistics(topology, store, may_change=change_statistics)
         layout = StateLayout(topology, kept.slots)
         self._starts = starts = starts_by_label(topology, layout)
@@ -140,7 +137,7 @@ class PartitionProcessor:
             *(self._waiting, self._absorber, self._ticker, self._publisher, self._standstill),
             start.next_offset,
         )
-        self._asks_always, self._chooses = topology.asks_always, topology.chooses
+        self._chooses = topology.chooses
         self._kept = KeptTicks(topology)
         # Whether a batch is half done: its ticks are not all emitted yet.
         self._is_amid = False
@@ -353,12 +350,8 @@ class PartitionProcessor:
         self._expected.begin(advance)
         if self._publisher is None:
             self._ranked.begin(advance)
-            emissions = (
-                self._ticker.piecewise(self._waiting, advance, self.LIMITS.kept_emissions)
-                if self._asks_always
-                else self._ticker.emissions(self._waiting, advance)
-            )
-            return map(_effects_of, emissions)
+            kept = self.LIMITS.kept_emissions
+            return map(_effects_of, self._ticker.outputs(self._waiting, advance, kept))
         placed, published = absorb_and_publish(
             self._publisher,
             self._absorber,
@@ -437,6 +430,13 @@ class PartitionProcessor:
         if self._publisher is None:
             return []
         return self._ahead.published(self._publisher, self._advance_to(now - self._lateness))
+
+    def synopses_left(self) -> Iterator[list[Publication]]:
+        """Yield, some keys at a time, the synopses of keys at the interval that is declared which
+        are not published yet, as they are now: at the end of history. No tick may be kept back.
+        """
+        self._require_none_kept()
+        return self._ticker.synopses_left(self.watermark + 1, self.next_offset - 1)
 
     def view(self) -> PartitionView:
         """Return a view of the keys, for queries."""

@@ -12,7 +12,7 @@ no trace, as provisional emissions do not.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -82,26 +82,6 @@ def published_by(topology: Topology) -> list[str]:
     ]
 
 
-class TickPublisher(Protocol):
-    """A publisher that is called at each tick while a partition absorbs a batch."""
-
-    @property
-    def whole_key(self) -> str | None:
-        """The key of all events, where a state is of the whole partition."""
-
-    def absorbing(self, events: Events) -> None:
-        """Note events that are absorbed though no tick has passed."""
-
-    def ticks(self, events: Events, states: KeyStates, before: int, watermark: int) -> list[int]:
-        """Return the ticks after `before` and up to `watermark` to stop at; `events` come next."""
-
-    def at(self, tick: int, states: KeyStates, source_offset: int) -> Iterator[Publication]:
-        """Yield the publications of a tick."""
-
-    def clocks(self, before: int, offsets: Integers, watermarks: Integers) -> Iterator[Clock]:
-        """Yield the clocks of the partition."""
-
-
 class Publisher:
     """A publisher for one partition of a topology."""
 
@@ -120,9 +100,6 @@ class Publisher:
         statistics = published_statistics(topology)
         meanings = dict.fromkeys(runner.meaning for runner in topology.runners)
         self._kept = list(zip(statistics, meanings, strict=True))
-
-    def absorbing(self, events: Events) -> None:
-        """Note nothing: the states have all that is published."""
 
     def ticks(self, events: Events, states: KeyStates, before: int, watermark: int) -> list[int]:
         """Return the ticks after `before` and up to `watermark` at which something may be
@@ -194,7 +171,7 @@ def synopsis_partitions(topology: Topology, partitions: int) -> int:
 
 class SynopsisTopic:
     """The topic of published synopses, as records: a stream's synopses all in one partition, a
-    clock in each of them.
+    clock in each of them. Those of keys at an interval are on the partition of the keys.
     """
 
     def __init__(self, topology: Topology, partitions: int) -> None:
@@ -205,6 +182,7 @@ class SynopsisTopic:
         self._rankings = {it.name: it.text for it in topology.rankings}
         self._parties = partitions
         self._partitions = synopsis_partitions(topology, partitions)
+        self._interval = topology.synopses_ms or None
 
     def records(
         self, published: Iterable[Publication | Clock], partition: int, *, provisional: bool = False
@@ -220,14 +198,17 @@ class SynopsisTopic:
 
         for item in published:
             if isinstance(item, Publication):
-                to = crc32(item.stream.encode()) % self._partitions
-                announced[to] += provisional
+                to = partition
+                if self._interval is None:
+                    to = crc32(item.stream.encode()) % self._partitions
+                if provisional:
+                    announced[to] += 1
                 yield SynopsisRecord(
                     to,
                     key_of(SynopsisKey(self._topology, item.statistic, item.stream, party)),
                     item.synopsis,
                     item.tick,
-                    SynopsisHeaders(item.meaning, item.source_offset).encode(),
+                    SynopsisHeaders(item.meaning, item.source_offset, self._interval).encode(),
                 )
                 continue
             key = key_of(ClockKey(self._topology, party))

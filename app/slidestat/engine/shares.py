@@ -28,7 +28,6 @@ from slidestat.engine.keys.key_numbers import KeyNumbers
 from slidestat.engine.keys.key_states import KeyStates
 from slidestat.engine.keys.stored_keys import NoStates, PartitionStore
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.publishing import TickPublisher
 from slidestat.engine.quota import needed_quotas
 from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.engine.waiting import EventStore
@@ -167,10 +166,8 @@ class KeyShare:
         partition: int,
         store: PartitionStore,
         decoder: EventDecoder | None = None,
-        publisher: TickPublisher | None = None,
         codec: JsonCodec | None = None,
     ) -> None:
-        """Create the share; `publisher` decides what is published tick by tick."""
         self._place = topic, partition
         self._clock = GivenClock(topology.lateness_ms)
         self.processor = PartitionProcessor(
@@ -180,7 +177,6 @@ class KeyShare:
             store,
             decoder,
             codec,
-            publisher=publisher,
             clock=self._clock,
         )
 

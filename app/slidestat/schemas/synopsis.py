@@ -12,6 +12,10 @@ clock.
 
 Where windows are of the last events of each party, a party's now is a number of its own, that of
 its last event: it is 8 bytes before the synopsis.
+
+Of a topology with `synopses`, which needs no referee, there are neither clocks nor provisional
+records: each key has its synopses at the multiples of that interval, on its own partition, and the
+topic is not compacted.
 """
 
 import struct
@@ -22,7 +26,7 @@ import msgspec
 from msgspec import Meta
 
 
-class SynopsisHeaders(msgspec.Struct, frozen=True):
+class SynopsisHeaders(msgspec.Struct, frozen=True, omit_defaults=True):
     """The headers of a synopsis, each a UTF-8 string."""
 
     meaning: Annotated[str, Meta(description="what the synopsis keeps, and how exactly")]
@@ -30,9 +34,18 @@ class SynopsisHeaders(msgspec.Struct, frozen=True):
         int, Meta(description="offset of the record that moved the party's watermark past the tick")
     ]
 
+    interval_ms: Annotated[
+        int | None,
+        Meta(
+            description="of a topology with `synopses`: each key with events has some at every"
+            " multiple of it"
+        ),
+    ] = None
+
     def encode(self) -> list[tuple[str, bytes]]:
-        """Return the Kafka headers, in the order of the fields."""
-        return [(f, str(getattr(self, f)).encode()) for f in self.__struct_fields__]
+        """Return the Kafka headers, in the order of the fields; none for what is not there."""
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return [(name, str(value).encode()) for name, value in fields if value is not None]
 
     @classmethod
     def decode(cls, headers: Iterable[tuple[str, bytes]]) -> "SynopsisHeaders":

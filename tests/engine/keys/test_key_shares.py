@@ -1,6 +1,8 @@
 """A partition's keys over several engines, with the partition's clock: the bytes of one engine."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from random import Random
 from zlib import crc32
 
@@ -14,10 +16,8 @@ from slidestat.engine.clock import closing_tick
 from slidestat.engine.events import Events, joined
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.publishing import TickPublisher
 from slidestat.engine.shares import Judge, Judged, KeyShare, SharedRecords
-from slidestat.spark.backfill.interval_synopses import IntervalSynopses
-from tests.engine.cases import Case, cases, laws, topology
+from tests.engine.cases import Case, cases, laws, topology, with_synopses
 from tests.engine.memory import (
     PARTITION,
     SOURCE,
@@ -58,20 +58,13 @@ def _kept(processor: PartitionProcessor, topology: Topology, store: MemoryStore)
     return _synopses(topology, store, processor.watermark)
 
 
-def _rest(publisher: TickPublisher | None, share: PartitionProcessor, store: MemoryStore) -> list:
-    if not isinstance(publisher, IntervalSynopses):
-        return []
-    return list(publisher.rest(share.watermark + 1, store, share.next_offset - 1))
-
-
-def _of_one_engine(case: Case, interval: int | None) -> tuple[list[Output], Synopses, list]:
+def _of_one_engine(case: Case) -> tuple[list[Output], Synopses, list]:
     store, outputs = MemoryStore(), []
-    publisher = IntervalSynopses(case.topology, interval) if interval else None
-    whole = PartitionProcessor(case.topology, SOURCE, PARTITION, store, publisher=publisher)
+    whole = PartitionProcessor(case.topology, SOURCE, PARTITION, store)
     for batch in _cut(case.records, case.random):
         outputs += outputs_of(whole.process(batch_of(batch)))
     synopses = _kept(whole, case.topology, store)
-    return outputs, synopses, _rest(publisher, whole, store)
+    return outputs, synopses, [*chain(*whole.synopses_left())]
 
 
 def _judged(case: Case) -> list[Judged]:
@@ -116,9 +109,9 @@ def _shared(
         )
 
 
-def _check(case: Case, interval: int | None = None) -> None:
+def _check(case: Case) -> None:
     shares = case.random.randint(1, 4)
-    outputs, synopses, rest = _of_one_engine(case, interval)
+    outputs, synopses, rest = _of_one_engine(case)
     judged = _judged(case)
     letters = [output for output in outputs if output[0] in ("dead letter", "late")]
     assert sorted(_letters(judged), key=repr) == sorted(letters, key=repr)
@@ -130,8 +123,7 @@ def _check(case: Case, interval: int | None = None) -> None:
     found_rest = []
     for share in range(shares):
         store = MemoryStore()
-        publisher = IntervalSynopses(case.topology, interval) if interval else None
-        engine = KeyShare(case.topology, SOURCE, PARTITION, store, publisher=publisher)
+        engine = KeyShare(case.topology, SOURCE, PARTITION, store)
         for records in _shared(judged, case.topology, share, shares, case.random):
             for effects in engine.steps(records):
                 assert not effects.dead_letters
@@ -139,7 +131,7 @@ def _check(case: Case, interval: int | None = None) -> None:
                 found += outputs_of(effects)
         assert engine.processor.next_offset == case.records[-1].offset + 1
         kept |= _kept(engine.processor, case.topology, store)
-        found_rest += _rest(publisher, engine.processor, store)
+        found_rest += chain(*engine.processor.synopses_left())
     others = [output for output in outputs if output[0] not in ("dead letter", "late")]
     assert sorted(found, key=repr) == sorted(others, key=repr)
     assert kept == synopses
@@ -160,8 +152,9 @@ def test_shares_of_keys_come_to_what_one_engine_does(case: Case) -> None:
 @given(cases())
 def test_synopses_at_an_interval_are_the_same_in_shares(case: Case) -> None:
     """Those of each tick of the interval, and the last ones."""
-    assume(not case.topology.has_referee and not case.topology.span_length.of_events)
-    _check(case, 2 * case.topology.every_ms)
+    assume(not case.topology.has_referee and not case.topology.windows_of_events)
+    assume(2 * case.topology.every_ms <= case.topology.span_length.length)
+    _check(replace(case, topology=with_synopses(case.topology, 2)))
 
 
 @pytest.mark.parametrize("quotas", [0, 100_000])

@@ -23,15 +23,13 @@ from slidestat.spark.lake.lake import Lake
 from tests.spark.requests_history import NOON, TOPOLOGY, history_of, requests
 
 
-def _same(
-    topology: Topology, history: History, partitions: int, synopses_ms: int | None = None
-) -> set[str]:
+def _same(topology: Topology, history: History, partitions: int) -> set[str]:
     """Compare what comes out, as records are compared that have no order; the topics of it."""
     held = history.rows.sparkSession._jsc.sc().getPersistentRDDs
     # Other jobs of the session may have left some.
     before = held().size()
-    given = by_partition(topology, history, partitions, synopses_ms).collect()
-    with spread_by_key(topology, history, 3, partitions, synopses_ms) as found:
+    given = by_partition(topology, history, partitions).collect()
+    with spread_by_key(topology, history, 3, partitions) as found:
         assert sorted(map(repr, found.written.collect())) == sorted(map(repr, given))
     assert held().size() == before
     return {row.topic for row in given}
@@ -74,8 +72,9 @@ def test_files_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
     )
     pq.write_table(table, tmp_path / "rows.parquet")
     topology = replace(TOPOLOGY, statistics=(Count(), Sum()), lateness="0s")
+    topology = replace(topology, synopses=f"{2 * topology.every_ms}ms")
     records = read_files(spark, topology, Files(str(tmp_path / "rows.parquet"), partitions=2))
-    topics = _same(topology, records, 2, 2 * topology.every_ms)
+    topics = _same(topology, records, 2)
     assert topics == {
         "filled-statistics",
         "filled-synopses",

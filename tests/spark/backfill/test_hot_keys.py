@@ -139,7 +139,7 @@ def test_each_figure_of_a_key_that_is_split_keeps_its_promise(spark: SparkSessio
         assert finding.verdict is not None
         assert finding.verdict.observed is not None
         assert finding.verdict.observed <= finding.verdict.promised
-    whole = by_partition(TOPOLOGY, whole_history, 1, None).collect()
+    whole = by_partition(TOPOLOGY, whole_history, 1).collect()
     assert _others(rows) == _others(whole)
     assert sorted(map(_place, _of(rows, TOPOLOGY.synopsis_topic))) == sorted(
         map(_place, _of(whole, TOPOLOGY.synopsis_topic))
@@ -169,10 +169,11 @@ def test_synopses_at_an_interval_hold_what_those_of_a_whole_key_do(spark: SparkS
     """
     history, tasks = _history(3_000, 3), 3
     records, interval = history_of(spark, [history]), 10 * MINUTE
-    with spread_by_key(COUNTS, records, tasks, 1, interval, split_hot_keys=True) as spread:
+    kept = replace(COUNTS, synopses="10m")
+    with spread_by_key(kept, records, tasks, split_hot_keys=True) as spread:
         written = _of(spread.written.collect(), COUNTS.synopsis_topic)
     assert len(spread.stretches) == tasks
-    given = _of(by_partition(COUNTS, records, 1, interval).collect(), COUNTS.synopsis_topic)
+    given = _of(by_partition(kept, records, 1).collect(), COUNTS.synopsis_topic)
     assert sorted(map(_place, written)) == sorted(map(_place, given))
     key = Partition(COUNTS, [Record(i, *record) for i, record in enumerate(history)]).keys[HOT]
     checked = 0

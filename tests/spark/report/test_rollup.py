@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -24,7 +25,8 @@ from slidestat.declare.statistics import (
 )
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.schemas.synopsis import ClockKey, SynopsisKey, encode_key
+from slidestat.schemas.synopsis import ClockKey, SynopsisHeaders, SynopsisKey, encode_key
+from slidestat.spark.lake.lake import Lake
 from slidestat.spark.rollup import rollup
 from slidestat.spark.rollup.rollup import (
     MERGED_AT_ONCE,
@@ -461,3 +463,27 @@ def test_the_table_of_a_rollup_is_not_cut(
         ]
     show(spark.createDataFrame([], schema))
     assert capsys.readouterr().out == "There are no synopses of which a window can be told.\n"
+
+
+def test_synopses_of_changed_declarations_are_not_merged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A statistic of the same name that had another field, and windows that cut through an interval
+    of before, are refused with what the lake has.
+    """
+
+    def records(*kept: tuple[str, int]) -> DataFrame:
+        key = encode_key(SynopsisKey("t", "users", "k", "s/0"))
+        rows = [(key, SynopsisHeaders(meaning, 0, of).encode()) for meaning, of in kept]
+        return spark.createDataFrame(
+            rows, "key binary, headers array<struct<key: string, value: binary>>"
+        )
+
+    lake = Lake(str(tmp_path), "t")
+    one = records(("distinct of user", HOUR), ("distinct of user", 24 * HOUR))
+    assert not rollup.require_interval_of(lake, one, 24 * HOUR)
+    with pytest.raises(SlidestatError, match="cut through synopses that are 1d apart"):
+        rollup.require_interval_of(lake, one, HOUR)
+    two = records(("distinct of user", HOUR), ("distinct of account", HOUR))
+    with pytest.raises(SlidestatError, match="users are of several declarations"):
+        rollup.require_interval_of(lake, two, 24 * HOUR)

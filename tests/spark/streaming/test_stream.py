@@ -126,7 +126,7 @@ def test_what_fails_or_comes_again_leaves_no_trace(session: SparkSession, tmp_pa
     topics = [f"filled-{it}" for it in ("statistics", "late", "dead-letters")]
     wanted = [
         row
-        for row in by_partition(TOPOLOGY, history_of(session, parts), PARTS, None).collect()
+        for row in by_partition(TOPOLOGY, history_of(session, parts), PARTS).collect()
         if row.topic in topics
     ]
     assert {row.topic for row in wanted} == {*topics}

@@ -55,7 +55,7 @@ def test_a_topic_is_counted_by_partition_and_offset(
     finally:
         spark.conf.unset(PROVIDER)
     history = read_topic(spark, TOPOLOGY, bootstrap_servers)
-    wanted = by_partition(TOPOLOGY, history, PARTITIONS, None).collect()
+    wanted = by_partition(TOPOLOGY, history, PARTITIONS).collect()
     topics = {
         Dataset.STATISTICS: TOPOLOGY.output_topic,
         Dataset.LATE: TOPOLOGY.late_topic,

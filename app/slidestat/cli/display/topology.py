@@ -125,6 +125,11 @@ def _facts(topology: Topology) -> dict[str, str]:
     if topology.publish:
         what = "whole partitions" if whole else f"the keys {', '.join(topology.publish)}"
         published["publishes"] = f"{what}, on {topology.synopsis_topic}"
+    if topology.synopses:
+        published["publishes"] = (
+            f"each key's synopses every {topology.synopses}, on {topology.synopsis_topic}: a record"
+            " for each statistic, of as many bytes as its memory below"
+        )
     if topology.rankings:
         names = ", ".join(it.name for it in topology.rankings)
         published["ranks"] = f"{names}, for a referee, on {topology.synopsis_topic}"

@@ -96,6 +96,9 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     ),
     "envelope": Flag("--envelope", "debezium", "What the events are wrapped in."),
     "publish": Flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
+    "synopses": Flag(
+        "--synopses", "1h", "Write each key's synopses at this interval, for rollups of a lake."
+    ),
     "alerts": Flag(
         "--alert",
         "NAME:WHEN[:NAME=VALUE]...",

@@ -91,7 +91,7 @@ def kept_statistics(
 
 def _require_changeable(topology: Topology) -> None:
     what = ""
-    if topology.publish:
+    if topology.publish or topology.synopses:
         what = "publishes its synopses, whose readers take windows for whole"
     elif topology.is_sequence:
         what = "has numbers of a sequence for event times"

@@ -13,12 +13,13 @@ from slidestat.synopses.core.arrays import Bools, Integers
 
 class Deadlines(NamedTuple):
     """The next ticks of n stored keys, int64[n] each, NOT_DUE where there is none: that of the
-    newest event, and the first one without an event. And, bool[n] each, which keys are forgotten,
-    and which were expected and are to end.
+    newest event, the first one without an event, and the one at which synopses with that event are
+    published. And, bool[n] each, which keys are forgotten, and which were expected and are to end.
     """
 
     opened: Integers
     closing: Integers
+    unpublished: Integers
     are_closed: Bools
     are_left: Bools
 
@@ -42,6 +43,10 @@ class Deadlines(NamedTuple):
         # After so many events, a state has none whose tick has not passed.
         is_open = (ticks > passed) & (topology.every_events is None)
         opened = np.where(is_open, ticks, NOT_DUE)
+        unpublished = np.full(len(clocks), NOT_DUE)
+        if topology.synopses_ms:
+            published = tick_after(last_times, topology.synopses_ms)
+            unpublished = np.where(published > passed, published, NOT_DUE)
         closing = SilentTicks.of_emissions(topology).next_after(last_times, passed)
         is_closed = np.full(len(clocks), topology.forget_ms is not None) & (closing == NOT_DUE)
         is_closed &= ~is_expected
@@ -56,12 +61,13 @@ class Deadlines(NamedTuple):
             is_left = is_closed & is_standing
             closing = np.where(is_left, tick_after(passed, every), closing)
             is_closed = is_closed & ~is_left
-        return cls(opened, closing, is_closed, is_left)
+        return cls(opened, closing, unpublished, is_closed, is_left)
 
     @property
     def are_any(self) -> Bools:
         """Return bool[n]: of which keys there is anything to remember."""
-        any_due: Bools = (self.opened != NOT_DUE) | (self.closing != NOT_DUE) | self.are_closed
+        is_due = [ticks != NOT_DUE for ticks in (self.opened, self.closing, self.unpublished)]
+        any_due: Bools = np.logical_or.reduce([*is_due, self.are_closed])
         return any_due
 
     @property

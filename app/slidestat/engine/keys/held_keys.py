@@ -73,6 +73,8 @@ class HeldKeys:
         # one of them; and keys that had it, with the offset up to which they have absorbed.
         self.opened = KeyTimers()
         self.closing = KeyTimers()
+        # Keys with events that no published synopses have yet, by the tick at which they will be.
+        self.unpublished = KeyTimers()
         self._closed_at = np.empty(0, np.int64)
         self._next_sweep = _MORE_NUMBERS
         # Those that are never forgotten.
@@ -155,6 +157,8 @@ class HeldKeys:
         is_opened, is_closing = due.opened != NOT_DUE, due.closing != NOT_DUE
         self.opened.set(numbers[is_opened], due.opened[is_opened])
         self.closing.set(numbers[is_closing], due.closing[is_closing])
+        is_unpublished = due.unpublished != NOT_DUE
+        self.unpublished.set(numbers[is_unpublished], due.unpublished[is_unpublished])
         self._closed_at[numbers[due.are_closed]] = clocks[due.are_closed, 1]
         self._left = np.concatenate((self._left, numbers[due.are_left]))
 
@@ -164,6 +168,7 @@ class HeldKeys:
         if len(self._closed_at) < capacity:
             self.opened.fit(capacity)
             self.closing.fit(capacity)
+            self.unpublished.fit(capacity)
             self._closed_at = fitted(self._closed_at, capacity, fill=_NOT_CLOSED)
 
     def _expect(self, expected: Mapping[str, int], partition: int) -> None:
@@ -311,7 +316,7 @@ class HeldKeys:
             return
         self.fit()
         is_used = self.opened.are_armed() | self.closing.are_armed()
-        is_used |= self._closed_at != _NOT_CLOSED
+        is_used |= self.unpublished.are_armed() | (self._closed_at != _NOT_CLOSED)
         is_used[self._expected_numbers] = True
         capacity = self.numbers.capacity
         self.numbers.release(

@@ -59,7 +59,7 @@ class Absorber:
         """
         self._topology = topology
         self._every, self._every_events = topology.every_ms, topology.every_events
-        self._span = topology.span_length
+        self._span, self._synopses_ms = topology.span_length, topology.synopses_ms
         self._closing = Closing(topology, keys)
         self._keys = keys
         self._kernels = kernels
@@ -226,6 +226,9 @@ class Absorber:
         )
         first_offsets = np.minimum.reduceat(events.offsets, starts[touched])
         self._keys.states.put(numbers[touched], states, first_offsets)
+        if self._synopses_ms:
+            coming = clock.tick_after(states.last_times, self._synopses_ms)
+            self._keys.unpublished.arm(numbers[touched], coming)
 
     def _kept_beside(
         self, hand: Hand, touched: Integers, is_reborn: Bools

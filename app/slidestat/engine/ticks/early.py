@@ -6,7 +6,7 @@ from slidestat.engine.clock import Advance
 from slidestat.engine.events import Events
 from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.keys.unwritten import SLOTS, slot_of
-from slidestat.engine.publishing import TickPublisher
+from slidestat.engine.publishing import Publisher
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.ticker import Ticker
 from slidestat.engine.waiting import EventStore
@@ -20,7 +20,7 @@ class EarlyAbsorption:
         waiting: EventStore,
         absorber: Absorber,
         ticker: Ticker,
-        publisher: TickPublisher | None,
+        publisher: Publisher | None,
         now: Callable[[], Advance],
         next_offset: int,
     ) -> None:
@@ -64,6 +64,4 @@ class EarlyAbsorption:
             self._read_at_turn[slot] = now.last_offset + 1
 
     def _absorb(self, events: Events, now: Advance) -> None:
-        if self._publisher is not None:
-            self._publisher.absorbing(events)
         self._absorber.absorb(KeyedEvents.of(events), now)

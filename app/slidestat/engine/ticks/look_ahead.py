@@ -10,7 +10,7 @@ from slidestat.engine.emissions.placed_answers import PlacedAnswers, newest
 from slidestat.engine.events import Events
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.keyed_events import KeyedEvents
-from slidestat.engine.publishing import Clock, Publication, TickPublisher
+from slidestat.engine.publishing import Clock, Publication, Publisher
 from slidestat.engine.records import NO_TIME
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.ticker import Outputs, Ticker
@@ -20,7 +20,7 @@ from slidestat.engine.waiting import EventStore
 
 
 def absorb_and_publish(
-    publisher: TickPublisher,
+    publisher: Publisher,
     absorber: Absorber,
     keys: HeldKeys,
     events: Events,
@@ -120,7 +120,7 @@ class LookAhead:
         is_due = self._keys.closing.next_due(horizon) is not None
         return is_due or self._waiting.first_offset(horizon) is not None
 
-    def published(self, publisher: TickPublisher, now: Advance) -> list[Publication | Clock]:
+    def published(self, publisher: Publisher, now: Advance) -> list[Publication | Clock]:
         """Return what would be published at the ticks that it would pass. Nothing, if there has
         been no further tick since it was asked last.
         """

@@ -19,6 +19,7 @@ from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_timers import Place, due_slices
 from slidestat.engine.publishing import Clock, Publication
 from slidestat.engine.ticks.absorber import Absorber
+from slidestat.engine.ticks.interval_synopses import IntervalSynopses
 from slidestat.engine.ticks.ranked_ticks import RankedTicks
 from slidestat.engine.ticks.silent_keys import SilentKeys
 from slidestat.engine.waiting import EventStore
@@ -37,7 +38,9 @@ LAST: Place = (2**63 - 1, "")
 
 
 class Outputs(NamedTuple):
-    """A batch of emissions, of alert changes, and of what leads in rankings."""
+    """A batch of emissions, of alert changes, and of what is published: what leads in rankings,
+    or synopses.
+    """
 
     emissions: OutputRecords
     alerts: list[AlertRecord]
@@ -154,6 +157,7 @@ class Ticker:
         self._silent = silent
         self._emissions = emissions
         self._ranked = ranked
+        self._synopses = IntervalSynopses(topology, keys)
         self._events_pace = Pace(_FIRST_SLICE, sizes.events)
         self._keys_pace = Pace(_FIRST_SLICE, sizes.keys)
 
@@ -170,6 +174,31 @@ class Ticker:
         """Insert all events up to the watermark though no tick has passed: nothing is emitted."""
         for _ in self._touched(waiting, advance):
             yield
+
+    def outputs(self, waiting: EventStore, advance: Advance, most: int) -> Iterator[Outputs]:
+        """Yield the emissions as `emissions` does, of about `most` keys with events at once where
+        they are emitted at every tick; and the synopses of keys, where an interval is declared,
+        each tick's before its emissions.
+        """
+        asks_always = self._topology.asks_always
+
+        def emitted(piece: Advance) -> Iterator[Outputs]:
+            if asks_always:
+                return self.piecewise(waiting, piece, most)
+            return self.emissions(waiting, piece)
+
+        while (tick := self._synopses.next_tick(waiting, advance.watermark)) is not None:
+            offset = int(advance.source_offsets(np.array([tick]))[0])
+            before, advance = advance.up_to(tick - 1)
+            yield from emitted(before)
+            for published in self._synopses.at(tick, offset, lambda: self._keys_pace.size):
+                if tick > advance.emitted:
+                    yield Outputs(NO_RECORDS, [], published)
+        yield from emitted(advance)
+
+    def synopses_left(self, tick: int, source_offset: int) -> Iterator[list[Publication]]:
+        """Yield the synopses that were not published since their keys' newest events."""
+        return self._synopses.rest(tick, source_offset, lambda: self._keys_pace.size)
 
     def emissions(self, waiting: EventStore, advance: Advance) -> Iterator[Outputs]:
         """Insert the events that wait up to the watermark; the emissions of all keys at the ticks

@@ -75,9 +75,14 @@ class OutputTopics:
     def publish(
         self, published: Iterable[Publication | Clock], partition: int, *, provisional: bool = False
     ) -> None:
-        """Queue what a referee is to have."""
+        """Queue what a referee is to have, or the synopses of keys, but those of ticks that were
+        emitted before.
+        """
         count = size = 0
+        silent_until = self._silent_until.get(partition)
         for record in self._synopses.records(published, partition, provisional=provisional):
+            if silent_until is not None and record.timestamp <= silent_until:
+                continue
             self._producer.produce(self._synopses.name, *record)
             count += 1
             size += len(record.key) + len(record.value)

@@ -189,7 +189,7 @@ def another_source(topology: str) -> str:
 
 def _outputs(topology: Declared) -> list[str]:
     names = [topology.output_topic, topology.dead_letter_topic, topology.late_topic]
-    if topology.has_referee:
+    if topology.has_referee or (topology.counted and topology.counted.synopses):
         names.append(topology.answering.synopsis_topic)
     if topology.alert_topic is not None:
         names.append(topology.alert_topic)

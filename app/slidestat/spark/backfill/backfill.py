@@ -23,7 +23,7 @@ from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.publishing import SynopsisTopic, TickPublisher
+from slidestat.engine.publishing import SynopsisTopic
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.options import Tables
@@ -102,7 +102,6 @@ def by_partition(
     topology: Topology,
     history: History,
     partitions: int,
-    synopses_ms: int | None,
     folder: EmissionFolder | None = None,
 ) -> DataFrame:
     """Compute what the topology writes, those of one topic and partition in the order in which a
@@ -113,7 +112,7 @@ def by_partition(
 
     def run(rows: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         decoder, published = EventDecoder(topology), SynopsisTopic(topology, partitions)
-        begin = partial(_Partition, topology, decoder, published, synopses_ms, folder)
+        begin = partial(_Partition, topology, decoder, published, folder)
         with calm_garbage_collector():
             yield from one_after_another(by_number(read(rows)), begin)
 
@@ -128,7 +127,6 @@ class _Partition:
         topology: Topology,
         decoder: EventDecoder,
         published: SynopsisTopic,
-        synopses_ms: int | None,
         folder: EmissionFolder | None,
         number: int,
     ) -> None:
@@ -136,9 +134,7 @@ class _Partition:
         self._number = number
         self._read = 0
         self._decoder = decoder
-        self._outputs = EngineOutputs(
-            topology, number, published, synopses_ms, self._engine, folder
-        )
+        self._outputs = EngineOutputs(topology, number, published, self._engine, folder)
 
     def take(self, part: RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in."""
@@ -151,13 +147,9 @@ class _Partition:
         yield from self._outputs.close()
         yield from arrow_rows([read_row(self._number, self._read)])
 
-    def _engine(
-        self, states: PartitionStore, publisher: TickPublisher | None, codec: JsonCodec | None
-    ) -> PartitionProcessor:
+    def _engine(self, states: PartitionStore, codec: JsonCodec | None) -> PartitionProcessor:
         place = self._topology, self._topology.events_topic, self._number
-        self._processor = PartitionProcessor(
-            *place, states, self._decoder, codec, publisher=publisher
-        )
+        self._processor = PartitionProcessor(*place, states, self._decoder, codec)
         return self._processor
 
 
@@ -165,20 +157,18 @@ class _Partition:
 _STAGING = "_backfill"
 
 
-def backfill(
-    topology: Topology, history: History, partitions: int = 1, synopses_ms: int | None = None
-) -> DataFrame:
+def backfill(topology: Topology, history: History, partitions: int = 1) -> DataFrame:
     """Compute what the topology writes for records of history: emissions, letters and synopses,
     under the topics that they would be on.
 
-    Synopses are those at the end of history; with `synopses_ms`, those at the ticks of that
-    interval. A topology that publishes its synopses publishes with them how many `partitions` its
-    source has. Keys in several partitions are not looked for, other than by `fill_lake`: each
+    Synopses are those at the end of history; of a topology with `synopses`, also those at that
+    interval. One that publishes for a referee publishes with them how many `partitions` its source
+    has. Keys in several partitions are not looked for, other than by `fill_lake`: each
     partition would have its own figures of such a key. Raises SlidestatError for a source that is
     not in JSON.
     """
     require_json(topology, "a backfill")
-    written = by_partition(_unranked(topology), history, partitions, synopses_ms)
+    written = by_partition(_unranked(topology), history, partitions)
     return written.where(~f.col("topic").isin(KEYS, READ))
 
 
@@ -194,7 +184,6 @@ def _with_keys(
     topology: Topology,
     history: History,
     partitions: int,
-    synopses_ms: int | None,
     folder: EmissionFolder | None,
     *,
     split_hot_keys: bool,
@@ -206,14 +195,13 @@ def _with_keys(
     topology = _unranked(topology)
     cores = history.rows.sparkSession.sparkContext.defaultParallelism
     if not (split_hot_keys or spreads_keys(topology, cores, partitions)):
-        yield Spread(by_partition(topology, history, partitions, synopses_ms, folder))
+        yield Spread(by_partition(topology, history, partitions, folder))
         return
     with spread_by_key(
         topology,
         history,
         cores,
         partitions,
-        synopses_ms,
         split_hot_keys=split_hot_keys,
         folder=folder,
     ) as spread:
@@ -225,7 +213,6 @@ def fill_lake(
     history: History,
     lake: Lake,
     partitions: int = 1,
-    synopses_ms: int | None = None,
     *,
     split_hot_keys: bool = False,
 ) -> Filled:
@@ -243,9 +230,7 @@ def fill_lake(
     if split_hot_keys:
         require_stretches(topology)
     with locked(history.rows.sparkSession, lake, "backfill"):
-        return _fill(
-            topology, history, lake, partitions, synopses_ms, split_hot_keys=split_hot_keys
-        )
+        return _fill(topology, history, lake, partitions, split_hot_keys=split_hot_keys)
 
 
 def _fill(
@@ -253,7 +238,6 @@ def _fill(
     history: History,
     lake: Lake,
     partitions: int,
-    synopses_ms: int | None,
     *,
     split_hot_keys: bool,
 ) -> Filled:
@@ -281,7 +265,7 @@ def _fill(
         kinds = [text for dataset, topic in topics.items() for text in (topic, str(dataset))]
         kind_of = f.create_map(*map(f.lit, [*kinds, KEYS, KEYS, READ, READ]))
         with _with_keys(
-            topology, history, partitions, synopses_ms, folder, split_hot_keys=split_hot_keys
+            topology, history, partitions, folder, split_hot_keys=split_hot_keys
         ) as spread:
             if folder is None:
                 rows = rows_of(Dataset.STATISTICS, spread.written)
@@ -307,7 +291,7 @@ def _fill(
                 _write(rows_of(dataset, records_of(records_of_it)), lake.data(dataset))
     if counts[Dataset.STATISTICS]:
         files.rename(places[Dataset.STATISTICS], lake.data(Dataset.STATISTICS))
-    kept_ms = topology.every_ms if topology.publish else synopses_ms
+    kept_ms = topology.every_ms if topology.publish else topology.synopses_ms or None
     files.write(lake.backfilled, json.dumps({"synopses_ms": kept_ms}) + "\n")
     files.remove(staging)
     return Filled(counts, refusals, dict(Counter(it.key for it in spread.stretches)))

@@ -26,7 +26,7 @@ from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.keys.stored_keys import PartitionStore
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.publishing import SynopsisTopic, TickPublisher
+from slidestat.engine.publishing import SynopsisTopic
 from slidestat.engine.records import RecordBatch
 from slidestat.engine.shares import Judge, Judged, KeyShare, SharedRecords
 from slidestat.spark.backfill.emissions import EmissionFolder
@@ -257,7 +257,6 @@ def spread_by_key(
     history: History,
     tasks: int,
     partitions: int = 1,
-    synopses_ms: int | None = None,
     *,
     split_hot_keys: bool = False,
     folder: EmissionFolder | None = None,
@@ -276,7 +275,7 @@ def spread_by_key(
         )
         stretches = stretches_of(topology, judged, tasks) if split_hot_keys else []
         shares = _handed_out(judged.where("letter IS NULL").drop("letter"), tasks, stretches)
-        written = _computed(topology, shares, rows, partitions, synopses_ms, stretches, folder)
+        written = _computed(topology, shares, rows, partitions, stretches, folder)
         yield Spread(written.unionByName(letters), stretches)
     finally:
         judged.unpersist()
@@ -352,14 +351,13 @@ def _computed(
     shares: DataFrame,
     rows: JudgedRows,
     partitions: int,
-    synopses_ms: int | None,
     stretches: Sequence[Stretch],
     folder: EmissionFolder | None,
 ) -> DataFrame:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         decoder, published = EventDecoder(topology), SynopsisTopic(topology, partitions)
         split = {stretch.number: stretch for stretch in stretches}
-        begin = partial(_Share, topology, rows, decoder, published, synopses_ms, split, folder)
+        begin = partial(_Share, topology, rows, decoder, published, split, folder)
         with calm_garbage_collector():
             yield from one_after_another(by_place(batches, ("stretch", "partition")), begin)
 
@@ -403,7 +401,6 @@ class _Share:
         rows: JudgedRows,
         decoder: EventDecoder,
         published: SynopsisTopic,
-        synopses_ms: int | None,
         split: Mapping[int, Stretch],
         folder: EmissionFolder | None,
         stretch: int,
@@ -414,9 +411,7 @@ class _Share:
         self._stretch = split.get(stretch)
         self._rows = rows
         self._decoder = decoder
-        self._outputs = EngineOutputs(
-            topology, number, published, synopses_ms, self._engine, folder
-        )
+        self._outputs = EngineOutputs(topology, number, published, self._engine, folder)
 
     def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in."""
@@ -430,9 +425,7 @@ class _Share:
     def _told(self, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return found if self._stretch is None else map(self._stretch.told, found)
 
-    def _engine(
-        self, states: PartitionStore, publisher: TickPublisher | None, codec: JsonCodec | None
-    ) -> PartitionProcessor:
+    def _engine(self, states: PartitionStore, codec: JsonCodec | None) -> PartitionProcessor:
         place = self._topology, self._topology.events_topic, self._number
-        self._share = KeyShare(*place, states, self._decoder, publisher, codec)
+        self._share = KeyShare(*place, states, self._decoder, codec)
         return self._share.processor

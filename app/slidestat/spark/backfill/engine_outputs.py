@@ -16,13 +16,11 @@ from slidestat.engine.publishing import (
     Clock,
     Publication,
     SynopsisTopic,
-    TickPublisher,
     published_statistics,
 )
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
 from slidestat.spark.backfill.emissions import EmissionFolder
-from slidestat.spark.backfill.interval_synopses import IntervalSynopses
 from slidestat.spark.backfill.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.spark.backfill.record_rows import Out, arrow_rows, emitted, letter_rows
 
@@ -32,7 +30,7 @@ KEYS = "_keys"
 READ = "_read"
 """Nor is this: how many records of a partition were read, as a text."""
 
-EngineOf = Callable[[LocalStates, TickPublisher | None, JsonCodec | None], PartitionProcessor]
+EngineOf = Callable[[LocalStates, JsonCodec | None], PartitionProcessor]
 
 
 def read_row(partition: int, records: int) -> Out:
@@ -48,12 +46,11 @@ class EngineOutputs:
         topology: Topology,
         number: int,
         published: SynopsisTopic,
-        synopses_ms: int | None,
         engine_of: EngineOf,
         folder: EmissionFolder | None = None,
     ) -> None:
-        """Create the outputs; `engine_of` makes the engine over a store of states, with what it
-        publishes and a codec. With a `folder` emissions go to files there, and are no rows.
+        """Create the outputs; `engine_of` makes the engine over a store of states, with a codec.
+        With a `folder` emissions go to files there, and are no rows.
         """
         self._files = None if folder is None else folder.files(topology, number)
         codec = None if folder is None else JsonWithNumbers()
@@ -61,8 +58,7 @@ class EngineOutputs:
         self._number = number
         self._published = published
         self._states = LocalStates()
-        self._interval = IntervalSynopses(topology, synopses_ms) if synopses_ms else None
-        self._processor = engine_of(self._states, self._interval, codec)
+        self._processor = engine_of(self._states, codec)
         self._unflushed = 0
         self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
 
@@ -94,9 +90,9 @@ class EngineOutputs:
         yield from self._flush()
         if self._files is not None:
             self._files.close()
-        if self._interval is not None:
-            tick, last = self._processor.watermark + 1, self._processor.next_offset - 1
-            yield from self._publish(self._interval.rest(tick, self._states, last))
+        if self._topology.synopses:
+            for published in self._processor.synopses_left():
+                yield from self._publish(published)
         elif not self._topology.publish:
             yield from arrow_rows(self._synopses())
         self._states.close()

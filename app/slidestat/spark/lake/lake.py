@@ -160,8 +160,9 @@ def no_records(lake: Lake, dataset: str) -> SlidestatError:
     advice = f"Bring them there: `slidestat spark ingest TOPOLOGY --lake {lake.root}`."
     if dataset == Dataset.SYNOPSES:
         advice = (
-            "Workers publish them if the topology has `publish`; `slidestat spark backfill`"
-            " writes those of any topology, into a lake of its own."
+            'Workers write them if the topology has `synopses`, such as synopses = "1h", or'
+            " `publish`; `slidestat spark backfill` writes those of history, into a lake of its"
+            " own."
         )
     return SlidestatError(f"{lake.data(dataset)} has no records.", advice)
 
@@ -209,10 +210,10 @@ def declaration_mark() -> Column:
     """Return the fingerprint of the declaration that an emission's row was computed by; "" without
     one.
     """
-    return f.coalesce(_header(DECLARATION_HEADER), f.lit(""))
+    return f.coalesce(header(DECLARATION_HEADER), f.lit(""))
 
 
-def _header(name: str) -> Column:
+def header(name: str) -> Column:
     """Return the first header of that name as a text; null without one. A foreign record may have
     any.
     """
@@ -236,7 +237,7 @@ def _read_columns(dataset: Dataset) -> list[Column]:
         )
         columns = {name: record[name] for name in types.names}
         if dataset is Dataset.STATISTICS:
-            columns[DECLARATION_HEADER] = _header(DECLARATION_HEADER)
+            columns[DECLARATION_HEADER] = header(DECLARATION_HEADER)
     else:
-        columns = {field.name: _header(field.name).try_cast(field.dataType) for field in types}
+        columns = {field.name: header(field.name).try_cast(field.dataType) for field in types}
     return [column.alias(_COLUMNS.get((dataset, name), name)) for name, column in columns.items()]

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import Column, DataFrame, Row, SparkSession, functions as f
+from pyspark.sql import Column, DataFrame, Row, functions as f
 from pyspark.sql.window import Window
 from rich.console import Console
 from rich.markup import escape
@@ -31,7 +31,7 @@ from slidestat.options import KEYS_GROUPED_BY, QUANTILES
 from slidestat.schemas.synopsis import SynopsisKey
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.files import LakeFiles
-from slidestat.spark.lake.lake import Lake
+from slidestat.spark.lake.lake import Lake, header
 from slidestat.spark.sql.aggregates import FIGURE
 from slidestat.spark.sql.foreign import Foreign, column_function
 from slidestat.spark.sql.functions import register_functions
@@ -76,27 +76,46 @@ class Rollup:
             )
 
 
-def require_interval_of(lake: Lake, spark: SparkSession, by_ms: int) -> str:
-    """Return a remark on the synopses of a backfilled lake; "" if there is none.
+def require_interval_of(lake: Lake, records: DataFrame, by_ms: int) -> str:
+    """Return a remark on the synopses of a lake, of which these are the records; "" if there is
+    none.
 
     Raises SlidestatError for windows shorter than the interval at which they were kept, or across
-    it.
+    it; and for a statistic whose declaration has changed.
     """
-    files = LakeFiles(spark)
-    if not files.exists(lake.backfilled):
-        return ""
-    kept_ms = json.loads(files.read(lake.backfilled)).get("synopses_ms")
-    if kept_ms is None:
-        return (
-            "This lake has synopses of the end of its history alone, so windows before the last"
-            " span are not here: backfill it with --synopses 1d to have them all."
-        )
-    if by_ms % kept_ms:
-        raise SlidestatError(
-            f"Windows of {human_duration(by_ms)} cut through synopses that are"
-            f" {human_duration(kept_ms)} apart.",
-            "Take a multiple of what the backfill was given as --synopses.",
-        )
+    files, kept = LakeFiles(records.sparkSession), []
+    if files.exists(lake.backfilled):
+        of_history = json.loads(files.read(lake.backfilled)).get("synopses_ms")
+        if of_history is None:
+            return (
+                "This lake has synopses of the end of its history alone, so windows before the last"
+                " span are not here: backfill it with --synopses 1d to have them all."
+            )
+        kept.append(of_history)
+    statistic = f.get_json_object(f.col("key").cast("string"), "$[1]")
+    interval = header("interval_ms").try_cast("bigint")
+    found = records.select(statistic, header("meaning"), interval).distinct().collect()
+    meanings: dict[str, set[str]] = {}
+    for name, meaning, kept_ms in found:
+        if name and meaning:
+            meanings.setdefault(name, set()).add(meaning)
+        if kept_ms:
+            kept.append(kept_ms)
+    for name, of_it in sorted(meanings.items()):
+        if len(of_it) > 1:
+            raise SlidestatError(
+                f"The synopses of {name} are of several declarations: {'; '.join(sorted(of_it))}.",
+                "They cannot be merged. Give the topology that you changed another name, and so"
+                " another part of the lake.",
+            )
+    for kept_ms in sorted(set(kept)):
+        if by_ms % kept_ms:
+            raise SlidestatError(
+                f"Windows of {human_duration(by_ms)} cut through synopses that are"
+                f" {human_duration(kept_ms)} apart.",
+                "Take a multiple of the `synopses` that the topology had, or --synopses of a"
+                " backfill.",
+            )
     return ""
 
 

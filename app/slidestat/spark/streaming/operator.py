@@ -95,6 +95,7 @@ def _require(rows: DataFrame, topology: Topology, partitions: int | None, unit: 
     require_json(topology, _WHAT)
     for is_there, what in (
         (topology.publish, "publishes synopses for a referee"),
+        (topology.synopses, "publishes the synopses of its keys (synopses)"),
         (topology.rankings, "has rankings for a referee"),
         (topology.idle_ms, "emits for idle partitions (idle)"),
         (topology.expected_topic, "expects the keys of a topic (expected_topic)"),
