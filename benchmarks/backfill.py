@@ -93,7 +93,7 @@ def _write_events(workload: Workload, file: Path) -> None:
     pq.write_table(table, file, row_group_size=250_000)
 
 
-def _told(values: Iterable[float], form: str) -> str:
+def told(values: Iterable[float], form: str) -> str:
     """The median of some values, and the least and the greatest."""
     spread = results.Spread.of(list(values))
     return f"{spread.median:{form}} ({spread.least:{form}} - {spread.most:{form}})"
@@ -137,17 +137,17 @@ def compare(
                     timings.append(_time_job(spark, job, topology, bootstrap, folder))
         console.print(
             f"{events:,} events, {key_count:,} keys, {workload}, every {every}, {rounds} rounds: a"
-            f" worker {_told((events / it.seconds for it in workers), ',.0f')} events a second,"
-            f" {_told((events / it.cpu_seconds for it in workers), ',.0f')} a CPU second"
+            f" worker {told((events / it.seconds for it in workers), ',.0f')} events a second,"
+            f" {told((events / it.cpu_seconds for it in workers), ',.0f')} a CPU second"
         )
         for job, timings in jobs.items():
             pairs = list(zip(workers, timings, strict=True))
-            by_clock = _told((one.seconds / it.seconds for one, it in pairs), ".2f")
-            by_cpu = _told((one.cpu_seconds / it.cpu_seconds for one, it in pairs), ".2f")
+            by_clock = told((one.seconds / it.seconds for one, it in pairs), ".2f")
+            by_cpu = told((one.cpu_seconds / it.cpu_seconds for one, it in pairs), ".2f")
             console.print(
-                f"  {job}: {_told((events / it.seconds for it in timings), ',.0f')} events a"
+                f"  {job}: {told((events / it.seconds for it in timings), ',.0f')} events a"
                 f" second, {by_clock} times the worker;"
-                f" {_told((events / it.cpu_seconds for it in timings), ',.0f')} a CPU second,"
+                f" {told((events / it.cpu_seconds for it in timings), ',.0f')} a CPU second,"
                 f" {by_cpu} times the worker"
             )
 
