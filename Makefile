@@ -23,7 +23,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test kernels wheel vectors test-laws test-others \
-	test-long test-quick chaos simulate fuzz demo docs bench bench-full figures plots pictures audit schemas \
+	test-long test-quick chaos simulate fuzz model demo docs bench bench-full figures plots pictures audit schemas \
 	reference golden hooks lock lock-peers clean
 
 help: ## list these targets
@@ -129,6 +129,11 @@ chaos: setup ## two million events while all fails, then an hour (SOAK_MINUTES) 
 simulate: setup ## the worker's own code under faults, in SIMULATED_SEEDS schedules from SIMULATED_SEED on
 	SIMULATED_SEED=$(SIMULATED_SEED) SIMULATED_SEEDS=$(SIMULATED_SEEDS) \
 	    $(BIN)/python -m pytest tests/faust/simulation
+
+model: setup ## check the protocol's model with Quint's simulator, whole and without each guard; needs npm
+	npm install --prefix build/quint --no-save --silent --no-audit --no-fund \
+	    @informalsystems/quint@0.33.1 antlr4ts@0.5.0-alpha.4
+	$(BIN)/python -m pytest -n 2 tests/model
 
 # One decoder, or several: make fuzz DECODERS='records "key states"'. Coverage is known of Python alone.
 fuzz: setup kernels ## fuzz all decoders of bytes from outside, by coverage, for FUZZ_MINUTES in all

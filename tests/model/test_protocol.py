@@ -1,0 +1,79 @@
+"""The protocol's model keeps its promises, and each of its guards is needed for one of them.
+
+Quint's simulator takes random steps: it finds faults, and proves nothing. Its model checkers cannot
+be had from a registry. `make model` installs it for these tests.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MODEL = Path(__file__).parent / "protocol.qnt"
+QUINT = Path(__file__).parents[2] / "build" / "quint" / "node_modules" / ".bin" / "quint"
+# Each of 25 steps.
+SAMPLES = os.environ.get("MODEL_SAMPLES", "4000")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(1_800),
+    pytest.mark.skipif(not QUINT.exists(), reason="make model installs Quint"),
+]
+
+AT_LEAST_ONCE, EXACTLY_ONCE = "false", "true"
+# A guard taken out, and the promise that does not hold then.
+GUARDS = {
+    # A restore leaves out what an older epoch has written behind a newer one.
+    "epochs": (AT_LEAST_ONCE, "counted"),
+    # An owner's first record is a fence.
+    "fence": (AT_LEAST_ONCE, "counted"),
+    # Outputs are acknowledged before states are written, and states before the checkpoint.
+    "outputs first": (AT_LEAST_ONCE, "emitted"),
+    "states first": (AT_LEAST_ONCE, "counted"),
+    # What a state has by its offset is passed over.
+    "offsets": (AT_LEAST_ONCE, "same_bytes"),
+    # C is the least offset of what is not durable.
+    "c": (AT_LEAST_ONCE, "counted"),
+    # Nothing up to P is emitted again, and P does not go back while reading does.
+    "p": (EXACTLY_ONCE, "once"),
+    "p stays": (EXACTLY_ONCE, "once"),
+    # The next owner's transactional id fences the one before.
+    "transaction fence": (EXACTLY_ONCE, "once"),
+}
+
+
+def broken(folder: Path, exactly_once: str, without: str) -> str:
+    """The promise that was found broken, "" for none."""
+    file = folder / "checked.qnt"
+    instance = f'import protocol(EXACTLY_ONCE = {exactly_once}, WITHOUT = "{without}").*'
+    file.write_text(f"{MODEL.read_text('utf-8')}module checked {{ {instance} }}", "utf-8")
+    promises = ("counted", "same_bytes", "emitted", "once", "fenced")
+    done = subprocess.run(
+        [
+            *(QUINT, "run", "--backend", "typescript", "--main", "checked", "--max-steps", "25"),
+            *("--max-samples", SAMPLES, "--seed", "1", "--verbosity", "2", file),
+            *("--invariants", *promises),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert "[ok]" in said or "[violation]" in said, said
+    found = re.search("\u274c ([a-z_]+)", said)
+    assert (found is not None) == ("[violation]" in said), said
+    return found[1] if found else ""
+
+
+@pytest.mark.parametrize("exactly_once", [AT_LEAST_ONCE, EXACTLY_ONCE])
+def test_promises_are_kept(tmp_path: Path, exactly_once: str) -> None:
+    """Whatever the order of two workers' steps, zombies among them."""
+    assert broken(tmp_path, exactly_once, "") == ""
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_each_guard_is_needed(tmp_path: Path, guard: str) -> None:
+    """Without it a promise is broken."""
+    exactly_once, promise = GUARDS[guard]
+    assert broken(tmp_path, exactly_once, guard) == promise
