@@ -5,6 +5,8 @@ PYTHON ?= python3
 SOAK_MINUTES ?= 60
 SIMULATED_SEED ?= 0
 SIMULATED_SEEDS ?= 1000
+ROOM ?= engine/checkpoints
+MUTANTS ?= 100
 FUZZ_MINUTES ?= 30
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,7 +25,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test kernels wheel vectors test-laws test-others \
-	test-long test-quick chaos simulate fuzz model demo docs bench bench-full figures plots pictures audit schemas \
+	test-long test-quick chaos simulate fuzz model mutate demo docs bench bench-full figures plots pictures audit schemas \
 	reference golden hooks lock lock-peers clean
 
 help: ## list these targets
@@ -141,6 +143,9 @@ fuzz: setup kernels ## fuzz all decoders of bytes from outside, by coverage, for
 	NUMBA_DISABLE_JIT=1 PYTHONPATH=build/atheris \
 	    $(BIN)/python -m tests.security.fuzz $$(($(FUZZ_MINUTES) * 60)) $(DECODERS)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m tests.security.fuzz --kept-only $(DECODERS)
+
+mutate: setup kernels ## put MUTANTS faults into the code of ROOM, one by one, and see which its tests notice
+	$(BIN)/python -m scripts.mutate $(ROOM) $(MUTANTS)
 
 demo: setup ## real events through a real broker, every figure checked against the exact one
 	$(BIN)/slidestat demo
