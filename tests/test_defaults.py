@@ -23,6 +23,7 @@ APART = {
     ("tombstones", "spark/audit/declaration.py"),
     ("group", "synopses/core/envelope.py"),
     ("limit", "declare/statistics/top.py"),
+    ("limit", "cli/operations.py"),
     *(
         ("partitions", path)
         for path in (

@@ -14,7 +14,7 @@ from yarl import URL
 
 from slidestat.addresses import checked_address
 from slidestat.errors import SlidestatError
-from slidestat.options import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from slidestat.options import KEYS_OF_A_PAGE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from slidestat.schemas.query import (
     Fault,
     KeyAlert,
@@ -79,7 +79,7 @@ class Client:
         return await self._ask(_status, f"/{quote(topology, safe='')}/status")
 
     async def keys(
-        self, topology: str, *, prefix: str = "", after: str = "", limit: int = 100
+        self, topology: str, *, prefix: str = "", after: str = "", limit: int = KEYS_OF_A_PAGE
     ) -> KeyPage:
         """Return a page of the keys that begin with `prefix`, behind the key `after`, which is the
         `next_after` of the page before.

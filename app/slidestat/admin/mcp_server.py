@@ -13,6 +13,7 @@ import msgspec
 from slidestat.client import Client
 from slidestat.errors import SlidestatError
 from slidestat.extras import module_of_extra
+from slidestat.options import KEYS_OF_A_PAGE
 from slidestat.redaction import redacted
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import RankedKey
@@ -61,27 +62,37 @@ def _with_advice(tool: Tool, refusal: type[Exception]) -> Tool:
 
 
 def tools(url: str) -> list[Tool]:
-    """Return the tools, which ask the worker at `url`; what a model reads are their docstrings."""
+    """Return the tools, in the order in which they are listed."""
+    asked = _Tools(url)
+    return [asked.list_topologies, asked.list_keys, asked.query, asked.ranking, asked.alerts]
 
-    async def list_topologies() -> dict[str, Any]:
+
+class _Tools:
+    """The tools, which ask the worker at `url`; what a model reads are their docstrings."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def list_topologies(self) -> dict[str, Any]:
         """List the topologies, each with its source, its windows, the longest window that can be
         asked for (`span`), its statistics, and the names of figures for rankings.
         """
-        async with Client(url) as client:
+        async with Client(self._url) as client:
             await client.topologies()
             return _as_sent(client)
 
     async def list_keys(
-        topology: str, prefix: str = "", after: str = "", limit: int = 100
+        self, topology: str, prefix: str = "", after: str = "", limit: int = KEYS_OF_A_PAGE
     ) -> dict[str, Any]:
         """List the keys of a topology in order of their characters, page by page: `next_after` is
         `after` of the next page, null on the last one.
         """
-        async with Client(url) as client:
+        async with Client(self._url) as client:
             await client.keys(topology, prefix=prefix, after=after, limit=limit)
             return _as_sent(client)
 
     async def query(
+        self,
         topology: str,
         key: str,
         windows: list[str] | None = None,
@@ -93,7 +104,7 @@ def tools(url: str) -> list[Tool]:
         or as of so long ago, such as "24h". Each figure has an estimate, and the exact one is at
         least `lower` and at most `upper`; `in_words` has each with its bounds in a sentence.
         """
-        async with Client(url) as client:
+        async with Client(self._url) as client:
             answer = await client.query(
                 topology,
                 key,
@@ -106,6 +117,7 @@ def tools(url: str) -> list[Tool]:
             return _as_sent(client) | {"in_words": words}
 
     async def ranking(
+        self,
         topology: str,
         by: str,
         largest: int | None = None,
@@ -117,19 +129,19 @@ def tools(url: str) -> list[Tool]:
         key is not before its `first_place` and not behind its `last_place`. `having` leaves keys
         out, such as "count_5m >= 100".
         """
-        async with Client(url) as client:
+        async with Client(self._url) as client:
             answer = await client.ranking(
                 topology, by, largest=largest, smallest=smallest, having=having
             )
             words = [_ranked(row) for row in answer.places]
             return _as_sent(client) | {"in_words": words}
 
-    async def alerts(topology: str, key: str | None = None) -> dict[str, Any]:
+    async def alerts(self, topology: str, key: str | None = None) -> dict[str, Any]:
         """Return for how many keys each alert of a topology fires; with a key, its alerts that fire
         or are pending. An alert is certain if the bounds of its figures prove its condition, and
         likely if only their estimates meet it.
         """
-        async with Client(url) as client:
+        async with Client(self._url) as client:
             if key is not None:
                 found = await client.alerts(topology, key)
                 return {"topology": topology, "key": key, "alerts": msgspec.to_builtins(found)}
@@ -141,8 +153,6 @@ def tools(url: str) -> list[Tool]:
                 for alert, keys in worker.firing.items():
                     firing[alert] = firing.get(alert, 0) + keys
             return {"topology": topology, "firing_keys": firing, "workers_not_counted": missing}
-
-    return [list_topologies, list_keys, query, ranking, alerts]
 
 
 def _as_sent(client: Client) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from slidestat.declare.rankings import MOST_PLACES
 from slidestat.live.live_ranking import DEFAULT_PLACES
 from slidestat.live.live_topology import LiveTopology
 from slidestat.live.looks import Looks
+from slidestat.options import KEYS_OF_A_PAGE
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import MAX_KEY_LENGTH
 from slidestat.schemas.query import (
@@ -46,7 +47,6 @@ from slidestat.web.address import WebAddress
 from slidestat.web.answers.history import History
 from slidestat.web.answers.keys import KeyAnswers, TopologyAnswers
 from slidestat.web.answers.parameters import (
-    DEFAULT_LIMIT,
     MOST_KEYS,
     MOST_PAIRS,
     MOST_SERIES,
@@ -177,7 +177,7 @@ _OF_A_PAGE = (
     _query_parameter(
         "limit",
         "How many keys a page has at most.",
-        {"type": "integer", "minimum": 1, "maximum": MOST_KEYS, "default": DEFAULT_LIMIT},
+        {"type": "integer", "minimum": 1, "maximum": MOST_KEYS, "default": KEYS_OF_A_PAGE},
     ),
 )
 _OF_A_RANKING = (

@@ -11,10 +11,10 @@ from slidestat.errors import SlidestatError, near_name, shown
 from slidestat.live.live_query import LiveQuery
 from slidestat.live.live_ranking import LiveRanking
 from slidestat.live.live_topology import Question
+from slidestat.options import KEYS_OF_A_PAGE
 from slidestat.referee.live_referee import RefereeQuery
 from slidestat.schemas.event import MAX_KEY_LENGTH
 
-DEFAULT_LIMIT = 100
 MOST_KEYS = 1_000
 # Of one parameter in one question; and of windows times quantiles or ranks, which are as many
 # figures.
@@ -126,7 +126,7 @@ def page_query(query: str) -> tuple[str, str, int]:
     parameters = _parameters(query, ("prefix", "after", "limit"))
     prefix, after = _single(parameters, "prefix") or "", _single(parameters, "after") or ""
     limit = _single(parameters, "limit")
-    limit = str(DEFAULT_LIMIT) if limit is None else limit
+    limit = str(KEYS_OF_A_PAGE) if limit is None else limit
     for name, text in (("prefix", prefix), ("after", after)):
         if len(text) > MAX_KEY_LENGTH:
             raise SlidestatError(
