@@ -59,7 +59,6 @@ def signing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 def test_a_token_is_signed_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is an address with the action and the region, and has no secret in it."""
-    pytest.importorskip("aws_msk_iam_sasl_signer")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLEEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-of-the-key")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of-the-session")

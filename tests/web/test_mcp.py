@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import mcp
 import pytest
 
 from slidestat.admin import mcp_server
@@ -20,7 +21,6 @@ async def test_an_assistant_asks_a_worker() -> None:
     """Each tool only reads, answers with bounds in words, and tells an error with its advice; no
     line on standard output is anything else.
     """
-    mcp = pytest.importorskip("mcp")
     async with serving_of(BUSY, {0: records("b", STRANGE)}) as [worker]:
         server = mcp.StdioServerParameters(
             command=sys.executable,
