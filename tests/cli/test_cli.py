@@ -46,7 +46,7 @@ HEAVY = ("numba", "pyarrow", "pyspark", "faust", "aiokafka", "aiohttp", "conflue
     ("arguments", "imported"),
     [
         (["--help"], []),
-        (["query", "flights", "JFK"], ["confluent_kafka", "numpy"]),
+        (["query", "flights", "JFK"], ["aiohttp", "confluent_kafka", "numpy"]),
         # Kernels are loaded once the declaration is shown.
         (["topology", "show", "flights"], ["numba", "pyarrow", "numpy"]),
     ],

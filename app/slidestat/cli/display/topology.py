@@ -265,6 +265,8 @@ def _statistics(topology: Topology, footprints: "Sequence[Footprint]") -> Table:
 def _name(label: str, statistic: Statistic) -> str:
     """Return the name of a statistic's figures, and what distinguishes them."""
     figures = [Figure(label, None, None, None, **asdict(series)) for series in statistic.series()]
+    if not figures:
+        return label
     first, *others = map(qualified, figures)
     return ", ".join([first, *(text.removeprefix(f"{label} ") for text in others)])
 

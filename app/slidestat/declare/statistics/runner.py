@@ -20,7 +20,6 @@ from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.times.calendar_windows import CalendarWindow, lengths_at
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN
 from slidestat.synopses.core.errors import SynopsisError
 
 _NO_TIMES = np.empty(0, np.int64)
@@ -380,6 +379,8 @@ def run_by_calendar(
     ago: int = 0,
 ) -> Answered:
     """Do the work with the lengths that `windows` have at each query, or so long `ago` before."""
+    from slidestat.synopses.core.batch import TIME_MAX
+
     ticks = np.unique(work.query_times)
     if len(ticks) <= _TICKS_AT_ONCE:
         return _run_with_lengths(runner, states, work, windows, ago)
@@ -396,6 +397,8 @@ def _in_parts(
     run: Callable[[Sequence[bytes | None], Work], Answered],
 ) -> Answered:
     """Do the work up to each of the rising `ends`, the last of which has the last query."""
+    from slidestat.synopses.core.batch import TIME_MIN
+
     known, places, parts = list(states), [], []
     after = TIME_MIN
     for until in ends:
@@ -431,6 +434,7 @@ def past_between(
     """
     if runner.adds_up:
         return runner.past(states, work, ago)
+    from slidestat.synopses.core.batch import TIME_MAX
 
     def asked_at_tick(own: Sequence[bytes | None], part: Work) -> Answered:
         found = runner.run(own, part).states
