@@ -88,7 +88,7 @@ format: setup ## correct the formatting, and what lint can correct
 # all of Spark's session, in this order: the longest first, so that none is left for the end.
 LAWS := $(addprefix tests/,engine synopses testing golden declare audit referee live)
 LONGEST := $(addprefix tests/,docs spark chaos demo broker security local admin cli web)
-OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) \
+OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/model tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) \
 	$(wildcard tests/test_*.py)
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
 LAWS_LOG := .pytest_cache/laws.log

@@ -13,7 +13,7 @@ from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
 from slidestat.declare.statistics.runner import ItemColumn, Listed, Work, past_of, united
 from slidestat.declare.statistics.top import TopRunner
-from slidestat.live.questions import ItemCounts
+from slidestat.live.questions import TopCounts
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.errors import WindowTooLargeError
 from tests.audit.test_audit_key import Partition
@@ -105,7 +105,7 @@ def test_bounds_hold_for_any_weights(
             check(list(listed), recount(items[inside], weights[inside], decimals), decimals, asked)
 
     wanted = tuple({f"/{item}": None for item in [*range(1, 30), *items[-9:].tolist(), -1]})
-    question = ItemCounts(**vars(asked), items=wanted).runner(SPAN, FIELD)
+    question = TopCounts(**vars(asked), items=wanted).runner(SPAN, FIELD)
     none = work_of(items[:0], weights[:0], times[:0], [30_000])
     party = rng.integers(0, 3, len(items))
     states = {
