@@ -296,5 +296,6 @@ def check_figure(
         + Fraction(figure.absolute_error)
         + Fraction(figure.deviation_error) * deviation
         + Fraction(figure.magnitude_error) * magnitude
+        + Fraction(figure.share_error) * len(values)
     )
     assert abs(estimate - right) <= allowed + slack, (figure, right)

@@ -131,7 +131,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
     good = Bundle.of({"a": counted([1], 2), "b": counted([1], 9)})
     for bundles, times, spans, words in (
         ([], [], [5], "a time is needed"),
-        ([good], [9, 9], [5], "a time is needed"),
+        ([good], [9, 9, 9], [5], "a time is needed"),
         ([Bundle.of({})], [9], [5], "kind 0"),
         ([good], [8], [5], "8 is earlier than 9, the time that party 'b'"),
         ([good], [2**61 + 1], [5], "out of range"),
