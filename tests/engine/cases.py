@@ -1,6 +1,6 @@
 """Topologies and streams that the laws of a partition are tried on."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import cycle
 from random import Random
@@ -468,3 +468,19 @@ def cases(draw: st.DrawFn, max_size: int = 250, topologies: Collection[str] = TO
     random = Random(draw(st.integers(0, 2**32)))
     found = records(random, size, **stream, bad=bad, holes=holes, lacking=lacking)
     return Case(chosen, found, random)
+
+
+@st.composite
+def cases_of(draw: st.DrawFn, topologies: Mapping[str, Topology]) -> Case:
+    """Any of these topologies, with a short stream of any keys, values and times."""
+    random = Random(draw(st.integers(0, 2**32)))
+    stream = records(
+        random,
+        draw(st.integers(1, 120)),
+        keys=draw(st.sampled_from(["one", "few", "zipf"])),
+        values=draw(st.sampled_from(sorted(VALUES))),
+        times=draw(st.sampled_from(sorted(TIMES))),
+        bad=0.1,
+        holes=draw(st.booleans()),
+    )
+    return Case(topologies[draw(st.sampled_from(sorted(topologies)))], stream, random)

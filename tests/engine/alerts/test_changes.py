@@ -24,8 +24,7 @@ from slidestat.declare.topology import Topology
 from slidestat.schemas.alert import AlertChange, FoundChange
 from slidestat.schemas.sequence import SequenceAlertChange, decode_alert_change
 from tests.engine.cases import Case, cases, laws, topology
-from tests.engine.memory import Partition
-from tests.engine.partition.test_partition_crash import same_end, undisturbed
+from tests.engine.partition.test_partition_crash import same_end, through_crashes, undisturbed
 from tests.engine.streams import START_MS
 
 MINUTE, HOUR = 60_000, 3_600_000
@@ -291,11 +290,7 @@ CHANGING = topology(
 def test_crashes_leave_no_trace_in_changes(case: Case, crashes: list[int]) -> None:
     """Other batches and crashes: the same changes, byte for byte."""
     case = replace(case, topology=CHANGING)
-    partition = Partition(case.topology, case.records, case.random)
-    for steps in crashes:
-        partition.live(steps)
-    partition.live()
-    same_end(partition, undisturbed(case))
+    same_end(through_crashes(case, crashes), undisturbed(case))
 
 
 @pytest.mark.parametrize(

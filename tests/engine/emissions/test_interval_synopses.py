@@ -1,7 +1,6 @@
 """The synopses of keys at each multiple of an interval, for rollups."""
 
 from dataclasses import replace
-from random import Random
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -14,11 +13,10 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.publishing import Publication
 from slidestat.errors import SlidestatError
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, decode_key
-from tests.engine.cases import Case, laws, topology
+from tests.engine.cases import Case, cases_of, laws, topology
 from tests.engine.memory import Output, Partition
 from tests.engine.model import Model
 from tests.engine.partition.test_partition_crash import same_end, undisturbed
-from tests.engine.streams import TIMES, VALUES, records
 
 _ALERT = Alert(name="often", when="count >= 3", window="100ms")
 TOPOLOGIES = {
@@ -34,21 +32,6 @@ TOPOLOGIES = {
         synopses="300ms", statistics=(Count(epsilon=0.1), LandmarkCount()), forget_after="1s"
     ),
 }
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
-    random = Random(draw(st.integers(0, 2**32)))
-    stream = records(
-        random,
-        draw(st.integers(1, 120)),
-        keys=draw(st.sampled_from(["one", "few", "zipf"])),
-        values=draw(st.sampled_from(sorted(VALUES))),
-        times=draw(st.sampled_from(sorted(TIMES))),
-        bad=0.1,
-        holes=draw(st.booleans()),
-    )
-    return Case(TOPOLOGIES[draw(st.sampled_from(sorted(TOPOLOGIES)))], stream, random)
 
 
 def outputs_of(topology: Topology, case: Case) -> list[Output]:
@@ -68,7 +51,7 @@ _few = settings(laws, max_examples=25)
 
 
 @_few
-@given(cases())
+@given(cases_of(TOPOLOGIES))
 def test_they_are_what_keys_that_are_published_for_a_referee_have(case: Case) -> None:
     """Of each key, at each tick of the interval that has events before it: the bytes that a
     topology that is emitted at this interval publishes of the key, and at no other tick. All else
@@ -91,7 +74,7 @@ def test_they_are_what_keys_that_are_published_for_a_referee_have(case: Case) ->
 
 
 @_few
-@given(cases(), st.lists(st.integers(0, 120), min_size=1, max_size=6))
+@given(cases_of(TOPOLOGIES), st.lists(st.integers(0, 120), min_size=1, max_size=6))
 def test_crashes_after_any_step_leave_no_trace(case: Case, crashes: list[int]) -> None:
     """Each synopsis is written, and one that is written again is the same to the byte."""
     partition = Partition(case.topology, case.records, case.random)

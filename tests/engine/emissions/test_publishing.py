@@ -2,12 +2,11 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
 
 from slidestat.admin.replay_plan import plan_replay
 from slidestat.declare.forms.resolved import require_audited
@@ -32,10 +31,9 @@ from slidestat.schemas.synopsis import (
     SynopsisKey,
     decode_key,
 )
-from tests.engine.cases import EVERY_STATISTIC, Case, laws, topology
+from tests.engine.cases import EVERY_STATISTIC, Case, cases_of, laws, topology
 from tests.engine.memory import PARTITION, Output, Partition
 from tests.engine.model import Event, Model
-from tests.engine.streams import TIMES, VALUES, records
 
 PARTITIONS = 5
 
@@ -49,21 +47,6 @@ TOPOLOGIES = {
     "keys": topology(publish=("a", "b", "k1"), statistics=OF_NUMBERS),
     "keys, late": topology(publish=("a", "c"), every="70ms", lateness="200ms"),
 }
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
-    random = Random(draw(st.integers(0, 2**32)))
-    stream = records(
-        random,
-        draw(st.integers(1, 120)),
-        keys=draw(st.sampled_from(["one", "few", "zipf"])),
-        values=draw(st.sampled_from(sorted(VALUES))),
-        times=draw(st.sampled_from(sorted(TIMES))),
-        bad=0.1,
-        holes=draw(st.booleans()),
-    )
-    return Case(TOPOLOGIES[draw(st.sampled_from(sorted(TOPOLOGIES)))], stream, random)
 
 
 def published(topology: Topology, outputs: list[Output]) -> list[SynopsisRecord]:
@@ -97,7 +80,7 @@ def synopses(topology: Topology, events: list[Event]) -> list[bytes]:
 
 
 @laws
-@given(cases())
+@given(cases_of(TOPOLOGIES))
 def test_a_synopsis_has_exactly_the_events_before_its_tick(case: Case) -> None:
     """At each tick after events that the watermark has passed: the bytes that one fed with the
     events before the tick alone has, of the ones since the last gap of a span; and no others.
@@ -135,7 +118,7 @@ def test_a_synopsis_has_exactly_the_events_before_its_tick(case: Case) -> None:
 
 
 @laws
-@given(cases())
+@given(cases_of(TOPOLOGIES))
 def test_a_clock_follows_all_that_it_vouches_for(case: Case) -> None:
     """Each record that moves the watermark past a tick brings one clock, to every partition of the
     topic; no synopsis of a tick up to the clock's comes after it; a stream's all go to one place.

@@ -45,6 +45,15 @@ def undisturbed(case: Case) -> Partition:
     return partition
 
 
+def through_crashes(case: Case, crashes: Iterable[int]) -> Partition:
+    """A partition that ended well at last; before, it crashed after so many steps, each time."""
+    partition = Partition(case.topology, case.records, case.random)
+    for steps in crashes:
+        partition.live(steps)
+    partition.live()
+    return partition
+
+
 def same_end(one: Partition, other: Partition) -> None:
     """The same records were sent, the same synopses and counters are stored."""
     assert sent(one.outputs) == sent(other.outputs)
