@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from benchmarks.exact import Exact
 from benchmarks.workload import Workload
 from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import admin_client
 from slidestat.kafka.settings import client_config
 from slidestat.synopses.core.arrays import Integers
 
@@ -171,6 +172,13 @@ def read_messages(bootstrap: str, topic: str) -> Iterator[Message]:
 def topic_bytes(bootstrap: str, topic: str) -> int:
     """The bytes of all keys and values on a topic."""
     return sum(len(key) + len(value) for key, value in read_topic(bootstrap, topic))
+
+
+def changelog_bytes(bootstrap: str, group: str) -> int:
+    """The bytes of all keys and values on the changelogs of a group."""
+    names = admin_client(bootstrap).list_topics(timeout=_TIMEOUT_S).topics
+    changelogs = [name for name in names if group in name and "changelog" in name]
+    return sum(topic_bytes(bootstrap, name) for name in changelogs)
 
 
 def _impossible(what: str) -> SlidestatError:

@@ -21,9 +21,9 @@ from benchmarks import results
 from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.spark_cpu import spark_cpu_seconds
+from benchmarks.throughput import run_command
 from benchmarks.workload import KeyDistribution, draw
 from slidestat.declare.forms.resolved import resolved
-from slidestat.errors import SlidestatError
 from slidestat.local.broker import LocalBroker
 from slidestat.spark.audit.audit import Audit
 from slidestat.spark.backfill.backfill import fill_lake
@@ -71,8 +71,4 @@ def measure(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(measure)
-    except SlidestatError as error:
-        print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
-        sys.exit(2)
+    run_command(measure)

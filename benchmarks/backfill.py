@@ -12,7 +12,6 @@ job; a ratio is of one round.
 """
 
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -33,9 +32,9 @@ from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.spark_cpu import spark_cpu_seconds
 from benchmarks.systems import OURS, SYSTEMS
+from benchmarks.throughput import run_command
 from benchmarks.workload import KeyDistribution, Workload, draw
 from slidestat.declare.topology import Topology
-from slidestat.errors import SlidestatError
 from slidestat.local.broker import LocalBroker
 from slidestat.spark.backfill.backfill import backfill, fill_lake
 from slidestat.spark.backfill.history import Files, read_files, read_topic
@@ -153,8 +152,4 @@ def compare(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(compare)
-    except SlidestatError as error:
-        print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
-        sys.exit(2)
+    run_command(compare)

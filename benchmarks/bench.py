@@ -10,7 +10,7 @@ from secrets import token_hex
 
 import numpy as np
 
-from benchmarks.answers import topic_bytes
+from benchmarks.answers import changelog_bytes
 from benchmarks.cases import CaseName, make_topology
 from benchmarks.check import check_output
 from benchmarks.measure import GroupOffsets, Measurement, SubjectProcess, time_commits, time_loop
@@ -174,18 +174,7 @@ class Bench:
 
     def clean_up(self) -> None:
         """Delete the topics and groups that this bench made."""
-        admin = admin_client(self._bootstrap)
-        topics = [name for name in admin.list_topics(timeout=30).topics if self._name in name]
-        groups = [
-            group.group_id
-            for group in admin.list_consumer_groups().result().valid
-            if self._name in group.group_id
-        ]
-        futures = admin.delete_topics(topics) if topics else {}
-        if groups:
-            futures = {**futures, **admin.delete_consumer_groups(groups)}
-        for future in futures.values():
-            future.exception()
+        delete_made(self._bootstrap, self._name)
 
     def _run_loop(
         self,
@@ -248,13 +237,11 @@ class Bench:
         data: Path,
         workload: Workload,
     ) -> Run:
-        names = admin_client(self._bootstrap).list_topics(timeout=30).topics
-        changelogs = [name for name in names if group in name and "changelog" in name]
-        changelog_bytes = sum(topic_bytes(self._bootstrap, name) for name in changelogs)
+        written = changelog_bytes(self._bootstrap, group)
         keys = len(set(workload.keys.tolist()))
         disk = folder_bytes(data / "state")
         events = len(workload)
-        return Run(measurement, answers, *errors, disk, changelog_bytes, events, keys)
+        return Run(measurement, answers, *errors, disk, written, events, keys)
 
     @contextmanager
     def _start(
@@ -268,3 +255,19 @@ class Bench:
         log = self._folder / f"{group}.log"
         with SubjectProcess([*command, *common, *arguments], log) as process:
             yield process, progress
+
+
+def delete_made(bootstrap: str, name: str) -> None:
+    """Delete the topics and groups whose names have this in them."""
+    admin = admin_client(bootstrap)
+    topics = [topic for topic in admin.list_topics(timeout=30).topics if name in topic]
+    groups = [
+        group.group_id
+        for group in admin.list_consumer_groups().result().valid
+        if name in group.group_id
+    ]
+    futures = admin.delete_topics(topics) if topics else {}
+    if groups:
+        futures = {**futures, **admin.delete_consumer_groups(groups)}
+    for future in futures.values():
+        future.exception()

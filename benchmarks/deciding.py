@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import results
-from benchmarks.answers import read_messages, topic_bytes
+from benchmarks.answers import changelog_bytes, read_messages
+from benchmarks.bench import delete_made
 from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.figures import Figure, violation_of
 from benchmarks.measure import GroupOffsets, Measurement, SubjectProcess, time_commits, time_loop
@@ -37,7 +38,6 @@ from benchmarks.throughput import PARTITIONS, broker, run_command
 from benchmarks.workload import send
 from slidestat.admin.topics import create_topic, create_topology_topics
 from slidestat.errors import SlidestatError
-from slidestat.kafka.connection import admin_client
 
 _PEERS = Path(__file__).with_name("peers")
 _CASE, _EVERY_MS, _WINDOW_MS = CaseName.DECIDING, 10_000, 3_600_000
@@ -208,15 +208,12 @@ class Deciding:
                 time.sleep(_SETTLE_S)
         done = progress.read()
         answers = {(key, answer.end): answer for key, answer in self._answers(system, output)}
-        names = admin_client(self._bootstrap).list_topics(timeout=30).topics
-        changelogs = [name for name in names if group in name and "changelog" in name]
-        changelog_bytes = sum(topic_bytes(self._bootstrap, name) for name in changelogs)
         return Ran(
             measured,
             len(answers),
             judge(self._requests, answers),
             folder_bytes(data / "state") / len(np.unique(self._requests.keys[:done])),
-            changelog_bytes / done,
+            changelog_bytes(self._bootstrap, group) / done,
         )
 
     def _answers(self, system: str, topic: str) -> Iterator[tuple[int, Answer]]:
@@ -227,11 +224,8 @@ class Deciding:
             yield self._requests.key_number(key), answer
 
     def clean_up(self) -> None:
-        """Delete the topics that this made."""
-        admin = admin_client(self._bootstrap)
-        topics = [name for name in admin.list_topics(timeout=30).topics if self._name in name]
-        for future in admin.delete_topics(topics).values():
-            future.exception()
+        """Delete the topics and groups that this made."""
+        delete_made(self._bootstrap, self._name)
 
 
 _decode_emission = msgspec.json.Decoder(_Emission).decode

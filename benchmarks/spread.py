@@ -7,7 +7,6 @@ tasks at once. Told are the run times and events of the tasks that run the engin
 readings of the four partitions took before them.
 """
 
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -22,9 +21,9 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from benchmarks import results
+from benchmarks.throughput import run_command
 from slidestat.declare.statistics import Count, Mean, Sum
 from slidestat.declare.topology import Topology
-from slidestat.errors import SlidestatError
 from slidestat.spark.backfill.backfill import fill_lake
 from slidestat.spark.backfill.history import Files, read_files
 from slidestat.spark.lake.lake import Lake
@@ -136,8 +135,4 @@ def _each(sequence: Any) -> list[Any]:
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(measure)
-    except SlidestatError as error:
-        print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
-        sys.exit(2)
+    run_command(measure)

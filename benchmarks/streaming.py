@@ -12,7 +12,6 @@ workers had together, sampled. A round is a worker and then each query; a ratio 
 """
 
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -33,9 +32,9 @@ from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.spark_cpu import spark_cpu_seconds, spark_processes
 from benchmarks.systems import OURS, SYSTEMS
+from benchmarks.throughput import run_command
 from benchmarks.workload import KeyDistribution, draw
 from slidestat.declare.topology import Topology
-from slidestat.errors import SlidestatError
 from slidestat.local.broker import LocalBroker
 from slidestat.spark import stream
 from slidestat.spark.session import spark_session
@@ -179,8 +178,4 @@ def compare(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(compare)
-    except SlidestatError as error:
-        print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
-        sys.exit(2)
+    run_command(compare)
