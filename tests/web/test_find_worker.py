@@ -35,4 +35,4 @@ async def test_a_worker_is_found_by_its_own_data_folder(
 def test_no_key_is_empty() -> None:
     """Nobody is asked for it."""
     with pytest.raises(SlidestatError, match="key is empty"):
-        ask("http://127.0.0.1:1", TOPOLOGY.name, "")
+        ask("http://127.0.0.1:1", lambda client: client.query(TOPOLOGY.name, ""))

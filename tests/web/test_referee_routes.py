@@ -143,7 +143,9 @@ async def test_the_command_shows_who_is_absent(capsys: pytest.CaptureFixture[str
         asked = (worker.url, "shop-global", "hot", ["1h"], ["count"], [])
         await asyncio.to_thread(query, *asked, None, as_json=False)
         with pytest.raises(SlidestatError, match="no key 'warm'"):
-            await asyncio.to_thread(ask, worker.url, "shop-global", "warm")
+            await asyncio.to_thread(
+                ask, worker.url, lambda client: client.query("shop-global", "warm")
+            )
     shown = capsys.readouterr()
     assert shown.out.startswith("2025-11-25T12:25:00Z")
     assert " 1h count " in shown.out

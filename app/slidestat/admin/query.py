@@ -3,7 +3,7 @@
 import asyncio
 import http.client
 import urllib.request
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +11,6 @@ from slidestat.client import Client
 from slidestat.declare.declared import Declared
 from slidestat.errors import SlidestatError
 from slidestat.faust.data_folder import user_folders
-from slidestat.schemas.query import KeyAnswer, RankingAnswer
 from slidestat.web.address import WORKER_HEADER, announcements
 
 _PROBE_S = 5.0
@@ -48,59 +47,13 @@ def find_worker(topology: Declared, data_dir: Path | None = None) -> str:
 
 
 def ask(
-    url: str,
-    topology: str,
-    key: str,
-    windows: Sequence[str] = (),
-    statistics: Sequence[str] = (),
-    quantiles: Sequence[float] = (),
-    where: str | None = None,
-    ranks: Sequence[float] = (),
-    items: Sequence[str] = (),
-    ago: str | None = None,
-) -> tuple[KeyAnswer, bytes]:
-    """Return a key's answer, and the JSON that it came in.
+    url: str, question: Callable[[Client], Coroutine[Any, Any, Answer]]
+) -> tuple[Answer, bytes]:
+    """Return the answer of the worker at `url` to a question, and the JSON that it came in.
 
     Raises SlidestatError for an error in the worker's answer, and where none answers.
     """
-    return _answer(
-        url,
-        lambda client: client.query(
-            topology,
-            key,
-            windows=windows,
-            statistics=statistics,
-            quantiles=quantiles,
-            where=where,
-            ranks=ranks,
-            items=items,
-            ago=ago,
-        ),
-    )
 
-
-def ask_ranking(
-    url: str,
-    topology: str,
-    by: str,
-    largest: int | None = None,
-    smallest: int | None = None,
-    having: str = "",
-) -> tuple[RankingAnswer, bytes]:
-    """Return the keys of the largest or the smallest figures, and the JSON that they came in;
-    raises SlidestatError as `ask` does.
-    """
-    return _answer(
-        url,
-        lambda client: client.ranking(
-            topology, by, largest=largest, smallest=smallest, having=having
-        ),
-    )
-
-
-def _answer(
-    url: str, question: Callable[[Client], Coroutine[Any, Any, Answer]]
-) -> tuple[Answer, bytes]:
     async def asked() -> tuple[Answer, bytes]:
         async with Client(url) as client:
             return await question(client), client.last_json

@@ -1,16 +1,19 @@
 """Format the answer of `slidestat query`: the rows that `slidestat watch` would show, or JSON."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import msgspec
 from rich.console import Console
 
-from slidestat.admin.query import ask, ask_ranking
+from slidestat.admin.query import ask
 from slidestat.cli.display.watch import show_rows
+from slidestat.client import Client
 from slidestat.schemas.emission import Figure
-from slidestat.schemas.query import RankedKey, RankingAnswer, ValueRank
+from slidestat.schemas.query import KeyAnswer, RankedKey, RankingAnswer, ValueRank
 from slidestat.text import Row, iso_time, numbers_text, printable, short
 
 
@@ -29,7 +32,21 @@ def query(
     as_json: bool,
 ) -> None:
     """Show a key's figures once. Raises SlidestatError as asking does."""
-    answer, body = ask(url, topology, key, windows, statistics, quantiles, where, ranks, items, ago)
+
+    def question(client: Client, where: str | None) -> Coroutine[Any, Any, KeyAnswer]:
+        return client.query(
+            topology,
+            key,
+            windows=windows,
+            statistics=statistics,
+            quantiles=quantiles,
+            where=where,
+            ranks=ranks,
+            items=items,
+            ago=ago,
+        )
+
+    answer, body = ask(url, partial(question, where=where))
     if as_json:
         sys.stdout.write(body.decode() + "\n")
         return
@@ -39,7 +56,7 @@ def query(
     show_rows(rows, Console(highlight=False))
     if where is not None and all(figure.upper == 0 for figure in answer.figures):
         for near in other_spellings(where):
-            other, _ = ask(url, topology, key, windows, statistics, quantiles, near)
+            other, _ = ask(url, partial(question, where=near))
             found = next((f.estimate for f in other.figures if f.upper), None)
             if found is not None:
                 print(
@@ -74,7 +91,12 @@ def ranking(
     as_json: bool,
 ) -> None:
     """Show the keys of the largest or the smallest figures once, a line each."""
-    answer, body = ask_ranking(url, topology, by, largest, smallest, having)
+    answer, body = ask(
+        url,
+        lambda client: client.ranking(
+            topology, by, largest=largest, smallest=smallest, having=having
+        ),
+    )
     if as_json:
         sys.stdout.write(body.decode() + "\n")
         return
