@@ -37,6 +37,17 @@ class Measured(msgspec.Struct, frozen=True):
     upper: Annotated[float | None, Meta(description="the exact one is not above it")]
 
 
+# As they are declared of an alert: in its records, and in a key's answer.
+Severity = Annotated[str, Meta(description="how urgent it is, as declared; left out if nothing is")]
+Labels = Annotated[
+    dict[str, str], Meta(description="further labels, as declared; left out if there are none")
+]
+Annotations = Annotated[
+    dict[str, str], Meta(description="texts for people, as declared; left out likewise")
+]
+Runbook = Annotated[str, Meta(description="address of what to do, as declared; left out likewise")]
+
+
 class FoundChange(msgspec.Struct, frozen=True):
     """A change within a window: what came last differs from the window by more than chance alone
     makes it, but with a small probability.
@@ -104,22 +115,14 @@ class AlertChange(msgspec.Struct, frozen=True, omit_defaults=True):
         LostRecords | None,
         Meta(description="records that the figures may lack; left out if they lack none"),
     ] = None
-    severity: Annotated[
-        str, Meta(description="how urgent it is, as declared; left out if nothing is")
-    ] = ""
+    severity: Severity = ""
     change: Annotated[
         FoundChange | None,
         Meta(description="of an alert that fires on a change: which one, and since when"),
     ] = None
-    labels: Annotated[
-        dict[str, str], Meta(description="further labels, as declared; left out if there are none")
-    ] = msgspec.field(default_factory=dict)
-    annotations: Annotated[
-        dict[str, str], Meta(description="texts for people, as declared; left out likewise")
-    ] = msgspec.field(default_factory=dict)
-    runbook: Annotated[
-        str, Meta(description="address of what to do, as declared; left out likewise")
-    ] = ""
+    labels: Labels = msgspec.field(default_factory=dict)
+    annotations: Annotations = msgspec.field(default_factory=dict)
+    runbook: Runbook = ""
 
 
 def alert_key(topology: str, alert: str, key: str, window_end_ms: int) -> bytes:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from slidestat.schemas.alert import Certainty
+from slidestat.schemas.alert import Annotations, Certainty, Labels, Runbook, Severity
 from slidestat.schemas.emission import AbsentParty, Emission, Figure, LostRecords
 
 
@@ -69,18 +69,10 @@ class KeyAlert(msgspec.Struct, frozen=True, omit_defaults=True):
             " which the condition held"
         ),
     ]
-    severity: Annotated[
-        str, Meta(description="how urgent it is, as declared; left out if nothing is")
-    ] = ""
-    labels: Annotated[
-        dict[str, str], Meta(description="further labels, as declared; left out if there are none")
-    ] = msgspec.field(default_factory=dict)
-    annotations: Annotated[
-        dict[str, str], Meta(description="texts for people, as declared; left out likewise")
-    ] = msgspec.field(default_factory=dict)
-    runbook: Annotated[
-        str, Meta(description="address of what to do, as declared; left out likewise")
-    ] = ""
+    severity: Severity = ""
+    labels: Labels = msgspec.field(default_factory=dict)
+    annotations: Annotations = msgspec.field(default_factory=dict)
+    runbook: Runbook = ""
 
 
 class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
