@@ -1,7 +1,7 @@
 """The part that quantiles and frequent items of one key share: a state made of blocks."""
 
 from abc import abstractmethod
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -43,12 +43,11 @@ from slidestat.synopses.blocks.parameters import (
     FixedFrequentParameters,
     FixedQuantileParameters,
 )
-from slidestat.synopses.blocks.run import load, open_state, run_blocks, save, summary_error
+from slidestat.synopses.blocks.run import load, open_state, save, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.stored import Stored, moving
+from slidestat.synopses.core.stored import Stored
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.kernels.compile import kernel
 
@@ -62,6 +61,7 @@ class BlockSummary(Stored[P]):
     `now` is [now - n, now), n being at most the span kept.
     """
 
+    is_checked_when_read = True
     kind: ClassVar[int]
     fixed_kind: ClassVar[int]
     shares: ClassVar[int]
@@ -72,12 +72,9 @@ class BlockSummary(Stored[P]):
         """Return the parameters that bytes name; raises SynopsisError."""
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else."""
+    def _opened(cls, data: bytes) -> tuple[P, int]:
         parameters, state, _, _ = cls._read(data)
-        summary = cls(parameters, bytes(data), int(state[NOW]))
-        summary.check()
-        return summary
+        return parameters, int(state[NOW])
 
     def stored_entries(self) -> int:
         """Return how many values or items the state holds, minima and maxima included."""
@@ -103,10 +100,6 @@ class BlockSummary(Stored[P]):
         ordered = [time for _, time in known]
         if ordered != sorted(ordered) or (ordered and ordered[-1] >= now):
             raise SynopsisError("times of events do not rise with their numbers")
-
-    def _moved(self, times: Integers, values: Integers, to: Integers | None) -> bytes:
-        batch = moving(times, None, to)
-        return run_blocks(self._parameters, [self._data], batch, values, NO_QUERIES).states[0]
 
     @classmethod
     def _read(cls, data: bytes) -> tuple[P, Integers, Integers, Blocks]:

@@ -3,7 +3,8 @@
 Kernels have a reader of their own, `open_body` of keyed.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -97,6 +98,20 @@ def refused(
     is_other = error_code == error_codes.OTHER_KIND
     known = " or ".join(map(str, kinds)) if is_other else wire.VERSION
     return error_codes.synopsis_error(error_code, number, known, group)
+
+
+def decoded(
+    read: Callable[..., tuple[Any, ...]], data: bytes, kinds: tuple[int, ...], *given: Any
+) -> list[Any]:
+    """Return what a decoder of these kinds finds in `data`, behind its error and its number.
+
+    given: the arrays that it fills, and others of its arguments. SynopsisError for other bytes.
+    """
+    array = np.frombuffer(bytearray(data), np.uint8)
+    error_code, number, *found = read(array, 0, len(array), *given)
+    if error_code != error_codes.OK:
+        raise refused(data, error_code, int(number), *kinds)
+    return found
 
 
 def refusals(states: Sequence[bytes | None], *kinds: int) -> ErrorOf:

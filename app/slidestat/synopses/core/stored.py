@@ -1,6 +1,7 @@
 """The part that synopses of one key share: bytes that events and time move on."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, integers
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.estimate import Estimate
 
 P = TypeVar("P")
 
@@ -39,6 +41,10 @@ class Stored(ABC, Generic[P]):
 
     kinds: ClassVar[tuple[int, ...]] = ()
     """The kinds of stored states that can be merged."""
+    is_checked_when_read: ClassVar[bool] = False
+    """Whether decoding leaves something to `check`."""
+    run_batch: ClassVar[Callable[..., Any]]
+    """What feeds and asks many of them at once, given parameters, states and a batch."""
 
     def __init__(self, parameters: P, data: bytes, now: int) -> None:
         self._parameters = parameters
@@ -53,9 +59,23 @@ class Stored(ABC, Generic[P]):
         return made
 
     @classmethod
-    @abstractmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else."""
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        The parameters' error is then the promised one, which may be below the one once asked for.
+        Cost: O(len(data)), and what `check` costs where reading does not check all.
+        """
+        data = bytes(data)
+        parameters, now = cls._opened(data)
+        read = cls(parameters, data, now)
+        if cls.is_checked_when_read:
+            read.check()
+        return read
+
+    @classmethod
+    @abstractmethod
+    def _opened(cls, data: bytes) -> tuple[P, int]:
+        """Decode `data`; return what it was made with, and its time. SynopsisError."""
 
     @property
     def parameters(self) -> P:
@@ -106,8 +126,24 @@ class Stored(ABC, Generic[P]):
         return states[0]
 
     def _run(self, batch: Batch) -> Any:
-        """Return the result of a batch of this key, with its new state."""
-        raise NotImplementedError
+        """Return the result of a batch of this key, with its new state; its values are what
+        `_insert` was given.
+        """
+        return type(self).run_batch(self._parameters, [self._data], batch)
+
+
+class Estimating(Stored[P]):
+    """A synopsis whose answer for a window is one figure with its bounds."""
+
+    def query(self, n: int, now: int | None = None) -> Estimate:
+        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the synopsis's if None.
+
+        What no event has, such as an extreme, is NaN, three times, for an empty window. A later
+        `now` is a look ahead that changes nothing; an earlier one raises SynopsisError. Cost:
+        O(bytes).
+        """
+        answer: Estimate = self._run(self._question(n, now)).only()
+        return answer
 
 
 NO_VALUES: Floats = np.empty(0, np.float64)

@@ -40,9 +40,9 @@ from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.philox import philox
+from slidestat.synopses.core.stored import Estimating
 from slidestat.synopses.distinct.batch import ItemSynopsis, item_column, run_items
 from slidestat.synopses.distinct.codec import (
     BITMAPS,
@@ -192,7 +192,7 @@ def run_bitmaps_batch(
     return BatchResult(result.states, *figures.reshape(3, *bits.shape))
 
 
-class DistinctBitmaps(ItemSynopsis[BitmapsParameters]):
+class DistinctBitmaps(ItemSynopsis[BitmapsParameters], Estimating[BitmapsParameters]):
     """Roughly how many distinct items one stream had, over any window up to the span.
 
     >>> from slidestat.synopses import BitmapsParameters, DistinctBitmaps
@@ -202,22 +202,11 @@ class DistinctBitmaps(ItemSynopsis[BitmapsParameters]):
     2
     """
 
+    run_batch = staticmethod(run_bitmaps_batch)
+
     @classmethod
-    def from_bytes(cls, data: bytes) -> "DistinctBitmaps":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
-
-        Cost: O(len(data) log(len(data))).
-        """
-        parameters, now, _ = _read(data)
-        return cls(parameters, bytes(data), now)
-
-    def query(self, n: int, now: int | None = None) -> Estimate:
-        """Return how many distinct items are in [now - n, now), 1 <= n <= span.
-
-        `now` as in `advance`: a later one is a look ahead that changes nothing; an earlier one
-        raises SynopsisError. Cost: O(bytes).
-        """
-        return self._run(self._question(n, now)).only()
+    def _opened(cls, data: bytes) -> tuple[BitmapsParameters, int]:
+        return _read(data)[:2]
 
     def kept(self) -> int:
         """Return how many bits are set."""
@@ -229,9 +218,6 @@ class DistinctBitmaps(ItemSynopsis[BitmapsParameters]):
         Cost: O(bytes log(bytes)).
         """
         _read(self._data)
-
-    def _run(self, batch: Batch) -> BatchResult:
-        return run_bitmaps_batch(self._parameters, [self._data], batch)
 
 
 def merge_bitmaps(states: Sequence[bytes]) -> bytes:

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, BatchResult, windows
+from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, windows
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import moving
@@ -85,18 +85,16 @@ class DistinctWave(ItemSynopsis[DistinctParameters]):
 
     kinds: ClassVar[tuple[int, ...]] = (RANDOMISED_WAVE,)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "DistinctWave":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+    run_batch = staticmethod(run_distinct_batch)
 
-        Cost: O(len(data) log(len(data))).
-        """
+    @classmethod
+    def _opened(cls, data: bytes) -> tuple[DistinctParameters, int]:
         parameters, now, kept = _read(data)
-        wave = cls(parameters, bytes(data), now)
         twice = len(np.unique(kept.items)) < len(kept.items)
-        if twice or wave._moved(NO_QUERIES, NO_QUERIES, None) != wave._data:
+        unmoved = moving(NO_QUERIES, NO_QUERIES, None)
+        if twice or run_distinct_batch(parameters, [data], unmoved).states[0] != data:
             raise damaged()
-        return wave
+        return parameters, now
 
     def query(
         self, n: int, now: int | None = None, predicate: Predicate | None = None
@@ -179,9 +177,6 @@ class DistinctWave(ItemSynopsis[DistinctParameters]):
     def _level(self, kept: Kept, instance: int) -> int:
         reached = np.bincount(kept.levels[:, instance], minlength=64).astype(np.int64)
         return int(complete_level(reached, self._parameters.capacity))
-
-    def _run(self, batch: Batch) -> BatchResult:
-        return run_distinct_batch(self._parameters, [self._data], batch)
 
 
 def merge_distinct(states: Sequence[bytes]) -> bytes:

@@ -19,12 +19,10 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import CountParameters, Parameters, SumParameters
-from slidestat.synopses.core.stored import Stored
+from slidestat.synopses.core.stored import Estimating
 from slidestat.synopses.exponential_histogram.batch import run_batch
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.exponential_histogram.codec import (
@@ -45,18 +43,15 @@ from slidestat.synopses.exponential_histogram.codec import (
 )
 
 
-class ExponentialHistogram(Stored[Parameters]):
+class ExponentialHistogram(Estimating[Parameters]):
     """A count or a sum of one stream of events; windows and times are as in `Stored`."""
 
     kinds: ClassVar[tuple[int, ...]] = (COUNT, SUM)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "ExponentialHistogram":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+    run_batch = staticmethod(run_batch)
 
-        The parameters' epsilon is then the promised error, which may be below the one once asked
-        for. Cost: O(len(data)).
-        """
+    @classmethod
+    def _opened(cls, data: bytes) -> tuple[Parameters, int]:
         head, state, _ = _read(data)
         epsilon = 0.5 / int(head[PER_LEVEL])
         span = int(head[SPAN])
@@ -65,7 +60,7 @@ class ExponentialHistogram(Stored[Parameters]):
             if head[KIND] == SUM
             else CountParameters(epsilon, span)
         )
-        return cls(parameters, bytes(data), int(state[NOW]))
+        return parameters, int(state[NOW])
 
     def insert(self, times: npt.ArrayLike, values: npt.ArrayLike | None = None) -> None:
         """Take in events: `times` not falling, from `now` - 1 on; of a sum, a value for each.
@@ -76,14 +71,6 @@ class ExponentialHistogram(Stored[Parameters]):
         if values is not None:
             values = np.atleast_1d(np.asarray(values, np.float64))
         self._insert(times, values)
-
-    def query(self, n: int, now: int | None = None) -> Estimate:
-        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the histogram's if None.
-
-        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
-        Cost: O(bytes).
-        """
-        return self._run(self._question(n, now)).only()
 
     def buckets(self) -> list[tuple[int, int]]:
         """Return the live buckets, oldest to newest, as (size, time of the newest unit)."""
@@ -120,9 +107,6 @@ class ExponentialHistogram(Stored[Parameters]):
 
     def _no_values(self) -> list[float] | None:
         return [] if isinstance(self._parameters, SumParameters) else None
-
-    def _run(self, batch: Batch) -> BatchResult:
-        return run_batch(self._parameters, [self._data], batch)
 
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:

@@ -56,9 +56,8 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, BatchResult, Columns, follows, split
-from slidestat.synopses.core.envelope import refusals, refused
+from slidestat.synopses.core.envelope import decoded, refusals
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import (
     drive,
     get_bits,
@@ -70,7 +69,7 @@ from slidestat.synopses.core.keyed import (
     with_room,
 )
 from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON, check_whole
-from slidestat.synopses.core.stored import StoredSynopsis
+from slidestat.synopses.core.stored import Estimating, StoredSynopsis
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
@@ -400,7 +399,7 @@ def run_extreme_batch(
     return BatchResult(split(out, ends), *answers)
 
 
-class Extreme(StoredSynopsis[ExtremeParameters]):
+class Extreme(StoredSynopsis[ExtremeParameters], Estimating[ExtremeParameters]):
     """The minimum or the maximum of one stream's values, over any window up to the span.
 
     >>> from slidestat.synopses import Extreme, ExtremeParameters
@@ -412,26 +411,15 @@ class Extreme(StoredSynopsis[ExtremeParameters]):
 
     kinds: ClassVar[tuple[int, ...]] = (EXACT, APPROXIMATE)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Extreme":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+    run_batch = staticmethod(run_extreme_batch)
 
-        The parameters' epsilon is then the promised error, which may be below the one once asked
-        for. Cost: O(len(data)).
-        """
+    @classmethod
+    def _opened(cls, data: bytes) -> tuple[ExtremeParameters, int]:
         head, state, _ = _read(data)
         bits = int(head[FRACTION_BITS])
         epsilon = 0.0 if bits == ALL_BITS else max(MIN_EPSILON, 0.5 ** (bits + 1))
         parameters = ExtremeParameters(_SIDES[int(head[SIDE])], int(head[SPAN]), epsilon)
-        return cls(parameters, bytes(data), int(state[NOW]))
-
-    def query(self, n: int, now: int | None = None) -> Estimate:
-        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the synopsis's if None.
-
-        NaN, three times, for an empty window. A later `now` is a look ahead that changes nothing;
-        an earlier one raises SynopsisError. Cost: O(bytes).
-        """
-        return self._run(self._question(n, now)).only()
+        return parameters, int(state[NOW])
 
     def kept(self) -> int:
         """Return how many events are kept."""
@@ -450,16 +438,9 @@ class Extreme(StoredSynopsis[ExtremeParameters]):
         if kept > 0 and not (self._now - self._parameters.span <= times[0] <= self._now - 1):
             raise SynopsisError("the queue holds what has expired")
 
-    def _run(self, batch: Batch) -> BatchResult:
-        return run_extreme_batch(self._parameters, [self._data], batch)
-
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     """Decode `data`; returns what it was made with, its numbers, and its queue."""
-    array = np.frombuffer(bytearray(data), np.uint8)
-    head = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    error_code, number, queue = read(array, 0, len(array), head, state, np.empty((2, 0), np.int64))
-    if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), EXACT, APPROXIMATE)
+    head, state = np.empty(HEAD_SIZE, np.int64), np.empty(STATE_SIZE, np.int64)
+    (queue,) = decoded(read, data, Extreme.kinds, head, state, np.empty((2, 0), np.int64))
     return head, state, queue

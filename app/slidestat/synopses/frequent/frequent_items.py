@@ -28,10 +28,9 @@ are numbered by one stream's events.)
 Estimate(estimate=1.0, lower=1.0, upper=1.0)
 """
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +43,7 @@ from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.stored import Stored, asking
+from slidestat.synopses.core.stored import Stored
 from slidestat.synopses.frequent.answer import PARTS
 
 
@@ -97,7 +96,15 @@ def run_frequent_batch(
     return FrequentBatch(result.states, result.ends, *result.lists, *result.facts)
 
 
-P = TypeVar("P")
+class Promising(Protocol):
+    """The interface of parameters that promise an error."""
+
+    @property
+    def epsilon(self) -> float:
+        """The share of a window's events by which a count may be too low."""
+
+
+P = TypeVar("P", bound=Promising)
 
 
 class FrequentItem(NamedTuple):
@@ -126,10 +133,9 @@ class ItemSummary(Stored[P]):
         nothing. The share is taken to the millionth; one below epsilon raises SynopsisError, for
         items would be missed.
         """
-        if not (self._epsilon() <= share <= 1):
-            raise SynopsisError(
-                f"a share must be from epsilon, {self._epsilon()}, to 1, not {share!r}"
-            )
+        epsilon = self._parameters.epsilon
+        if not (epsilon <= share <= 1):
+            raise SynopsisError(f"a share must be from epsilon, {epsilon}, to 1, not {share!r}")
         return self._counts(n, share, now)[0]
 
     def query(self, n: int, item: int, now: int | None = None) -> Estimate:
@@ -141,7 +147,7 @@ class ItemSummary(Stored[P]):
         return Estimate(unlisted / 2, 0.0, float(unlisted))
 
     def _counts(self, n: int, share: float, now: int | None) -> tuple[list[FrequentItem], int]:
-        result = self._asked(n, share, self._at(now))
+        result = self._listed(self._question(n, now), share)
         columns = (result.items.tolist(), result.lowers.tolist(), result.uppers.tolist())
         counts = [
             FrequentItem(item, (lower + upper) / 2, float(lower), float(upper))
@@ -153,13 +159,12 @@ class ItemSummary(Stored[P]):
     def _no_values(self) -> Integers:
         return NO_QUERIES
 
-    @abstractmethod
-    def _epsilon(self) -> float:
-        """Return the least share that can be asked for."""
+    def _listed(self, batch: Batch, share: float) -> FrequentBatch:
+        lists: FrequentBatch = type(self).run_batch(self._parameters, [self._data], batch, share)
+        return lists
 
-    @abstractmethod
-    def _asked(self, n: int, share: float, at: int) -> FrequentBatch:
-        """Ask the state at time `at`."""
+    def _run(self, batch: Batch) -> FrequentBatch:
+        return self._listed(batch, 0)
 
 
 __all__ = ["FrequentItem", "FrequentItems", "FrequentParameters"]
@@ -169,16 +174,10 @@ class FrequentItems(BlockSummary[FrequentParameters], ItemSummary[FrequentParame
     """A synopsis of the items of one stream, with bounds that always hold."""
 
     kinds: ClassVar[tuple[int, ...]] = (FREQUENT,)
+    run_batch = staticmethod(run_frequent_batch)
     kind: ClassVar[int] = FREQUENT
     fixed_kind: ClassVar[int] = FIXED_FREQUENT
     shares: ClassVar[int] = 1
-
-    def _epsilon(self) -> float:
-        return self._parameters.epsilon
-
-    def _asked(self, n: int, share: float, at: int) -> FrequentBatch:
-        batch = asking(NO_QUERIES, at, n)
-        return run_frequent_batch(self.parameters, [self._data], batch, share)
 
     @classmethod
     def _made_with(

@@ -33,9 +33,9 @@ from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import NO_QUERIES
+from slidestat.synopses.core.batch import NO_QUERIES, Batch
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.stored import Stored, asking, moving
+from slidestat.synopses.core.stored import Stored, moving
 from slidestat.synopses.distinct.items import item_ids
 from slidestat.synopses.frequent.frequent_items import FrequentItems
 from slidestat.synopses.frequent.named_batch import (
@@ -77,13 +77,12 @@ class NamedItems(Stored[ItemParameters]):
 
     kinds: ClassVar[tuple[int, ...]] = (IN_BLOCKS, IN_PAIRS)
 
+    is_checked_when_read = True
+
     @classmethod
-    def from_bytes(cls, data: bytes) -> "NamedItems":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else."""
+    def _opened(cls, data: bytes) -> tuple[ItemParameters, int]:
         counts = _counts_of(data)
-        summary = cls(counts.parameters, bytes(data), counts.now)
-        summary.check()
-        return summary
+        return counts.parameters, counts.now
 
     def insert(self, times: npt.ArrayLike, texts: Sequence[str]) -> None:
         """Take in events: `times` not falling, from `now` - 1 on, and a text for each.
@@ -108,8 +107,7 @@ class NamedItems(Stored[ItemParameters]):
         epsilon = self._parameters.epsilon
         if not (epsilon <= share <= 1):
             raise SynopsisError(f"a share must be from epsilon, {epsilon}, to 1, not {share!r}")
-        asked = asking(NO_QUERIES, self._at(now), n)
-        result = run_named_items_batch(self._parameters, [self._data], asked, (), share)
+        result = self._listed(self._question(n, now), share)
         bounds = zip(result.names, result.lowers.tolist(), result.uppers.tolist(), strict=True)
         items = [
             NamedItem(text, (lower + upper) / 2, float(lower), float(upper))
@@ -140,10 +138,13 @@ class NamedItems(Stored[ItemParameters]):
     def _no_values(self) -> Column:
         return NO_QUERIES, []
 
-    def _moved(self, times: Integers, values: Column, to: Integers | None) -> bytes:
-        codes, texts = values
-        batch = moving(times, codes, to)
-        return run_named_items_batch(self._parameters, [self._data], batch, texts, 0).states[0]
+    def _run(self, batch: Batch) -> NamedBatch:
+        return self._listed(batch, 0)
+
+    def _listed(self, batch: Batch, share: float) -> NamedBatch:
+        codes, texts = batch.values
+        own = batch.holding(codes)
+        return run_named_items_batch(self._parameters, [self._data], own, texts, share)
 
 
 def _counts_of(data: bytes) -> PairedItems | FrequentItems:

@@ -58,11 +58,10 @@ from slidestat.synopses.blocks.parameters import (
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, Columns, follows, split
+from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
-from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.answer import PARTS, with_columns
 from slidestat.synopses.frequent.frequent_items import (
@@ -336,13 +335,13 @@ class RandomFrequentItems(ItemSummary[RandomFrequentParameters]):
     `now` is [now - n, now), n being at most the span kept.
     """
 
+    is_checked_when_read = True
+    run_batch = staticmethod(run_random_frequent_batch)
+
     @classmethod
-    def from_bytes(cls, data: bytes) -> "RandomFrequentItems":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else."""
+    def _opened(cls, data: bytes) -> tuple[RandomFrequentParameters, int]:
         parameters, state, _ = _read(data)
-        summary = cls(parameters, bytes(data), int(state[NOW]))
-        summary.check()
-        return summary
+        return parameters, int(state[NOW])
 
     def stored_entries(self) -> int:
         """Return how many samples the state holds."""
@@ -356,17 +355,6 @@ class RandomFrequentItems(ItemSummary[RandomFrequentParameters]):
             level = level_kept(parameters.head, int(state[TOTAL]), position)
             if level_of(parameters.seed, position, level) != level:
                 raise SynopsisError(f"event {position} is a sample, and should have been let go")
-
-    def _epsilon(self) -> float:
-        return self._parameters.epsilon
-
-    def _asked(self, n: int, share: float, at: int) -> FrequentBatch:
-        batch = asking(NO_QUERIES, at, n)
-        return run_random_frequent_batch(self._parameters, [self._data], batch, share)
-
-    def _moved(self, times: Integers, values: Integers, to: Integers | None) -> bytes:
-        batch = moving(times, values, to)
-        return run_random_frequent_batch(self._parameters, [self._data], batch, 0).states[0]
 
 
 def _read(data: bytes) -> tuple[RandomFrequentParameters, Integers, Integers]:

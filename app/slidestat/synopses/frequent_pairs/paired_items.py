@@ -22,16 +22,15 @@ Estimate(estimate=1.0, lower=1.0, upper=1.0)
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, split
+from slidestat.synopses.core.batch import Batch, split
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.frequent_items import (
     FrequentBatch,
@@ -65,13 +64,13 @@ class PairedItems(ItemSummary[PairedParameters]):
 
     kinds: ClassVar[tuple[int, ...]] = (PAIRED,)
 
+    is_checked_when_read = True
+    run_batch = staticmethod(run_paired_items_batch)
+
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else."""
+    def _opened(cls, data: bytes) -> tuple[PairedParameters, int]:
         parameters, state, _ = _start_of(data)
-        summary = cls(parameters, bytes(data), int(state[NOW]))
-        summary.check()
-        return summary
+        return parameters, int(state[NOW])
 
     def stored_entries(self) -> int:
         """Return how many different items the state holds."""
@@ -81,17 +80,6 @@ class PairedItems(ItemSummary[PairedParameters]):
         """Raise SynopsisError unless the state is one that is written: what reading checks."""
         if self._moved(np.empty(0, np.int64), self._no_values(), None) != self._data:
             raise summary_error(error_codes.CORRUPTED, 0, 0, -1)
-
-    def _epsilon(self) -> float:
-        return self._parameters.epsilon
-
-    def _asked(self, n: int, share: float, at: int) -> FrequentBatch:
-        batch = asking(NO_QUERIES, at, n)
-        return run_paired_items_batch(self._parameters, [self._data], batch, share)
-
-    def _moved(self, times: Integers, values: Integers, to: Integers | None) -> bytes:
-        batch = moving(times, values, to)
-        return run_paired_items_batch(self._parameters, [self._data], batch, 0).states[0]
 
 
 def _start_of(data: bytes) -> tuple[PairedParameters, Integers, int]:

@@ -31,10 +31,10 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.core.batch import Batch, BatchResult, windows
+from slidestat.synopses.core.batch import windows
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.stored import Estimating
 from slidestat.synopses.distinct.batch import ItemSynopsis
 from slidestat.synopses.distinct.codec import COUNT, DELTA, EPSILON, NOW, SEED, SPAN
 from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS
@@ -101,7 +101,7 @@ def _window(head: Integers, arena: Bytes, start: int) -> tuple[int, int, int, By
     return error_codes.OK, 0, 0, out, end
 
 
-class LeanDistinct(ItemSynopsis[LeanDistinctParameters]):
+class LeanDistinct(ItemSynopsis[LeanDistinctParameters], Estimating[LeanDistinctParameters]):
     """The number of distinct items of one stream, over any window up to the span.
 
     >>> from slidestat.synopses import LeanDistinct, LeanDistinctParameters
@@ -113,21 +113,12 @@ class LeanDistinct(ItemSynopsis[LeanDistinctParameters]):
 
     kinds: ClassVar[tuple[int, ...]] = (LEAN_DISTINCT,)
 
+    is_checked_when_read = True
+    run_batch = staticmethod(run_lean_distinct_batch)
+
     @classmethod
-    def from_bytes(cls, data: bytes) -> "LeanDistinct":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else. Cost: O(bytes)."""
-        parameters, now = _read(data)
-        synopsis = cls(parameters, bytes(data), now)
-        synopsis.check()
-        return synopsis
-
-    def query(self, n: int, now: int | None = None) -> Estimate:
-        """Return how many distinct items are in [now - n, now), 1 <= n <= span.
-
-        `now` as in `advance`: a later one is a look ahead that changes nothing; an earlier one
-        raises SynopsisError. Cost: O(bytes).
-        """
-        return self._run(self._question(n, now)).only()
+    def _opened(cls, data: bytes) -> tuple[LeanDistinctParameters, int]:
+        return _read(data)
 
     def window(self, n: int, now: int | None = None) -> bytes:
         """Return a state of span 1 that has seen at 0 what this one has seen in [now - n, now).
@@ -144,9 +135,6 @@ class LeanDistinct(ItemSynopsis[LeanDistinctParameters]):
         """Raise SynopsisError unless the state is what its items and bits are written as."""
         if united(self._parameters, [self._data]) != self._data:
             raise damaged()
-
-    def _run(self, batch: Batch) -> BatchResult:
-        return run_lean_distinct_batch(self._parameters, [self._data], batch)
 
 
 def merge_lean_distinct(states: Sequence[bytes]) -> bytes:

@@ -13,9 +13,8 @@ from typing import Self
 
 import numpy as np
 
-from slidestat.synopses.core import error_codes
+from slidestat.synopses.core import envelope
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.moments.codec import (
     BUCKET_ROWS,
     DECIMALS,
@@ -140,10 +139,7 @@ def _told(newer: _Moments, cut: _Moments) -> tuple[float, float, float, float]:
 
 def decoded(data: bytes) -> tuple[Integers, Integers, Integers]:
     """Decode `data`; return what it was made with, its numbers, and its buckets."""
-    array = np.frombuffer(bytearray(data), np.uint8)
     head, state = np.empty(HEAD_SIZE, np.int64), np.empty(STATE_SIZE, np.int64)
     empty = np.empty((BUCKET_ROWS, 0), np.int64)
-    error_code, number, buckets = read(array, 0, len(array), head, state, empty)
-    if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), SPREAD)
+    (buckets,) = envelope.decoded(read, data, (SPREAD,), head, state, empty)
     return head, state, buckets

@@ -208,17 +208,14 @@ class Spread(StoredSynopsis[SpreadParameters]):
 
     kinds: ClassVar[tuple[int, ...]] = (SPREAD,)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Spread":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+    run_batch = staticmethod(run_spread_batch)
 
-        The parameters' epsilon is then the promised error, which may be below the one once asked
-        for. Cost: O(len(data)).
-        """
+    @classmethod
+    def _opened(cls, data: bytes) -> tuple[SpreadParameters, int]:
         head, state, _ = decoded(data)
         epsilon = max(MIN_EPSILON, _up(_off(int(head[PARTS]))))
         parameters = SpreadParameters(epsilon, int(head[SPAN]), int(head[DECIMALS]))
-        return cls(parameters, bytes(data), int(state[NOW]))
+        return parameters, int(state[NOW])
 
     def mean(self, n: int, now: int | None = None) -> Estimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the synopsis's if None.
@@ -268,7 +265,5 @@ class Spread(StoredSynopsis[SpreadParameters]):
 
     def _ask(self, statistic: int, n: int, now: int | None) -> Estimate:
         result = self._run(self._question(n, now))
-        return (result.mean, result.variance, result.deviation)[statistic].only()
-
-    def _run(self, batch: Batch) -> SpreadResult:
-        return run_spread_batch(self._parameters, [self._data], batch)
+        of: BatchResult = (result.mean, result.variance, result.deviation)[statistic]
+        return of.only()

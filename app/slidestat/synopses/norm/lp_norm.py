@@ -53,9 +53,8 @@ from slidestat.synopses.core.batch import (
 )
 from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
-from slidestat.synopses.core.stored import Stored, asking, moving
+from slidestat.synopses.core.stored import Estimating
 from slidestat.synopses.norm import composition, stable
 from slidestat.synopses.norm.composition import MAX_WEIGHT, Buckets, Function
 
@@ -326,7 +325,7 @@ def run_lp_norm_batch(
     return BatchResult(new, *answers)
 
 
-class LpNorm(Stored[LpNormParameters]):
+class LpNorm(Estimating[LpNormParameters]):
     """The L_p norm of one stream's items, over any window up to the span.
 
     >>> from slidestat.synopses import LpNorm, LpNormParameters
@@ -337,12 +336,7 @@ class LpNorm(Stored[LpNormParameters]):
     """
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "LpNorm":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
-
-        Cost: O(len(data)).
-        """
-        data = bytes(data)
+    def _opened(cls, data: bytes) -> tuple[LpNormParameters, int]:
         (span, p, epsilon, delta, seed), _ = numbers(opened(data, LP_NORM), wire.BODY, 5)
         try:
             parameters = LpNormParameters(
@@ -350,7 +344,7 @@ class LpNorm(Stored[LpNormParameters]):
             )
         except SynopsisError:
             raise damaged() from None
-        return cls(parameters, data, _read(parameters, data).now)
+        return parameters, _read(parameters, data).now
 
     def insert(
         self, times: npt.ArrayLike, items: npt.ArrayLike, weights: npt.ArrayLike | None = None
@@ -360,14 +354,6 @@ class LpNorm(Stored[LpNormParameters]):
         """
         taken = None if weights is None else np.atleast_1d(weights)
         self._insert(times, (integers("items", np.atleast_1d(items)), taken))
-
-    def query(self, n: int, now: int | None = None) -> Estimate:
-        """Return the norm of the window [now - n, now), 1 <= n <= span; the norm's now if None.
-
-        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
-        """
-        asked = asking(NO_QUERIES, self._at(now), n)
-        return run_lp_norm_batch(self._parameters, [self._data], asked).only()
 
     def buckets(self) -> list[tuple[int, int, int]]:
         """Return the live buckets, oldest to newest: weight, times of the oldest and the newest."""
@@ -395,12 +381,10 @@ class LpNorm(Stored[LpNormParameters]):
     def _no_values(self) -> tuple[Integers, None]:
         return NO_QUERIES, None
 
-    def _moved(
-        self, times: Integers, values: tuple[Integers, Integers | None], to: Integers | None
-    ) -> bytes:
-        items, weights = values
-        batch = moving(times, items, to)
-        return run_lp_norm_batch(self._parameters, [self._data], batch, weights).states[0]
+    def _run(self, batch: Batch) -> BatchResult:
+        items, weights = batch.values
+        own = batch.holding(items)
+        return run_lp_norm_batch(self._parameters, [self._data], own, weights)
 
 
 def _read(parameters: LpNormParameters, data: bytes) -> Buckets:

@@ -29,7 +29,7 @@ All keys of a batch in one call: quantile summaries and events in, the same and 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +53,7 @@ from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.quantile_parts import parts_of
-from slidestat.synopses.core.stored import NO_VALUES, StoredSynopsis, asking
+from slidestat.synopses.core.stored import StoredSynopsis
 
 _ANY_WINDOW = bytes([QUANTILES])
 
@@ -143,7 +143,7 @@ class QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
         `quantile`, from 0 to 1, has at most six decimals. A later `now` is a look ahead that
         changes nothing; an earlier one raises SynopsisError.
         """
-        asked = asking(NO_VALUES, self._at(now), n)
+        asked = self._question(n, now)
         result = run_quantile_batch(self._parameters, [self._data], asked, [quantile])
         return QuantileEstimate(
             float(result.estimates[0, 0, 0]),
@@ -152,8 +152,8 @@ class QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
             float(result.rank_errors[0, 0, 0]),
         )
 
-    def _moved(self, times: Integers, values: Any, to: Integers | None) -> bytes:
-        return super()._moved(times, keys_of(values), to)
+    def _run(self, batch: Batch) -> QuantileBatch:
+        return run_quantile_batch(self._parameters, [self._data], batch, ())
 
 
 class Quantiles(QuantileSummary[QuantileParameters]):

@@ -31,7 +31,7 @@ import numpy.typing as npt
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, require_windows, split
-from slidestat.synopses.core.envelope import refusals, refused
+from slidestat.synopses.core.envelope import decoded, refusals
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
@@ -142,16 +142,11 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
     kinds: ClassVar[tuple[int, ...]] = (WITH_REPLACEMENT, WITHOUT_REPLACEMENT)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "SlidingSample":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
-
-        Cost: O(len(data)).
-        """
+    def _opened(cls, data: bytes) -> tuple[SampleParameters, int]:
         head, state, _ = _read(data)
         replacement = int(head[KIND]) == WITH_REPLACEMENT
         size, span, seed = int(head[SIZE]), int(head[SPAN]), int(head[SEED])
-        parameters = SampleParameters(size, span, seed, replacement)
-        return cls(parameters, bytes(data), int(state[NOW]))
+        return SampleParameters(size, span, seed, replacement), int(state[NOW])
 
     def sample(self, n: int, now: int | None = None) -> Sample:
         """Return the sample of the window [now - n, now), 1 <= n <= span; `now` as in `advance`.
@@ -196,10 +191,6 @@ def _head(parameters: SampleParameters) -> Integers:
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     """Decode `data`; returns what it was made with, its numbers, and the kept events."""
-    array = np.frombuffer(bytearray(data), np.uint8)
-    head = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    error_code, number, kept = read(array, 0, len(array), head, state)
-    if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), WITH_REPLACEMENT, WITHOUT_REPLACEMENT)
+    head, state = np.empty(HEAD_SIZE, np.int64), np.empty(STATE_SIZE, np.int64)
+    (kept,) = decoded(read, data, SlidingSample.kinds, head, state)
     return head, state, kept

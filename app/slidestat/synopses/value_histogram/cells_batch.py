@@ -8,7 +8,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
-from slidestat.synopses.core.envelope import refused
+from slidestat.synopses.core.envelope import decoded
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.kernels.compile import kernel
@@ -164,10 +164,7 @@ def inspect(settings: Settings, data: bytes) -> tuple[int, Integers, Integers]:
     state = np.empty(STATE_SIZE, np.int64)
     table = np.empty((ROWS, 0), np.int64)
     runs = np.empty((2, 0), np.int64)
-    array = np.frombuffer(bytearray(data), np.uint8)
-    error_code, number, table, runs = read(
-        array, 0, len(array), settings.stored, settings.head, state, table, runs
-    )
-    if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), int(settings.head[KIND]))
+    kinds = (int(settings.head[KIND]),)
+    given = settings.stored, settings.head, state, table, runs
+    table, runs = decoded(read, data, kinds, *given)
     return int(state[NOW]), table[:, : state[CELLS]], runs

@@ -105,21 +105,16 @@ upper=1.0)}
 
     kinds: ClassVar[tuple[int, ...]] = (COUNTER_TABLE,)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "CounterTable":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+    run_batch = staticmethod(run_counter_table_batch)
 
-        The parameters' epsilon is then the promised error, which may be below the one once asked
-        for. Cost: O(len(data)).
-        """
-        data = bytes(data)
+    @classmethod
+    def _opened(cls, data: bytes) -> tuple[CounterTableParameters, int]:
         (span, per_level, capacity), _ = numbers(opened(data, COUNTER_TABLE), wire.BODY, 3)
         sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
         if not sound or not (1 <= capacity <= MAX_CAPACITY):
             raise damaged()
         parameters = CounterTableParameters(0.5 / per_level, span, capacity)
-        now, _, _ = inspect(parameters.settings, data)
-        return cls(parameters, data, now)
+        return parameters, inspect(parameters.settings, data)[0]
 
     def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
         """Take in events: `times` not falling, from `now` - 1 on, and an item (int64) for each.
@@ -146,6 +141,3 @@ upper=1.0)}
 
     def _no_values(self) -> Integers:
         return NO_QUERIES
-
-    def _run(self, batch: Batch) -> CellsBatch:
-        return run_counter_table_batch(self._parameters, [self._data], batch)

@@ -224,14 +224,10 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
 
     kinds: ClassVar[tuple[int, ...]] = (VALUE_HISTOGRAM,)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "ValueHistogram":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+    run_batch = staticmethod(run_value_histogram_batch)
 
-        The parameters' epsilon is then the promised error, which may be below the one once asked
-        for. Cost: O(len(data)).
-        """
-        data = bytes(data)
+    @classmethod
+    def _opened(cls, data: bytes) -> tuple[ValueHistogramParameters, int]:
         array = opened(data, VALUE_HISTOGRAM)
         (span, per_level), at = numbers(array, wire.BODY, 2)
         edges = edges_from_bytes(array, at)
@@ -239,8 +235,7 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
         if not sound or edges is None:
             raise damaged()
         parameters = ValueHistogramParameters(0.5 / per_level, span, edges)
-        now, _, _ = inspect(parameters.settings, data)
-        return cls(parameters, data, now)
+        return parameters, inspect(parameters.settings, data)[0]
 
     def query(self, n: int, now: int | None = None) -> list[Estimate]:
         """Return the count of each bin in the window [now - n, now), 1 <= n <= span.
@@ -266,6 +261,3 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
     def _figures(self, n: int, now: int | None) -> Floats:
         result = self._run(self._question(n, now))
         return np.stack([result.estimates[0, 0], result.lowers[0, 0], result.uppers[0, 0]])
-
-    def _run(self, batch: Batch) -> BatchResult:
-        return run_value_histogram_batch(self._parameters, [self._data], batch)

@@ -31,7 +31,6 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.envelope import damaged, numbers, opened, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -49,7 +48,6 @@ from slidestat.synopses.value_quantiles.bands import (
     may_be_one,
 )
 from slidestat.synopses.value_quantiles.batch import (
-    ValueQuantileBatch,
     head_of,
     run_value_quantile_batch,
 )
@@ -97,21 +95,16 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
 
     kinds: ClassVar[tuple[int, ...]] = (VALUE_QUANTILES,)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "ValueQuantiles":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+    run_batch = staticmethod(run_value_quantile_batch)
 
-        The parameters' relative_error is then the promised one, which may be below the one once
-        asked for. Cost: O(len(data)).
-        """
-        data = bytes(data)
+    @classmethod
+    def _opened(cls, data: bytes) -> tuple[ValueQuantileParameters, int]:
         array = opened(data, VALUE_QUANTILES)
         (span, per_octave, epsilon), _ = numbers(array, wire.BODY, 3)
         parameters = ValueQuantileParameters.of_bytes(per_octave, epsilon, span)
         if parameters is None:
             raise damaged()
-        state, *_ = decoded(parameters, data)
-        return cls(parameters, data, int(state[NOW]))
+        return parameters, int(decoded(parameters, data)[0][NOW])
 
     def query(self, n: int, quantile: float, now: int | None = None) -> Estimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the summary's if None.
@@ -160,9 +153,6 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
             newer, size = bucket_at(int(state[TOTAL]), per_level, int(runs[1, run]) - 1)
             if newer < per_level * (size - 1):
                 raise SynopsisError(f"invariant 2.1 fails: size {size} behind {newer} events")
-
-    def _run(self, batch: Batch) -> ValueQuantileBatch:
-        return run_value_quantile_batch(self._parameters, [self._data], batch)
 
 
 def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:

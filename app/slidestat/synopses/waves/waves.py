@@ -105,18 +105,18 @@ nothing if i = 0, else by less than d / (2 c - 1), and now - p > d.
 """
 
 from itertools import pairwise
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.stored import Stored, asking, moving
+from slidestat.synopses.core.stored import Estimating, Stored
 from slidestat.synopses.waves.ages import age_steps
 from slidestat.synopses.waves.batch import KINDS, run_wave_batch
 from slidestat.synopses.waves.codec import (
@@ -165,15 +165,10 @@ class StoredWave(Stored[WaveParameters]):
     kind: ClassVar[str]
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
-
-        The parameters' epsilon is then the promised error, which may be below the one once asked
-        for. Cost: O(len(data)).
-        """
+    def _opened(cls, data: bytes) -> tuple[WaveParameters, int]:
         head, state, _ = _read(data, cls.kind)
         parameters = WaveParameters(1 / (2 * int(head[PER_LEVEL]) - 1), int(head[SPAN]))
-        return cls(parameters, bytes(data), int(state[NOW]))
+        return parameters, int(state[NOW])
 
     def items(self) -> list[Item]:
         """Return the live items, oldest to newest."""
@@ -223,17 +218,11 @@ class StoredWave(Stored[WaveParameters]):
         _, state, items = _read(self._data, self.kind)
         return state, items
 
-    def _ask(self, ask: int, now: int | None) -> Estimate:
-        asked = asking(self._no_values(), self._at(now), ask)
-        return run_wave_batch(self.kind, self._parameters, [self._data], asked).only()
-
     def _no_values(self) -> Integers | None:
         return NO_QUERIES if self.kind == "sum" else None
 
-    def _moved(self, times: Integers, values: npt.ArrayLike | None, to: Integers | None) -> bytes:
-        values = None if values is None else np.atleast_1d(values)
-        batch = moving(times, values, to)
-        return run_wave_batch(self.kind, self._parameters, [self._data], batch).states[0]
+    def _run(self, batch: Batch) -> BatchResult:
+        return run_wave_batch(self.kind, self._parameters, [self._data], batch)
 
 
 def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:
@@ -253,7 +242,7 @@ def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:
     return head, state, items
 
 
-class CountWave(StoredWave):
+class CountWave(StoredWave, Estimating[WaveParameters]):
     """A deterministic wave that counts events; a window of n at `now` is [now - n, now)."""
 
     kinds: ClassVar[tuple[int, ...]] = (COUNT,)
@@ -266,16 +255,8 @@ class CountWave(StoredWave):
         """
         self._insert(times, None)
 
-    def query(self, n: int, now: int | None = None) -> Estimate:
-        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the wave's if None.
 
-        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
-        Cost: O(bytes).
-        """
-        return self._ask(n, now)
-
-
-class SumWave(StoredWave):
+class SumWave(StoredWave, Estimating[WaveParameters]):
     """A deterministic wave that sums whole numbers; a window of n at `now` is [now - n, now)."""
 
     kinds: ClassVar[tuple[int, ...]] = (SUM,)
@@ -287,15 +268,7 @@ class SumWave(StoredWave):
         Raises SynopsisError, and takes in nothing, if a time goes back, a value is out of range or
         no whole number, or `upper` would come to 2^62. Cost: O(events + bytes).
         """
-        self._insert(times, values)
-
-    def query(self, n: int, now: int | None = None) -> Estimate:
-        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the wave's if None.
-
-        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
-        Cost: O(bytes).
-        """
-        return self._ask(n, now)
+        self._insert(times, np.atleast_1d(values))
 
 
 class PositionWave(StoredWave):
@@ -317,7 +290,8 @@ class PositionWave(StoredWave):
         `now` is the wave's if None. A later one is a look ahead that changes nothing; an earlier
         one raises SynopsisError, as does a number below 1. Cost: O(bytes).
         """
-        return self._ask(number, now)
+        answer: Estimate = self._run(self._question(number, now)).only()
+        return answer
 
     def ages(self, now: int | None = None) -> tuple[Integers, Floats]:
         """Answer for all events at once, from the newest on: int64[S], how many in a row have one
