@@ -81,8 +81,7 @@ from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.sequence import decode_alert_change, decode_key_answer, decode_ranking
 from slidestat.schemas.synopsis import ClockKey, SynopsisKey, decode_key, encode_key
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import read as read_mergeable
+from slidestat.synopses.merge.bundle import Bundle, read as read_mergeable
 from slidestat.synopses.merge.merged_histogram import MergedHistogram
 from slidestat.synopses.merge.window_summary import read_summary, take_summary
 from slidestat.web.answers.parameters import key_in_query, key_of, key_query, page_query

@@ -31,9 +31,8 @@ from slidestat.synopses import (
     run_value_histogram_batch,
 )
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
-from slidestat.synopses.lean_distinct.sketch import LeanDistinct
+from slidestat.synopses.lean_distinct.sketch import LeanDistinct, run_lean_distinct_batch
 from tests.synopses.celled import EDGES
 from tests.synopses.entry import (
     Columns,

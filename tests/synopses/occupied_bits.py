@@ -11,7 +11,7 @@ from math import ceil, lgamma, log, log2, pi, sqrt
 import numpy as np
 
 from slidestat.synopses.core.arrays import Floats
-from slidestat.synopses.lean_distinct.batch import moments
+from slidestat.synopses.lean_distinct.sketch import moments
 
 _REACH = 7.0
 _FEW = 4e-3  # hits of a bit: below, a power series of four terms is exact to a double

@@ -128,7 +128,7 @@ def asked_topology(kept_by: Topology, **asked: Any) -> AskedTopology:
 
 
 if TYPE_CHECKING:
-    from slidestat.synopses.frequent.named_batch import NamedBatch
+    from slidestat.synopses.frequent.named_items import NamedBatch
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class ItemCountRunner(UnitedRunner, PastRunner):
 
     def _counts(self, lists: NamedBatch) -> Floats:
         """Return float64[3, Q, W, items]: estimates, lowers and uppers."""
-        from slidestat.synopses.frequent.named_batch import item_bounds
+        from slidestat.synopses.frequent.named_items import item_bounds
 
         bounds = item_bounds(lists, self.items)
         pairs = bounds.reshape(2, -1).T.tolist()
@@ -306,7 +306,7 @@ class DistinctWhereRunner(UnitedRunner):
     def union(
         self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
     ) -> Answered:
-        from slidestat.synopses.merge.asked import part_times
+        from slidestat.synopses.merge.bundle import part_times
 
         is_meant = self.is_meant
         found = [

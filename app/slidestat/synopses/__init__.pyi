@@ -31,9 +31,9 @@ from slidestat.synopses.distinct.wave import (
     merge_distinct as merge_distinct,
     union_count as union_count,
 )
-from slidestat.synopses.exponential_histogram.batch import run_batch as run_batch
 from slidestat.synopses.exponential_histogram.histogram import (
     ExponentialHistogram as ExponentialHistogram,
+    run_batch as run_batch,
 )
 from slidestat.synopses.extremes.extreme import (
     Extreme as Extreme,
@@ -44,8 +44,10 @@ from slidestat.synopses.frequent.frequent_items import (
     FrequentItems as FrequentItems,
     run_frequent_batch as run_frequent_batch,
 )
-from slidestat.synopses.frequent.named_batch import run_named_items_batch as run_named_items_batch
-from slidestat.synopses.frequent.named_items import NamedItems as NamedItems
+from slidestat.synopses.frequent.named_items import (
+    NamedItems as NamedItems,
+    run_named_items_batch as run_named_items_batch,
+)
 from slidestat.synopses.frequent.random_frequent import (
     FixedRandomFrequentParameters as FixedRandomFrequentParameters,
     RandomFrequentItems as RandomFrequentItems,
@@ -57,19 +59,19 @@ from slidestat.synopses.frequent_pairs.paired_items import (
     run_paired_items_batch as run_paired_items_batch,
 )
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters as PairedParameters
-from slidestat.synopses.lean_distinct.batch import (
-    run_lean_distinct_batch as run_lean_distinct_batch,
-)
 from slidestat.synopses.lean_distinct.parameters import (
     LeanDistinctParameters as LeanDistinctParameters,
 )
 from slidestat.synopses.lean_distinct.sketch import (
     LeanDistinct as LeanDistinct,
     merge_lean_distinct as merge_lean_distinct,
+    run_lean_distinct_batch as run_lean_distinct_batch,
 )
-from slidestat.synopses.merge.ages import union_ages as union_ages
-from slidestat.synopses.merge.asked import UnionAnswers as UnionAnswers
-from slidestat.synopses.merge.bundle import Bundle as Bundle, Part as Part
+from slidestat.synopses.merge.bundle import (
+    Bundle as Bundle,
+    Part as Part,
+    UnionAnswers as UnionAnswers,
+)
 from slidestat.synopses.merge.distinct import (
     WindowDistinct as WindowDistinct,
     WindowLeanDistinct as WindowLeanDistinct,
@@ -109,6 +111,7 @@ from slidestat.synopses.merge.summary import (
 from slidestat.synopses.merge.totals import (
     WindowExtreme as WindowExtreme,
     WindowTotals as WindowTotals,
+    union_ages as union_ages,
     union_averages as union_averages,
     union_extremes as union_extremes,
     union_hashed_counts as union_hashed_counts,
@@ -148,12 +151,10 @@ from slidestat.synopses.sampling.sample import (
 from slidestat.synopses.value_histogram.counter_table import (
     CounterTable as CounterTable,
     CounterTableParameters as CounterTableParameters,
-    run_counter_table_batch as run_counter_table_batch,
-)
-from slidestat.synopses.value_histogram.hashed_counts import (
     HashedCountParameters as HashedCountParameters,
     HashedCounts as HashedCounts,
     item_counts as item_counts,
+    run_counter_table_batch as run_counter_table_batch,
     run_hashed_counts_batch as run_hashed_counts_batch,
 )
 from slidestat.synopses.value_histogram.value_histogram import (
@@ -174,7 +175,6 @@ from slidestat.synopses.waves.approximate_count import (
     ApproximateCountParameters as ApproximateCountParameters,
 )
 from slidestat.synopses.waves.average_wave import AverageWave as AverageWave
-from slidestat.synopses.waves.batch import run_wave_batch as run_wave_batch
 from slidestat.synopses.waves.parameters import (
     AverageParameters as AverageParameters,
     WaveParameters as WaveParameters,
@@ -183,4 +183,5 @@ from slidestat.synopses.waves.waves import (
     CountWave as CountWave,
     PositionWave as PositionWave,
     SumWave as SumWave,
+    run_wave_batch as run_wave_batch,
 )

@@ -11,7 +11,7 @@ from slidestat.declare.statistics.runner import ItemColumn, Work, figures_of
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.parameters import SumParameters
-from slidestat.synopses.exponential_histogram.batch import run_batch
+from slidestat.synopses.exponential_histogram.histogram import run_batch
 from tests.golden.golden import HOUR, Golden, steps
 
 PARAMETERS = SumParameters(epsilon=0.1, span=HOUR, decimals=2)

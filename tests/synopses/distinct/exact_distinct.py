@@ -17,9 +17,12 @@ from slidestat.synopses.distinct.flajolet_martin import (
 )
 from slidestat.synopses.distinct.parameters import DistinctParameters
 from slidestat.synopses.distinct.wave import DistinctWave, merge_distinct
-from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
-from slidestat.synopses.lean_distinct.sketch import LeanDistinct, merge_lean_distinct
+from slidestat.synopses.lean_distinct.sketch import (
+    LeanDistinct,
+    merge_lean_distinct,
+    run_lean_distinct_batch,
+)
 
 SPAN = 500
 PARAMETERS = {

@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from slidestat.synopses.core.batch import Batch
-from slidestat.synopses.lean_distinct.batch import figures_for, moments, run_lean_distinct_batch
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters, reach
-from slidestat.synopses.lean_distinct.sketch import LeanDistinct
+from slidestat.synopses.lean_distinct.sketch import (
+    LeanDistinct,
+    figures_for,
+    moments,
+    run_lean_distinct_batch,
+)
 from tests.synopses.chances import trials
 from tests.synopses.distinct.exact_distinct import ITEMS, LEAN, SPAN, exact
 from tests.synopses.occupied_bits import chances

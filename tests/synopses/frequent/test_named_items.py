@@ -18,7 +18,7 @@ from slidestat.synopses import (
     run_paired_items_batch,
 )
 from slidestat.synopses.distinct.items import item_ids
-from slidestat.synopses.frequent import named_batch, named_items
+from slidestat.synopses.frequent import named_items
 from tests.synopses.hostile import sealed
 from tests.synopses.streams import TIMES, Times
 
@@ -66,7 +66,7 @@ def colliding(monkeypatch: pytest.MonkeyPatch) -> None:
     def ids(texts: list[bytes]) -> np.ndarray:
         return item_ids([bytes(text[:1]) for text in texts])
 
-    monkeypatch.setattr(named_batch, "item_ids", ids)
+    monkeypatch.setattr(named_items, "item_ids", ids)
     monkeypatch.setattr(named_items, "item_ids", ids)
 
 
@@ -296,7 +296,7 @@ def test_texts_with_one_id_are_one_item_under_the_last_name(
 ) -> None:
     """Counted together, with bounds for both; other keys of the batch have no say in the name."""
     monkeypatch.setattr(
-        named_batch, "item_ids", lambda texts: np.array([len(text) for text in texts], np.int64)
+        named_items, "item_ids", lambda texts: np.array([len(text) for text in texts], np.int64)
     )
     parameters = PairedParameters(0.5, 100)
     first = run_named_items_batch(

@@ -31,7 +31,7 @@ from slidestat.synopses import (
 )
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.merge.spreads import pooled
-from slidestat.synopses.moments.large_spread import large_spread
+from slidestat.synopses.moments.spread import large_spread
 from tests.synopses.parties import (
     FAMILIES,
     NUMBERS,

@@ -20,7 +20,7 @@ from slidestat.synopses import (
     party_seed,
     union_totals,
 )
-from slidestat.synopses.merge.families import FAMILIES as MERGEABLE
+from slidestat.synopses.merge.bundle import FAMILIES as MERGEABLE
 from tests.synopses.hostile import DAMAGES, sealed_outside
 from tests.synopses.parties import (
     FAMILIES,

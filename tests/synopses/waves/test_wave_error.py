@@ -11,8 +11,8 @@ import pytest
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
-from slidestat.synopses.waves.batch import run_wave_batch
 from slidestat.synopses.waves.parameters import WaveParameters
+from slidestat.synopses.waves.waves import run_wave_batch
 from tests.synopses.streams import TIMES
 from tests.wave_oracles import exact_sums, moments
 

@@ -9,9 +9,8 @@ import pytest
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.waves.batch import run_wave_batch
 from slidestat.synopses.waves.parameters import WaveParameters
-from slidestat.synopses.waves.waves import CountWave, PositionWave, SumWave
+from slidestat.synopses.waves.waves import CountWave, PositionWave, SumWave, run_wave_batch
 
 HUGE = 2**53  # the most of one value
 P = WaveParameters(0.1, 100)

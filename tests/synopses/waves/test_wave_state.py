@@ -8,9 +8,14 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch
-from slidestat.synopses.waves.batch import run_wave_batch
 from slidestat.synopses.waves.parameters import WaveParameters
-from slidestat.synopses.waves.waves import CountWave, PositionWave, StoredWave, SumWave
+from slidestat.synopses.waves.waves import (
+    CountWave,
+    PositionWave,
+    StoredWave,
+    SumWave,
+    run_wave_batch,
+)
 
 SPAN = 500
 WAVES: list[type[StoredWave]] = [CountWave, SumWave, PositionWave]

@@ -41,7 +41,7 @@ from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.rounding import EXACT, down, up, with_rounded
 
 if TYPE_CHECKING:
-    from slidestat.synopses.frequent.named_batch import NamedBatch
+    from slidestat.synopses.frequent.named_items import NamedBatch
     from slidestat.synopses.past.past import PastList
 
 _LIMIT, _MOST_LISTED = 10, 1_000
@@ -177,7 +177,7 @@ class WeighedTopRunner(TopRunner):
     def lists(
         self, states: Sequence[bytes | None], work: Work, share: float, instead: int = 0
     ) -> NamedBatch:
-        from slidestat.synopses.frequent.named_batch import added_lists
+        from slidestat.synopses.frequent.named_items import added_lists
 
         work, items, weights = work.weighed(self.field, self.weight)
         units = np.rint(weights * 10.0**self.decimals).astype(np.int64)

@@ -51,9 +51,9 @@ from slidestat.synopses.core.parameters import CountParameters, SumParameters
 from slidestat.synopses.core.rounding import with_rounded
 from slidestat.synopses.distinct.batch import run_distinct_batch
 from slidestat.synopses.distinct.parameters import DistinctParameters
-from slidestat.synopses.exponential_histogram.batch import run_batch
+from slidestat.synopses.exponential_histogram.histogram import run_batch
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
-from slidestat.synopses.frequent.named_batch import run_named_items_batch
+from slidestat.synopses.frequent.named_items import run_named_items_batch
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 from slidestat.synopses.merge.window_summary import take_summary
 from slidestat.synopses.quantiles.quantiles import run_quantile_batch

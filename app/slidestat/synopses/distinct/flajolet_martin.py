@@ -43,7 +43,13 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import Estimating
-from slidestat.synopses.distinct.batch import ItemSynopsis, item_column, run_items
+from slidestat.synopses.distinct.batch import (
+    ItemSynopsis,
+    common,
+    item_column,
+    run_items,
+    run_union,
+)
 from slidestat.synopses.distinct.codec import (
     BITMAPS,
     CAPACITY,
@@ -55,7 +61,6 @@ from slidestat.synopses.distinct.codec import (
     read_state,
 )
 from slidestat.synopses.distinct.parameters import DELTAS, checked_delta
-from slidestat.synopses.distinct.union_of_states import common, run_union
 from slidestat.synopses.kernels.compile import kernel
 
 BITS = 63  # of a bitmap

@@ -33,7 +33,13 @@ from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, windows
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import moving
-from slidestat.synopses.distinct.batch import ItemSynopsis, head_of, run_distinct_batch
+from slidestat.synopses.distinct.batch import (
+    ItemSynopsis,
+    common,
+    head_of,
+    run_distinct_batch,
+    run_union,
+)
 from slidestat.synopses.distinct.codec import (
     CAPACITY,
     DELTA,
@@ -48,7 +54,6 @@ from slidestat.synopses.distinct.codec import (
 )
 from slidestat.synopses.distinct.kernel import bounds_of, complete_level, fill_levels
 from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS, DistinctParameters
-from slidestat.synopses.distinct.union_of_states import common, run_union
 
 Predicate = Callable[[Integers], npt.NDArray[np.bool_]]
 """Given items, int64, returns which of them are meant: a mask of the same length."""

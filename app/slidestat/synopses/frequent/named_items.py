@@ -20,9 +20,18 @@ Cost, order, limits: as for `PairedItems`. Merge: merge/items.py.
 >>> paths.insert([1_000, 2_000, 2_000, 59_000], ["/", "/", "/about", "/"])
 >>> paths.query(60_000, 0.5)
 [NamedItem(text='/', estimate=3.0, lower=3.0, upper=3.0)]
+
+All keys of a batch in one call: frequent items with their texts, events in and lists out.
+
+`NamedItems` is the same for a single key.
+
+How often chosen items came, whether a summary lists them or not: a listed item has its own bounds,
+any other one 0 and what an item that is not listed may have at most. So upper - lower is below
+epsilon m for every item, m being the window's events.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -30,26 +39,331 @@ import numpy.typing as npt
 
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
-from slidestat.synopses.blocks.run import summary_error
+from slidestat.synopses.blocks.run import RunResult, run_blocks, summary_error
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import NO_QUERIES, Batch
-from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.batch import (
+    NO_QUERIES,
+    TIME_MAX,
+    Batch,
+    Joined,
+    joined,
+    require_states,
+    split,
+)
+from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.stored import Stored, moving
 from slidestat.synopses.distinct.items import item_ids
-from slidestat.synopses.frequent.frequent_items import FrequentItems
-from slidestat.synopses.frequent.named_batch import (
-    ItemParameters,
-    Known,
-    NamedBatch,
-    run_ids,
-    run_named_items_batch,
-    was_cut,
+from slidestat.synopses.frequent.answer import PARTS
+from slidestat.synopses.frequent.frequent_items import FrequentBatch, FrequentItems, part_of
+from slidestat.synopses.frequent.named_codec import (
+    IN_BLOCKS,
+    IN_PAIRS,
+    MAX_TEXT,
+    name_ids,
+    open_inner,
+    read_texts,
+    write_named,
 )
-from slidestat.synopses.frequent.named_codec import IN_BLOCKS, IN_PAIRS, open_inner
 from slidestat.synopses.frequent_pairs.layout import PAIRED
 from slidestat.synopses.frequent_pairs.paired_items import PairedItems
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
+from slidestat.synopses.frequent_pairs.run import PairedRun, run_pairs
+
+ItemParameters = PairedParameters | FrequentParameters
+"""Named items are kept in pairs, or in blocks, as they were before."""
+
+_CUT = "…".encode()
+_MOST_ADDED = 2.0**62
+
+
+@dataclass(frozen=True)
+class NamedBatch:
+    """The result of a batch: the new state of each group, and a list for each query and span.
+
+    The list of query q and span k is names[at:to] with the ids items[at:to] and with lowers[at:to]
+    and uppers[at:to], in no order to rely on, where at, to = ends[q * spans + k],
+    ends[q * spans + k + 1]. unlisted[q, k] is what any other item's count may be at most;
+    events_low and events_high bound the window's events.
+    """
+
+    states: list[bytes]
+    ends: Integers
+    names: list[str]
+    items: Integers
+    lowers: Integers
+    uppers: Integers
+    unlisted: Integers
+    events_low: Integers
+    events_high: Integers
+
+    def listed(self, query: int, span: int) -> Iterator[tuple[int, str, int, int]]:
+        """Return the id, the name, and the bounds of each item of a list."""
+        place = query * self.unlisted.shape[1] + span
+        own = slice(self.ends[place], self.ends[place + 1])
+        bounds = self.lowers[own].tolist(), self.uppers[own].tolist()
+        return zip(self.items[own].tolist(), self.names[own], *bounds, strict=True)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The texts of the states of a batch: text i is arena[places[0, i]:places[1, i]]."""
+
+    arena: Bytes
+    places: Integers
+
+    def text(self, i: int) -> str:
+        """Return text i; raises SynopsisError if it is none."""
+        try:
+            text = self.arena[self.places[0, i] : self.places[1, i]].tobytes()
+            return text.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise summary_error(error_codes.CORRUPTED, 0, 0, -1) from None
+
+
+def encoded(texts: Sequence[str]) -> tuple[Integers, list[bytes]]:
+    """Return the ids of texts, and their UTF-8 bytes as they are stored and shown.
+
+    More than MAX_TEXT bytes are cut at the end of a character, and end in an ellipsis instead: the
+    id is still that of the whole text. Raises SynopsisError for what is no text.
+    """
+    try:
+        # a lone surrogate, as JSON can have, is a character like any other
+        whole = [text.encode("utf-8", "surrogatepass") for text in texts]
+    except AttributeError:
+        wrong = next(text for text in texts if not isinstance(text, str))
+        raise SynopsisError(f"items must be texts, not {wrong!r}") from None
+    return item_ids(whole), [text if len(text) <= MAX_TEXT else _cut(text) for text in whole]
+
+
+def _cut(text: bytes) -> bytes:
+    end = MAX_TEXT - len(_CUT)
+    while text[end] & 0xC0 == 0x80:
+        end -= 1
+    return text[:end] + _CUT
+
+
+def was_cut(text: bytes) -> bool:
+    """Return whether a stored text may be the cut start of a longer one, whose id it has."""
+    return text.endswith(_CUT) and len(text) > MAX_TEXT - 4
+
+
+def _as_words(
+    distinct: Integers, stored: Sequence[bytes]
+) -> tuple[Integers, Integers, Integers, Bytes]:
+    """Return the ids of texts in order, each with its place, or -1 if several texts have it; and
+    the texts as one run of bytes, in which text i ends at ends[i + 1].
+    """
+    words, code_of_word, uses = np.unique(distinct, return_index=True, return_counts=True)
+    ends = np.zeros(len(stored) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, stored), np.int64, len(stored)), out=ends[1:])
+    written = np.frombuffer(bytearray().join(stored), np.uint8)
+    return words, np.where(uses == 1, code_of_word, -1), ends, written
+
+
+def kinds_of(parameters: ItemParameters) -> tuple[int, int]:
+    """Return the kind of named items with these parameters, and that of the states of their ids."""
+    return (IN_PAIRS, PAIRED) if isinstance(parameters, PairedParameters) else (IN_BLOCKS, FREQUENT)
+
+
+def run_ids(
+    parameters: ItemParameters,
+    states: Sequence[bytes | None],
+    batch: Batch,
+    ids: Integers,
+    share: float,
+    instead: int,
+) -> tuple[PairedRun | RunResult, Known]:
+    """Run the states of the ids that are in `states`; `ids` has those of the events.
+
+    Raises SynopsisError, also for texts that are not one for each id held.
+    """
+    require_states(states, batch.columns)
+    arena, outer = joined(states)
+    error_code, group, a, b, inner, offsets = open_inner(arena, outer, *kinds_of(parameters))
+    if error_code == error_codes.OK:
+        part = part_of(share)
+        inside = Joined(inner[: offsets[-1]], offsets)
+        ran: PairedRun | RunResult
+        if isinstance(parameters, PairedParameters):
+            ran = run_pairs(parameters, inside, batch, ids, part, instead)
+        else:
+            parts = np.array([part, instead], np.int64)
+            ran = run_blocks(parameters, inside, batch, ids, parts, holds=True)
+        error_code, group, places = read_texts(arena, outer, np.diff(offsets), ran.held[0])
+    if error_code != error_codes.OK:
+        raise summary_error(error_code, int(a), int(b), int(group) if len(states) > 1 else -1)
+    return ran, Known(arena, places)
+
+
+def run_named_items_batch(
+    parameters: ItemParameters,
+    states: Sequence[bytes | None],
+    batch: Batch,
+    texts: Sequence[str],
+    share: float,
+    instead: int = 0,
+) -> NamedBatch:
+    """Feed and ask many summaries of named items at once, one a group (key).
+
+    The values are int64, the place of the event's item in `texts`. share: as for
+    `run_frequent_batch`. instead: where no item has the share and counts are exact, list so many
+    that came most often, of equals those of the least ids.
+
+    However the events are split into batches, the states end in the same bytes.
+
+    Raises SynopsisError, and changes nothing, for what `run_frequent_batch` does, and for a value
+    that is no place in `texts`. Cost: that of `run_frequent_batch`, O(bytes of texts), and for each
+    key that is touched O((items held + events) * log).
+    """
+    part_of(share)
+    column = batch.items("codes")
+    if len(column) > 0 and not (column.min() >= 0 and column.max() < len(texts)):
+        raise SynopsisError(f"a code must be the place of one of {len(texts)} texts")
+    distinct, stored = encoded(texts)
+    ids = distinct[column]
+    columns = batch.columns
+    ran, known = run_ids(parameters, states, batch, ids, share, instead)
+
+    words, word_codes, text_ends, written = _as_words(distinct, stored)
+
+    def named(asked: Integers, to: Integers, groups: Integers, untils: Integers) -> Integers:
+        places: Integers = name_ids(
+            ran.before,
+            ran.held[0],
+            known.arena,
+            known.places,
+            words,
+            word_codes,
+            written,
+            text_ends,
+            columns.starts,
+            columns.times,
+            ids,
+            column,
+            asked,
+            to,
+            groups,
+            untils,
+        )
+        return places
+
+    groups = np.arange(batch.groups)
+    held_to = ran.held[1, 1:]
+    places = named(ran.now[: ran.held[1, -1]], held_to, groups, np.full_like(groups, TIME_MAX + 1))
+    kind, _ = kinds_of(parameters)
+    out, offsets = write_named(
+        kind, ran.out, ran.offsets, held_to, places, known.arena, known.places, written, text_ends
+    )
+    rows = np.arange(1, len(columns.query_times) + 1)
+    listed = named(
+        ran.lists[0],
+        ran.ends[rows * len(columns.spans)],
+        np.repeat(groups, np.diff(columns.query_starts)),
+        columns.query_times,
+    )
+    names = _texts_at(listed, known, stored)
+    return NamedBatch(split(out, offsets), ran.ends, names, *ran.lists, *ran.facts)
+
+
+def item_bounds(lists: NamedBatch, texts: Sequence[str]) -> Integers:
+    """Return int64[2, queries, spans, texts], lowers and uppers of how often each text came, from
+    lists of all items that are held: those for a share of 0.
+
+    Two texts with one id count as one (named_items.py).
+    """
+    ids = item_ids(texts)
+    bounds = np.zeros((2, *lists.unlisted.shape, len(ids)), np.int64)
+    bounds[1] = lists.unlisted[:, :, np.newaxis]
+    for query, span in np.ndindex(lists.unlisted.shape):
+        place = query * lists.unlisted.shape[1] + span
+        listed = slice(lists.ends[place], lists.ends[place + 1])
+        items = lists.items[listed]
+        order = np.argsort(items)
+        places = np.searchsorted(items[order], ids)
+        there = np.flatnonzero(places < len(order))
+        there = there[items[order][places[there]] == ids[there]]
+        own = order[places[there]]
+        bounds[:, query, span, there] = lists.lowers[listed][own], lists.uppers[listed][own]
+    return bounds
+
+
+def added_lists(
+    lists: FrequentBatch | NamedBatch,
+    shape: tuple[int, int],
+    owners: Integers,
+    places: Integers,
+    scales: Integers,
+    share: float,
+    instead: int = 0,
+) -> NamedBatch:
+    """Return lists that are sums of others, of separate events: for queries and spans of `shape`.
+
+    The list at place owners[i] of the result, counted query by query, has that at places[i] of
+    `lists` in it, scales[i] times. `lists` are of all items that are held, those for a share of 0.
+    share, instead: which items the results have, as of `run_named_items_batch`; exact counts are
+    compared once they are added up. A name is that of the first list that has the item. The result
+    has no states. Raises WindowTooLargeError for windows of more than 2^62 in all.
+
+    Source: Arasu and Manku 2004, lemma 4.1. Counts of separate events add up, and so do bounds: of
+    an item that a list does not have, they are 0 and its `unlisted`.
+    """
+    size = shape[0] * shape[1]
+    most = np.zeros(size)
+    np.add.at(most, owners, lists.events_high.reshape(-1)[places] * scales.astype(np.float64))
+    if (most > _MOST_ADDED).any():
+        raise WindowTooLargeError("the windows hold more than 2^62 in all")
+    facts = np.zeros((3, size), np.int64)
+    for total, each in zip(
+        facts, (lists.unlisted, lists.events_low, lists.events_high), strict=True
+    ):
+        np.add.at(total, owners, each.reshape(-1)[places] * scales)
+    unlisted, fewest, _ = facts
+    starts = lists.ends[places]
+    sizes = lists.ends[places + 1] - starts
+    rows = np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+    of, scale = np.repeat(owners, sizes), np.repeat(scales, sizes)
+    order = np.lexsort((lists.items[rows], of))
+    rows, of, scale = rows[order], of[order], scale[order]
+    items = lists.items[rows]
+    is_first = np.ones(len(rows), bool)
+    is_first[1:] = (items[1:] != items[:-1]) | (of[1:] != of[:-1])
+    first = np.flatnonzero(is_first)
+    other = np.repeat(lists.unlisted.reshape(-1)[places], sizes)[order]
+    of = of[first]
+    lowers = np.add.reduceat(lists.lowers[rows] * scale, first)
+    # Of a list that has it, an item has its own upper bound in place of that for all others.
+    uppers = unlisted[of] + np.add.reduceat((lists.uppers[rows] - other) * scale, first)
+    # Products of 10^6 and what a window has need not fit in 64 bits.
+    wholes, rest = np.divmod(fewest, PARTS)
+    part = part_of(share)
+    listed = uppers >= (part * wholes - -part * rest // PARTS)[of]
+    is_open = np.bincount(of[listed | (lowers != uppers)], minlength=size) + unlisted > 0
+    for place in np.flatnonzero(~is_open) if instead else ():
+        own = slice(*np.searchsorted(of, (place, place + 1)))
+        listed[own.start + np.argsort(-lowers[own], kind="stable")[:instead]] = True
+    ends = np.concatenate(
+        (np.zeros(1, np.int64), np.cumsum(np.bincount(of[listed], minlength=size)))
+    )
+    names = lists.names if isinstance(lists, NamedBatch) else ()
+    return NamedBatch(
+        [],
+        ends,
+        [names[row] for row in rows[first[listed]].tolist()] if names else [],
+        items[first[listed]],
+        lowers[listed],
+        uppers[listed],
+        *facts.reshape(3, *shape),
+    )
+
+
+def _texts_at(places: Integers, known: Known, stored: Sequence[bytes]) -> list[str]:
+    """Return the texts at places as `name_ids` gives them: below 0 those of the events."""
+    return [
+        known.text(place) if place >= 0 else stored[-1 - place].decode("utf-8", "surrogatepass")
+        for place in places.tolist()
+    ]
+
 
 __all__ = [
     "FrequentParameters",

@@ -1,7 +1,7 @@
 """Parameters of lean distinct items, and how many bitmaps and exact items they take.
 
 With k the normal quantile of 1 - delta / 2, c = 1.6 + k^2 / 10 and a = artanh(epsilon) / ln(2), the
-bounds of many items (batch.py) are k sqrt(m) + c bits to each side of the bits that are set, and
+bounds of many items (sketch.py) are k sqrt(m) + c bits to each side of the bits that are set, and
 a bit more is a factor of 2^(1/m) of items. The estimate is off by at most epsilon of any count
 between the bounds if (upper - lower) / (upper + lower) <= epsilon, so if k sqrt(m) + c <= a m: m is
 the least number that keeps this (with a less by 4 * 10^-6, as the mean is no exact logarithm, but

@@ -2,7 +2,7 @@
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.5: the bitmaps of Flajolet and Martin (1983),
 with the latest time at which each bit was set instead of the bit. A bit is set in a window if that
-time is in it. Of the bits that are set all are counted (batch.py); and the newest 4 / epsilon
+time is in it. Of the bits that are set all are counted (below); and the newest 4 / epsilon
 items are kept as they are, so that few items are counted exactly.
 
 Contract: of a window with fewer than 4 / epsilon distinct items the answer is exact. Of others,
@@ -22,25 +22,59 @@ later one of a higher level outdoes, half as many for a bitmap. But a register s
 bitmap: for one error 2.2 times as many are needed (1.04 / sqrt(m) instead of ln(2) / sqrt(m)).
 
 A window of a state, on its own: what was seen in it, without its times.
+
+Lean distinct items of all keys of a batch in one call.
+
+`LeanDistinct` is the same for a single key.
+
+From how many bits are set to how many items there were, with bounds.
+
+n items are in a window; Z bits are set, of m bitmaps. An item sets one bit: of one of the m bitmaps
+bit i, i = 0..62, with a probability of 2^-(i+1) (the last two alike), so each bit of it with
+q_i = 2^-(i+1) / m.
+
+The distribution of Z for each n is known: the number of items that hit each bit would be
+independent and Poisson if n were, and given their sum they are those of n items. So the chance of
+Z = z is n! times the coefficient of w^z y^n in the product over the bits of 1 + w (e^(y q_i) - 1):
+finite sums compute it (tests/synopses/occupied_bits.py). Its mean and variance are, but for terms
+of the order of one bit,
+    mu(n) = m sum over i of 1 - e^-x_i,  x_i = n q_i
+    V(n) = m sum of e^-x_i (1 - e^-x_i) - (m sum of x_i e^-x_i)^2 / n.
+V rises to m: the first sum telescopes. Z grows with n: an item more never clears a bit. So the
+counts n whose Z is not in its lower or upper tail of delta / 2 are an interval, and it contains the
+exact count with a confidence of 1 - delta, whatever the stream (Clopper and Pearson 1934).
+
+The bounds use that mu(n) +- (k sqrt(V(n)) + c), with k the normal quantile of 1 - delta / 2 and
+c = 1.6 + k^2 / 10, leave no more than delta / 2 on either side. This is no limit theorem: the law
+test computes the exact tails for numbers of bitmaps, deltas and counts throughout their range.
+c is one bit for Z being whole, and the rest for its skewness.
+
+The estimate is 2 lower upper / (lower + upper): off by at most (upper - lower) / (upper + lower)
+of any count between the bounds, which is at most epsilon (parameters.py).
+
+Source: Datar, Gionis, Indyk, Motwani 2002, section 6.5; Flajolet, Martin 1983. By all bits that are
+set instead of the lowest that is not, the standard error is ln(2) / sqrt(m), not 0.78 / sqrt(m).
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+from math import inf
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.core.batch import windows
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.batch import Batch, BatchResult, joined, split, windows
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import Estimating
-from slidestat.synopses.distinct.batch import ItemSynopsis
+from slidestat.synopses.distinct.batch import ItemSynopsis, common, item_column
 from slidestat.synopses.distinct.codec import COUNT, DELTA, EPSILON, NOW, SEED, SPAN
 from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS
-from slidestat.synopses.distinct.union_of_states import common
 from slidestat.synopses.kernels.compile import kernel
-from slidestat.synopses.lean_distinct.batch import head_of, run_lean_distinct_batch, united
 from slidestat.synopses.lean_distinct.codec import (
     BITMAPS,
     HEAD_SIZE,
@@ -53,8 +87,128 @@ from slidestat.synopses.lean_distinct.codec import (
     read_bits,
     read_head,
 )
-from slidestat.synopses.lean_distinct.kernel import bit_of, finish, read_state, set_bit
-from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
+from slidestat.synopses.lean_distinct.kernel import bit_of, finish, read_state, run, set_bit, unite
+from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters, reach
+
+MOST_ITEMS = 2.0**62
+_CHANCES = 2.0 ** -np.minimum(np.arange(1, MOST_LEVELS + 1), MOST_LEVELS - 1)
+
+
+def moments(items: Floats, bitmaps: int) -> tuple[Floats, Floats]:
+    """Return the mean and the variance of the number of bits that so many items set."""
+    hits = np.multiply.outer(items, _CHANCES / bitmaps)
+    free = np.exp(-hits)
+    sets = -np.expm1(-hits)
+    slope = bitmaps * (hits * free).sum(axis=-1)
+    variance = bitmaps * (free * sets).sum(axis=-1) - slope * slope / items
+    return bitmaps * sets.sum(axis=-1), np.maximum(variance, 0.0)
+
+
+class Figures:
+    """The answer for each number of bits set; made when it is first asked for."""
+
+    def __init__(self, bitmaps: int, delta: float) -> None:
+        self._bitmaps = bitmaps
+        self._reach = reach(delta)
+        self._known = np.full((3, MOST_LEVELS * bitmaps + 1), np.nan)
+        self._known[:, 0] = 0.0
+
+    def _root(self, bits: Floats, side: int) -> Floats:
+        """Return the number of items whose likely range of bits ends with `bits` on `side`."""
+        k, c = self._reach
+        low, high = np.full(len(bits), 1e-9), np.full(len(bits), MOST_ITEMS)
+        for _ in range(110):
+            middle = np.sqrt(low * high)
+            mean, variance = moments(middle, self._bitmaps)
+            below = mean + side * (k * np.sqrt(variance) + c) < bits
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return low if side > 0 else high
+
+    def of(self, bits: Integers) -> Floats:
+        """Return float64[3, len(bits)]: estimates, lowers and uppers."""
+        new = np.unique(bits[np.isnan(self._known[0, bits])])
+        if len(new) > 0:
+            column = new.astype(np.float64)
+            lower = np.maximum(np.floor(self._root(column, 1)), column)
+            upper = np.maximum(np.ceil(self._root(column, -1)), lower)
+            estimate = np.clip(2 * lower * (upper / (lower + upper)), lower, upper)
+            self._known[:, new] = np.stack([estimate, lower, upper])
+        return self._known[:, bits]
+
+
+_figures = lru_cache(maxsize=4)(Figures)  # Of the finest, each takes 170 MB.
+
+
+def figures_for(
+    parameters: LeanDistinctParameters,
+    exact: npt.NDArray[np.float64],
+    set_bits: npt.NDArray[np.float64],
+) -> Floats:
+    """Return float64[3, ...]: estimates, lowers and uppers of the windows of a kernel's answers.
+
+    exact: the number of distinct items where it is known, else -1. set_bits: of the others, how
+    many bits are set. No answer of these is below `parameters.exact`: so many are there for sure.
+    """
+    known = exact >= 0
+    bits = np.minimum(np.where(known, 0.0, set_bits), MOST_LEVELS * parameters.bitmaps).astype(
+        np.int64
+    )
+    found = _figures(parameters.bitmaps, parameters.delta).of(bits.ravel())
+    found = found.reshape(3, *bits.shape).clip(float(parameters.exact), inf)
+    return np.where(known, exact, found)
+
+
+@lru_cache(maxsize=64)
+def head_of(parameters: LeanDistinctParameters) -> Integers:
+    """Return `parameters` as kernels take them."""
+    head = [
+        round(parameters.epsilon * EPSILONS),
+        round(parameters.delta * DELTAS),
+        parameters.span,
+        parameters.seed,
+        parameters.bitmaps,
+        parameters.exact,
+    ]
+    return np.array(head, np.int64)
+
+
+def run_lean_distinct_batch(
+    parameters: LeanDistinctParameters, states: Sequence[bytes | None], batch: Batch
+) -> BatchResult:
+    """Feed and ask many synopses of distinct items at once, one a group (key).
+
+    states: G stored states, None for a new key. The values of `batch` are items, int64 or uint64;
+    its windows are from 1 to the span kept. The answer is the number of distinct items in each.
+
+    An answer below `parameters.exact` is exact: estimate, lower and upper are one. For others
+    lower <= exact <= upper, and the estimate is off by at most epsilon of the exact number, with a
+    confidence of 1 - delta each.
+
+    However the events are split into batches, the states end in the same bytes.
+
+    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
+    parameters, and for times or queries before a state's time. Cost: O(bytes in + events
+    + queries * (bits set, or events in a window with fewer than `exact` items) + bytes out), and
+    once a millisecond or so for each number of bits that comes up.
+    """
+    columns = batch.within(parameters.span)
+    items = item_column(batch.values, len(columns.times))
+    answers = np.empty((2, *batch.shape), np.float64)
+    out, ends = drive(run, (head_of(parameters),), states, columns, items, answers)
+    return BatchResult(split(out, ends), *figures_for(parameters, answers[0], answers[1]))
+
+
+def united(parameters: LeanDistinctParameters, states: Sequence[bytes]) -> bytes:
+    """Return the state of the union of the streams of `states`, of the latest `now` of them.
+
+    Raises SynopsisError for bytes that are not a state made with these parameters. Cost: O(bytes).
+    """
+    error_code, part, a, b, out, ends = unite(head_of(parameters), *joined(states))
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(
+            error_code, int(a), int(b), part if len(states) > 1 else -1
+        )
+    return bytes(out[: ends[1]])
 
 
 def window_of(parameters: LeanDistinctParameters, state: bytes, start: int) -> bytes:

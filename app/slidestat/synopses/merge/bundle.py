@@ -23,19 +23,106 @@ The body (kind 23; envelope and numbers: see wire.py) is, in this order:
     number of parties, then of each, by rising name:
         length of its name, the name (UTF-8)
         length of its synopsis, the synopsis
+
+Questions to many bundles at once: all parts of all of them become the groups of one batch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from slidestat.synopses.core import wire
+from slidestat.synopses.core import envelope, wire
+from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import Batch, integers
 from slidestat.synopses.core.envelope import body_of, damaged, sealed, varint
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.merge.families import kind_of, read, shared
-from slidestat.synopses.sampling.sample import SlidingSample
+from slidestat.synopses.core.stored import time_in_range
+from slidestat.synopses.distinct.wave import DistinctWave
+from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
+from slidestat.synopses.extremes.extreme import Extreme
+from slidestat.synopses.frequent.frequent_items import FrequentItems
+from slidestat.synopses.frequent.named_items import NamedItems
+from slidestat.synopses.frequent_pairs.paired_items import PairedItems
+from slidestat.synopses.lean_distinct.sketch import LeanDistinct
+from slidestat.synopses.moments.spread import Spread
+from slidestat.synopses.quantiles.quantiles import Quantiles
+from slidestat.synopses.sampling.sample import SampleParameters, SlidingSample
+from slidestat.synopses.value_histogram.counter_table import CounterTable
+from slidestat.synopses.value_histogram.value_histogram import ValueHistogram
+from slidestat.synopses.value_quantiles.sketch import ValueQuantiles
+from slidestat.synopses.waves.average_wave import AverageWave
+from slidestat.synopses.waves.waves import CountWave, PositionWave, SumWave
+
+
+class Mergeable(Protocol):
+    """The interface of a synopsis that can be a part of a bundle."""
+
+    kinds: ClassVar[tuple[int, ...]]
+    """The kinds of its stored states."""
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Mergeable":
+        """Read what was stored; SynopsisError for anything else."""
+
+    @property
+    def parameters(self) -> object:
+        """Return its parameters."""
+
+    @property
+    def now(self) -> int:
+        """The last event's time + 1, or the time advanced to."""
+
+    def check(self) -> None:
+        """Raise SynopsisError unless its invariants hold."""
+
+
+FAMILIES: tuple[type[Mergeable], ...] = (
+    ExponentialHistogram,
+    CountWave,
+    SumWave,
+    PositionWave,
+    AverageWave,
+    Extreme,
+    Spread,
+    SlidingSample,
+    Quantiles,
+    FrequentItems,
+    ValueHistogram,
+    CounterTable,
+    DistinctWave,
+    NamedItems,
+    ValueQuantiles,
+    PairedItems,
+    LeanDistinct,
+)
+"""A family that becomes mergeable is a line here, and a module that answers over a union."""
+
+_OF_KIND = {kind: family for family in FAMILIES for kind in family.kinds}
+
+
+def kind_of(data: bytes) -> int:
+    """Return the kind of a stored synopsis that can be merged; SynopsisError for anything else."""
+    kind = envelope.kind_of(data)
+    if kind not in _OF_KIND:
+        raise SynopsisError(f"a synopsis of kind {kind} cannot be merged")
+    return kind
+
+
+def read(data: bytes) -> Mergeable:
+    """Read a stored synopsis of any kind that can be merged; SynopsisError for anything else."""
+    return _OF_KIND[kind_of(data)].from_bytes(data)
+
+
+def shared(parameters: object) -> object:
+    """Return what the parameters of all parts must agree in: all but the seed of a sample."""
+    if isinstance(parameters, SampleParameters):
+        return replace(parameters, seed=0)
+    return parameters
+
 
 MERGED = 23
 BUNDLE, HISTOGRAM = 1, 2
@@ -232,3 +319,104 @@ def _must_draw_apart(sent: list[tuple[str, bytes]], kind: int) -> None:
                 "independent: give each its own (party_seed)"
             )
         party_of[seed] = party
+
+
+MadeWith = TypeVar("MadeWith")
+
+
+@dataclass(frozen=True)
+class UnionAnswers:
+    """Answers over the union of each bundle's parts: float64[bundles, spans] each.
+
+    `lowers <= exact <= uppers`, always; NaN where a window has nothing to answer from.
+    """
+
+    estimates: Floats
+    lowers: Floats
+    uppers: Floats
+
+
+@dataclass(frozen=True)
+class Asked(Generic[MadeWith]):
+    """The queries of a batch.
+
+    states: of the P parts of all bundles, one bundle after another; those of bundle b are
+    states[starts[b]:starts[b + 1]] (int64[B + 1]). times: int64[P], when each part is asked.
+    spans: int64[K]. parameters: what all parts were made with.
+    """
+
+    parameters: MadeWith
+    kind: int
+    states: list[bytes]
+    starts: Integers
+    times: Integers
+    spans: Integers
+
+    def batch(self, values: Any = ()) -> Batch:
+        """Return the batch of one query for each part, and of no events; `values` are those."""
+        parts = len(self.states)
+        none, each = np.zeros(parts + 1, np.int64), np.arange(parts + 1)
+        return Batch(none, (), values, each, self.times, self.spans)
+
+
+def part_times(bundles: Sequence[Bundle], times: npt.ArrayLike) -> list[Integers]:
+    """Return, for each bundle, when each of its parts is asked.
+
+    times: int64[B], of each bundle, where all parties have one clock; or int64[P], of each part,
+    one bundle after another. That is for the last n items of each of several streams, where the now
+    of a party is the number of its own last item + 1 (scenario 1 of Gibbons and Tirthapura 2002,
+    section 3.4). Raises SynopsisError for any other number of times, and for no bundle.
+    """
+    at = integers("times", times)
+    sizes = np.array([len(bundle.parts) for bundle in bundles], np.int64)
+    if not bundles or len(at) not in (len(bundles), sizes.sum()):
+        raise SynopsisError(
+            f"a time is needed for each bundle, {len(bundles)}, or for each part, {sizes.sum()}, "
+            f"not {len(at)}"
+        )
+    if len(at) == len(bundles):
+        # Where each bundle has one part the two are the same.
+        at = np.repeat(at, sizes)
+    return np.split(at, np.cumsum(sizes)[:-1])
+
+
+def ask(
+    made_with: type[MadeWith],  # noqa: ARG001 - tells what `parameters` are, for these kinds
+    kinds: tuple[int, ...],
+    bundles: Sequence[Bundle],
+    times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+) -> Asked[MadeWith]:
+    """Check what is asked of bundles whose parts are of one of `kinds`, made with `made_with`.
+
+    times: int64[B], when each bundle is asked, or int64[P], when each part is (`part_times`), not
+    before the `now` of a part: what has gone into a synopsis cannot be taken out. spans: int64[K].
+    Raises SynopsisError for bundles without parts, of other kinds or of parameters that differ, and
+    for times that go back.
+    """
+    at = part_times(bundles, times)
+    for bundle, part_at in zip(bundles, at, strict=True):
+        if bundle.kind not in kinds:
+            raise SynopsisError(
+                f"a bundle of parts of kind {bundle.kind} does not answer this, but one of "
+                f"{' or '.join(str(kind) for kind in kinds)}"
+            )
+        if (bundle.kind, bundle.parameters) != (bundles[0].kind, bundles[0].parameters):
+            raise SynopsisError("bundles asked at once must be of one kind and equal parameters")
+        for part, time in zip(bundle.parts, part_at.tolist(), strict=True):
+            if time_in_range(time) < part.now:
+                raise SynopsisError(
+                    f"a query at {time} is earlier than {part.now}, the time that party "
+                    f"{part.party!r} has come to"
+                )
+    sizes = np.array([len(bundle.parts) for bundle in bundles], np.int64)
+    starts = np.zeros(len(bundles) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return Asked(
+        cast(MadeWith, bundles[0].parameters),
+        bundles[0].kind,
+        [part.data for bundle in bundles for part in bundle.parts],
+        starts,
+        np.concatenate(at),
+        integers("spans", spans),
+    )

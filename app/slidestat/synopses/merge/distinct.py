@@ -33,11 +33,13 @@ from slidestat.synopses.distinct.wave import (
     merge_distinct,
     wave_of_items,
 )
-from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
-from slidestat.synopses.lean_distinct.sketch import LeanDistinct, merge_lean_distinct
-from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
-from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.lean_distinct.sketch import (
+    LeanDistinct,
+    merge_lean_distinct,
+    run_lean_distinct_batch,
+)
+from slidestat.synopses.merge.bundle import Asked, Bundle, MadeWith, UnionAnswers, ask
 from slidestat.synopses.merge.summary import Body, StateSummary, WindowFigure, must_agree
 
 Window = TypeVar("Window", "WindowDistinct", "WindowLeanDistinct")

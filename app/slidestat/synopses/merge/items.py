@@ -39,19 +39,19 @@ from slidestat.synopses.frequent.frequent_items import (
     FrequentItems,
     run_frequent_batch,
 )
-from slidestat.synopses.frequent.named_batch import (
+from slidestat.synopses.frequent.named_codec import MAX_TEXT
+from slidestat.synopses.frequent.named_items import (
     ItemParameters,
     NamedBatch,
+    NamedItem,
+    NamedItems,
     added_lists,
     item_bounds,
     run_named_items_batch,
 )
-from slidestat.synopses.frequent.named_codec import MAX_TEXT
-from slidestat.synopses.frequent.named_items import NamedItem, NamedItems
 from slidestat.synopses.frequent_pairs.paired_items import PairedItems, run_paired_items_batch
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
-from slidestat.synopses.merge.asked import Asked, ask
-from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.merge.bundle import Asked, Bundle, ask
 from slidestat.synopses.merge.summary import Body, WindowFigure, WindowSummary, must_agree
 
 

@@ -29,8 +29,7 @@ import numpy.typing as npt
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.philox import priority
-from slidestat.synopses.merge.asked import ask
-from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.merge.bundle import Bundle, ask
 from slidestat.synopses.sampling.kernel import WITH_REPLACEMENT
 from slidestat.synopses.sampling.sample import Sample, SampleParameters, SlidingSample
 

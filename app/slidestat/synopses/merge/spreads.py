@@ -36,8 +36,7 @@ from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.kernels.compile import kernel
-from slidestat.synopses.merge.asked import UnionAnswers, ask
-from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.merge.bundle import Bundle, UnionAnswers, ask
 from slidestat.synopses.merge.summary import Body, StateSummary, WindowFigure, must_agree
 from slidestat.synopses.moments.codec import (
     BUCKET_ROWS,
@@ -56,9 +55,13 @@ from slidestat.synopses.moments.codec import (
     write,
 )
 from slidestat.synopses.moments.kernel import DEVIATION, MEAN, VARIANCE
-from slidestat.synopses.moments.large_spread import large_spread
 from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, MAX_COUNT, MAX_MAGNITUDES, add
-from slidestat.synopses.moments.spread import Spread, SpreadParameters, run_spread_batch
+from slidestat.synopses.moments.spread import (
+    Spread,
+    SpreadParameters,
+    large_spread,
+    run_spread_batch,
+)
 
 # The pooled window as a stream of its own: events of A at times 0 and 1, those of K at 1, and the
 # window [1, 2).

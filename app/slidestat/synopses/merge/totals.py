@@ -18,14 +18,36 @@ Contract: as of one part (value_histogram.py): of each bin and each sum of bins
 lower <= exact <= upper, and the relative error stays. Cost: that of one batch over all parts.
 Proof: counts of separate streams add up, and so do estimates and bounds. They are whole
 or half numbers, so that nothing is rounded below 2^52 events.
+
+How long ago the Nth most recent event of all parts of a bundle was.
+
+Source: Gibbons and Tirthapura 2002, section 5 (Nth most recent 1), and their Referee of section 4.
+
+Contract: as of one part (waves.py): lower <= exact <= upper, always; |estimate - exact| <=
+relative_error * exact while exact <= span. Further back the estimate and upper may be infinite; all
+three are if there never were so many events. Cost: O(items log(items)) of all parts.
+
+Proof. Of each event of each part, of age a, its wave knows l <= a <= u and an estimate e, in the
+order of the events. The Nth most recent event of the union has the Nth smallest a of all. Let L, E
+and U be the Nth smallest l, e and u of all. N events have an l of at most their a, and those of the
+N smallest a have none above the Nth smallest a; so L is not above it, and in the same way U is not
+below it, and L <= E <= U.
+
+Let r be the relative error, and A the Nth smallest a, with A <= span. The events with a <= A, N at
+least, are in the span, so e <= (1 + r) a <= (1 + r) A of each: E <= (1 + r) A. Of the others e >=
+(1 - r) a, or e is infinite: this is so of events beyond the span, too, as waves.py needs no
+more of an item than that it was kept or lost and noted. All events but N - 1 have a >= A, and so
+e >= (1 - r) A: E is not below that.
 """
 
 import math
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
+from itertools import accumulate, pairwise
+from math import ceil, floor, inf
 from typing import ClassVar
 
 import numpy as np
@@ -40,13 +62,10 @@ from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_DECIMALS, CountParameters, SumParameters
 from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram import codec
-from slidestat.synopses.exponential_histogram.batch import run_batch
-from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
+from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram, run_batch
 from slidestat.synopses.extremes.extreme import Extreme, ExtremeParameters, run_extreme_batch
 from slidestat.synopses.kernels.compile import kernel
-from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
-from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import kind_of
+from slidestat.synopses.merge.bundle import Asked, Bundle, MadeWith, UnionAnswers, ask, kind_of
 from slidestat.synopses.merge.summary import (
     Body,
     SummaryAnswer,
@@ -58,19 +77,25 @@ from slidestat.synopses.merge.summary import (
 from slidestat.synopses.value_histogram.counter_table import (
     CounterTable,
     CounterTableParameters,
+    HashedCountParameters,
+    counters_of,
     run_counter_table_batch,
 )
-from slidestat.synopses.value_histogram.hashed_counts import HashedCountParameters, counters_of
 from slidestat.synopses.value_histogram.value_histogram import (
     ValueHistogram,
     ValueHistogramParameters,
     run_value_histogram_batch,
 )
 from slidestat.synopses.waves.average_wave import AVERAGE, AverageWave
-from slidestat.synopses.waves.batch import run_wave_batch
 from slidestat.synopses.waves.codec import COUNT, SUM
 from slidestat.synopses.waves.parameters import AverageParameters, WaveParameters
-from slidestat.synopses.waves.waves import CountWave, SumWave
+from slidestat.synopses.waves.waves import (
+    CountWave,
+    PositionWave,
+    SumWave,
+    require_numbers,
+    run_wave_batch,
+)
 
 TOTALS = (*ExponentialHistogram.kinds, *CountWave.kinds, *SumWave.kinds)
 
@@ -408,3 +433,38 @@ class WindowExtreme(WindowSummary):
         if not (-math.inf < lower <= estimate <= upper < math.inf):
             raise damaged()
         return cls(side, Estimate(estimate, lower, upper))
+
+
+def union_ages(
+    bundles: Sequence[Bundle], times: npt.ArrayLike, numbers: npt.ArrayLike
+) -> UnionAnswers:
+    """Answer how long before its time the most recent events of each bundle were:
+    float64[bundles, numbers].
+
+    times: int64[B]; numbers: int64[K], which events, 1 being the last, up to 2^61 - 1. Raises
+    SynopsisError as `ask` does, and for other numbers.
+    """
+    asked = ask(WaveParameters, PositionWave.kinds, bundles, times, numbers)
+    require_numbers(asked.spans)
+    found = np.empty((3, len(bundles), len(asked.spans)))
+    for bundle, (first, last) in enumerate(pairwise(asked.starts.tolist())):
+        parts = [
+            PositionWave.from_bytes(state).ages(time)
+            for state, time in zip(
+                asked.states[first:last], asked.times[first:last].tolist(), strict=True
+            )
+        ]
+        counts = np.concatenate([counts for counts, _ in parts])
+        answers = np.concatenate([answers for _, answers in parts], axis=1)
+        for figure in range(3):
+            found[figure, bundle] = _smallest(counts, answers[figure], asked.spans.tolist())
+    return UnionAnswers(*found)
+
+
+def _smallest(counts: Integers, ages: Floats, numbers: Sequence[int]) -> list[float]:
+    """Return the nth smallest age for each n, `counts` events having each; infinity for none."""
+    order = np.argsort(ages, kind="stable")
+    # Whole numbers of any length: that of all events of all parts need not fit in 64 bits.
+    upto = list(accumulate(counts[order].tolist()))
+    rising = [*ages[order].tolist(), inf]
+    return [rising[bisect_left(upto, number)] for number in numbers]

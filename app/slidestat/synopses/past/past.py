@@ -39,15 +39,15 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Floats
-from slidestat.synopses.core.quantile_parts import parts_of
+from slidestat.synopses.core.batch import parts_of
 from slidestat.synopses.core.rounding import rounded_sum
-from slidestat.synopses.frequent.named_batch import NamedBatch
+from slidestat.synopses.frequent.named_items import NamedBatch
 from slidestat.synopses.merge.value_quantiles import bins_of
-from slidestat.synopses.moments.large_spread import spreads_between
+from slidestat.synopses.moments.spread import spreads_between
 from slidestat.synopses.value_quantiles.batch import figures_of
-from slidestat.synopses.value_quantiles.known import Known, known_of
 from slidestat.synopses.value_quantiles.mapping import mapping_of
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+from slidestat.synopses.value_quantiles.sketch import Known, known_of
 
 
 def past_totals(longer: Floats, since: Floats) -> Floats:

@@ -50,9 +50,8 @@ from slidestat.synopses.blocks.parameters import (
 from slidestat.synopses.blocks.run import run_blocks
 from slidestat.synopses.blocks.summary import BlockSummary, for_one_window
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import Batch
+from slidestat.synopses.core.batch import Batch, parts_of
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.core.stored import StoredSynopsis
 
 _ANY_WINDOW = bytes([QUANTILES])

@@ -19,19 +19,60 @@ Update: O(buckets of the items touched + items + events log) a batch; query O(it
 times must not fall. Windows of the last n events: number the events and give the numbers as times.
 Merge: a part of a bundle for `union_hashed_counts` (merge/totals.py) alone; counts of separate
 streams add up by item, and the relative error stays.
+
+How often any item came, named beforehand or not, over any window n <= N, in bounded bytes.
+
+Source: Datar, Gionis, Indyk, Motwani 2002, section 6.1 (counting by hashing: an exponential
+histogram stands where a counter would); as a Count-Min sketch (Cormode, Muthukrishnan 2005) it is
+the ECM-sketch (Papapetrou, Garofalakis, Deligiannakis 2012). The counters are a `CounterTable`,
+whose items are their numbers; so the state is one, and its bytes do not grow with the items.
+
+In each of `rows` rows a random function hashes an item to one of `width` counters, and an event
+adds one to its item's counter of each row. Let an item come f times among the N events of a window;
+its counter of row r has c_r = f + X_r, X_r of other items. Of a counter the table knows
+L_r <= c_r <= U_r and an estimate E_r within e c_r of it, e at most epsilon (cells.py).
+
+Contract. Always f <= min U_r, and the estimate, min E_r, is at least (1 - e) f. With a probability
+of at least 1 - delta, for each item and window, and a stream that does not depend on the seed:
+lower <= f, and |estimate - f| <= epsilon N. Windows of one state share their functions: one that
+misses is likelier to miss again.
+
+Proof. Each row has a function of its own, pair-multiply-shift (Thorup 2015, theorem 3.3 and section
+3.4): h(x) = (a_0 x_0 + a_1 x_1 + b mod 2^64) / 2^32, x_0 and x_1 the halves of the item, a_0, a_1
+and b of 64 random bits. Values of two items are independent and uniform in 32 bits, so counters,
+h width / 2^32, are the same with a chance q of at most 1 / width + 2^-32. Hence X_r has a mean of
+at most q (N - f), and is above k (N - f), k = B q, with a chance below 1 / B (Markov). Rows are
+independent, so all are with a chance below B^-rows = delta, B = delta^(-1/rows). Otherwise one of
+them has c_r <= f + k (N - f): then
+- min L_r <= f + k (N - f), which gives f >= (min L_r - k N) / (1 - k): the lower bound, with the
+  largest N that may be, and rounded up, as f is whole;
+- min E_r <= (1 + e) (f + k (N - f)), so the estimate is at most e f + (1 + e) k (N - f) too large.
+  `width` is the least one with (1 + e) k <= epsilon: at most epsilon f + epsilon (N - f).
+The estimate of the table is not split from that of the hashing, as e f and k (N - f) are of
+separate events: where the ECM-sketch gives half of epsilon to each, both have all of it here.
+
+`rows` is the whole number next to ln(1 / delta): rows B is least there.
+
+Space: rows width counters of at most (l + 1)(log2(C / l + 1) + 1) buckets, C the events of a
+counter, N / width on average, l = ceil(1 / (2 epsilon)); counters without an event take none. While
+N < 1 / k, as of few events, no more than the item's own are in one of its counters, and counts are
+exact, with the same probability.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property, lru_cache
+from math import ceil, log
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import wire
-from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
 from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
+from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
     MAX_BUCKETS_PER_LEVEL,
@@ -39,6 +80,7 @@ from slidestat.synopses.core.parameters import (
     CountParameters,
     check_whole,
 )
+from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import Stored
 from slidestat.synopses.value_histogram.cells import check_cells
 from slidestat.synopses.value_histogram.cells_batch import CellsBatch, Settings, inspect, run_cells
@@ -141,3 +183,151 @@ upper=1.0)}
 
     def _no_values(self) -> Integers:
         return NO_QUERIES
+
+
+_STREAM = 31  # tells these draws from others of the same seed
+_MASK = (1 << 32) - 1
+_HALF = np.uint64(32)
+# Of figures as doubles: what is rounded while the lower bound is computed is less.
+_ROUNDING = 2.0**-48
+
+
+@dataclass(frozen=True)
+class HashedCountParameters:
+    """Counts of any items over windows of up to `span`.
+
+    epsilon: the largest error, as a share of the window's events, 0.001 to 0.5. delta: the chance
+    of a larger one, or of a lower bound that does not hold, 1e-9 to 0.5. span: longest window kept,
+    1 to 2^53. seed: of the hash functions, 0 to 2^63 - 1. Raises SynopsisError for anything else.
+    """
+
+    epsilon: float
+    delta: float
+    span: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, number, least in (("epsilon", self.epsilon, 0.001), ("delta", self.delta, 1e-9)):
+            if not least <= number <= 0.5:
+                raise SynopsisError(f"{name} must be from {least} to 0.5, not {number!r}")
+        check_whole("seed", self.seed, 0, (1 << 63) - 1)
+        _ = self.table
+
+    @cached_property
+    def rows(self) -> int:
+        """The rows of counters."""
+        return max(1, round(log(1 / self.delta)))
+
+    @cached_property
+    def width(self) -> int:
+        """The counters of a row."""
+        noise = self.epsilon / (1 + self.epsilon) * (1 - _ROUNDING)
+        return ceil(1 / (noise / self._base - 2.0**-32))
+
+    @cached_property
+    def noise(self) -> float:
+        """The share k of other items' events that one of an item's counters has at most, with a
+        probability of 1 - delta.
+        """
+        return self._base * (1 / self.width + 2.0**-32) * (1 + _ROUNDING)
+
+    @property
+    def _base(self) -> float:
+        """B of the proof."""
+        return float(self.delta ** (-1 / self.rows))
+
+    @cached_property
+    def table(self) -> CounterTableParameters:
+        """The table of the counters."""
+        return CounterTableParameters(self.epsilon, self.span, self.rows * self.width)
+
+    def counters(self, items: Integers) -> Integers:
+        """Return the number of each item's counter of each row, int64[rows, items]."""
+        halves = items.view(np.uint64)
+        low, high = halves & np.uint64(_MASK), halves >> _HALF
+        found = np.empty((self.rows, len(items)), np.int64)
+        for row, (a, b, c) in enumerate(_drawn(self.seed, self.rows)):
+            hashes = (a * low + b * high + c) >> _HALF
+            found[row] = (hashes * np.uint64(self.width) >> _HALF).astype(np.int64)
+            found[row] += row * self.width
+        return found
+
+
+@lru_cache(maxsize=64)
+def _drawn(seed: int, rows: int) -> list[npt.NDArray[np.uint64]]:
+    """Return a_0, a_1 and b of each row's function, as the seed has them."""
+    factors = []
+    for row in range(rows):
+        key = seed & _MASK, seed >> 32
+        drawn = [*philox(row, 0, 0, _STREAM, *key), *philox(row, 1, 0, _STREAM, *key)]
+        pairs = zip(drawn[0:6:2], drawn[1:6:2], strict=True)
+        factors.append(np.array([(int(a) << 32) | int(b) for a, b in pairs], np.uint64))
+    return factors
+
+
+class HashedCounts(NamedTuple):
+    """The new state of each group; and float64[3, Q, W, rows * items + 1], the estimates, lowers
+    and uppers of each item's counter of each row, and of all events, last. `item_counts` makes
+    counts of them. They are counts of separate events: those of several streams add up.
+    """
+
+    states: list[bytes]
+    counters: Floats
+
+
+def run_hashed_counts_batch(
+    parameters: HashedCountParameters,
+    states: Sequence[bytes | None],
+    batch: Batch,
+    asked: Integers,
+) -> HashedCounts:
+    """Feed many states at once, one a group (key), and ask each query for the items `asked`.
+
+    The values are items, int64, such as `item_ids` makes of texts. However the events are split
+    into batches, the states end in the same bytes. Raises SynopsisError, and changes nothing, for
+    bytes that are not a state of these parameters, and for times or queries before a state's time.
+    """
+    repeated = batch.repeated(parameters.rows, parameters.counters(batch.items()).T.reshape(-1))
+    if not len(asked):
+        # Counters are listed for each window: without an item there is nothing to list.
+        repeated = repeated.asking_for(())
+    found = run_counter_table_batch(parameters.table, states, repeated)
+    return HashedCounts(found.states, counters_of(parameters, found, batch.shape, asked))
+
+
+def counters_of(
+    parameters: HashedCountParameters, found: CellsBatch, shape: tuple[int, int], asked: Integers
+) -> Floats:
+    """Return the counters of `HashedCounts`, of a table's answer to (queries, windows)."""
+    lists = shape[0] * shape[1]
+    wanted = parameters.counters(asked).reshape(-1)
+    counters = np.zeros((3, lists, len(wanted) + 1))
+    if not len(wanted):
+        return counters.reshape(3, *shape, 1)
+    of_list = np.repeat(np.arange(lists), np.diff(found.ends))
+    figures = np.stack((found.estimates, found.lowers, found.uppers))
+    # Each row has all events.
+    of_first = found.ids < parameters.width
+    for totals, counted in zip(counters[..., -1], figures, strict=True):
+        totals[:] = np.bincount(of_list[of_first], counted[of_first], lists)
+    different, places = np.unique(wanted, return_inverse=True)
+    at = np.searchsorted(different, found.ids)
+    is_wanted = different[np.minimum(at, len(different) - 1)] == found.ids
+    listed = np.zeros((3, lists, len(different)))
+    listed[:, of_list[is_wanted], at[is_wanted]] = figures[:, is_wanted]
+    counters[..., :-1] = listed[..., places]
+    return counters.reshape(3, *shape, len(wanted) + 1)
+
+
+def item_counts(parameters: HashedCountParameters, counters: Floats) -> Floats:
+    """Return float64[3, ..., items], the estimate and bounds of each item's count, of the counters
+    of `HashedCounts`.
+    """
+    rows, noise, most = parameters.rows, parameters.noise, counters[2, ..., -1:]
+    items = (counters.shape[-1] - 1) // rows
+    estimates, lowers, uppers = (
+        counters[..., :-1].reshape(*counters.shape[:-1], rows, items).min(-2)
+    )
+    least = (lowers - noise * most) / (1 - noise)
+    lowers = np.clip(np.ceil(least - _ROUNDING * most), 0.0, lowers)
+    return np.stack((np.clip(estimates, lowers, uppers), lowers, uppers))

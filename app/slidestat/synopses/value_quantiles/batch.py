@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
+from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, parts_of, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_room
-from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.exponential_histogram.canonical import bucket_at, bucket_count, rebased
 from slidestat.synopses.exponential_histogram.codec import (
     COUNT,

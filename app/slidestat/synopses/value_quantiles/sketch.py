@@ -31,6 +31,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import TIME_MAX
 from slidestat.synopses.core.envelope import damaged, numbers, opened, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -39,9 +40,11 @@ from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.value_quantiles.bands import (
     COLUMNS,
     END,
+    ID,
     LAST,
     ONE_TIME,
     ROWS,
+    SHIFT,
     START,
     TIME,
     WIDTH,
@@ -51,7 +54,7 @@ from slidestat.synopses.value_quantiles.batch import (
     head_of,
     run_value_quantile_batch,
 )
-from slidestat.synopses.value_quantiles.bounds import PARTS
+from slidestat.synopses.value_quantiles.bounds import PARTS, bins_at, total_at
 from slidestat.synopses.value_quantiles.codec import (
     BANDS,
     EPSILON,
@@ -173,3 +176,33 @@ def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
     if error_code != error_codes.OK:
         raise refused(data, error_code, int(number), VALUE_QUANTILES)
     return state, runs, table, cells
+
+
+class Known(NamedTuple):
+    """bins: int64[B], rising. counts: int64[2, windows, B], what adds up, from the lowest bin on,
+    to the least and the most events up to each. totals: int64[2, windows], of all.
+    """
+
+    bins: Integers
+    counts: Integers
+    totals: Integers
+
+
+def known_of(parameters: ValueQuantileParameters, state: bytes, now: int, spans: Integers) -> Known:
+    """Return what a stored state knows of the windows [now - span, now).
+
+    Raises SynopsisError for bytes that are no such state, and for a `now` before its own.
+    Cost: O(bytes).
+    """
+    numbers, runs, table, cells = decoded(parameters, state)
+    if not (numbers[NOW] <= now <= TIME_MAX + 1):
+        raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, now, int(numbers[NOW]), -1)
+    bands = int(numbers[BANDS])
+    order = np.argsort(spans, kind="stable")
+    upto = np.zeros((2, len(spans), WIDTH * bands), np.int64)
+    bins_at(numbers, table, cells, now, spans[order], upto[0], upto[1])
+    head = head_of(parameters)
+    totals = [total_at(head, numbers, runs, now - int(span)) for span in spans]
+    bins = (table[ID, :bands, np.newaxis] << SHIFT) + np.arange(WIDTH)
+    counts = np.diff(upto, axis=2, prepend=0)[:, np.argsort(order, kind="stable")]
+    return Known(bins.reshape(-1), counts, np.array(totals, np.int64).reshape(-1, 2).T)

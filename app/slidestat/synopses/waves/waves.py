@@ -91,7 +91,7 @@ space      at most c (J + 1) + 2 items, J = max(0, ceil(log2(span / c)))
 update     O(1) in the worst case (reading and writing the state is O(bytes) a batch)
 query      O(items newer than the event), after reading the state
 order      times must not fall; ties are fine
-merge      merge/ages.py: the Nth most recent event of all parts, both promises stay
+merge      merge/totals.py: the Nth most recent event of all parts, both promises stay
 
 Why it holds. As shown for the sum wave, with S the last event's time: the item that stands for a
 multiple u of 2^i with S - u < c 2^(i+1) is kept, until it expires. Let p be the time of the event
@@ -104,6 +104,7 @@ the last event). So p is in [u + 1, u + 2^i - 1], and the middle is off by less 
 nothing if i = 0, else by less than d / (2 c - 1), and now - p > d.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
@@ -112,13 +113,13 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult
-from slidestat.synopses.core.envelope import refused
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult, integers, split
+from slidestat.synopses.core.envelope import refusals, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import Estimating, Stored
 from slidestat.synopses.waves.ages import age_steps
-from slidestat.synopses.waves.batch import KINDS, run_wave_batch
 from slidestat.synopses.waves.codec import (
     COUNT,
     HEAD_SIZE,
@@ -131,7 +132,8 @@ from slidestat.synopses.waves.codec import (
     place,
     read_head,
 )
-from slidestat.synopses.waves.parameters import WaveParameters
+from slidestat.synopses.waves.kernel import run
+from slidestat.synopses.waves.parameters import MAX_VALUE, WaveParameters
 from slidestat.synopses.waves.pool import (
     GROUP,
     HEAD,
@@ -148,6 +150,64 @@ from slidestat.synopses.waves.pool import (
     VALUE,
     level_between,
 )
+
+KINDS = {"count": COUNT, "sum": SUM, "position": POSITION}
+MAX_NUMBER = (1 << 61) - 1
+"""No event further back than this is asked for by number."""
+
+
+def _values(kind: int, values: npt.ArrayLike | None, length: int) -> Integers:
+    if kind != SUM:
+        if values is not None:
+            raise SynopsisError("a wave of counts or of positions takes times alone, no values")
+        return np.empty(0, np.int64)
+    if values is None:
+        raise SynopsisError("a sum needs a value for each time")
+    array = integers("values", values)
+    if array.shape != (length,):
+        raise SynopsisError(f"a sum needs a value for each time: {length}, not {len(array)}")
+    outside = (array < 0) | (array > MAX_VALUE)
+    if outside.any():
+        value = int(array[np.argmax(outside)])
+        raise SynopsisError(f"value {value} cannot be summed: values are from 0 to 2^53")
+    return array
+
+
+def require_numbers(asks: Integers) -> None:
+    """Raise SynopsisError for numbers that no event has, from the newest on."""
+    if not all(1 <= ask <= MAX_NUMBER for ask in asks.tolist()):
+        raise SynopsisError(f"the number of an event asked for must be from 1 to {MAX_NUMBER}")
+
+
+def run_wave_batch(
+    kind: str, parameters: WaveParameters, states: Sequence[bytes | None], batch: Batch
+) -> BatchResult:
+    """Feed and ask many waves of one kind ("count", "sum" or "position") at once, one a group.
+
+    states: G stored states, None for a new key. The values of `batch` are int64 for a sum, 0 to
+    2^53, else None. Its spans are, of counts and sums, windows from 1 to the span kept; of
+    positions, which newest event is asked for (1 is the last), from 1 to 2^61 - 1.
+
+    However the events are split into batches, the states end in the same bytes.
+
+    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
+    parameters, for times or queries before a state's time, for values that cannot be
+    summed, and if the span's upper bound would come to 2^62. Cost: O(bytes in + events + queries *
+    items + bytes out).
+    """
+    if kind not in KINDS:
+        raise SynopsisError(f"a wave is one of {', '.join(KINDS)}, not {kind!r}")
+    if kind == "position":
+        require_numbers(batch.columns.spans)
+        columns = batch.columns
+    else:
+        columns = batch.within(parameters.span)
+    values = _values(KINDS[kind], batch.values, len(columns.times))
+    answers = np.empty((3, *batch.shape), np.float64)
+    head = np.array([KINDS[kind], parameters.span, parameters.per_level], np.int64)
+    error_of = refusals(states, KINDS[kind])
+    out, ends = drive(run, (head,), states, columns, values, answers, error_of=error_of)
+    return BatchResult(split(out, ends), *answers)
 
 
 class Item(NamedTuple):
