@@ -34,6 +34,8 @@ block's extremes are kept, as bounds for what straddles, and once all of it has 
 The expired event with the highest index whose time was ever known (`dead`) takes their place.
 """
 
+from collections.abc import Callable
+
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 BASE = 3
@@ -44,6 +46,26 @@ LIVE_LIMIT = 1 << 40
 
 EVENT_LIMIT = 1 << 61
 """And a life fewer than this."""
+
+
+def cheapest_layout(
+    keeps: Callable[[int, int, int], bool], cost_of_a_block: float
+) -> tuple[int, int, int]:
+    """Return the (levels, fineness, fresh) that keep a promise and take the least room a layer.
+
+    cost_of_a_block: the room for what is known of a block, in values or items. The result is part
+    of the stored format: bytes name what is promised alone.
+    """
+    best = (0, 0, 0)
+    least = float("inf")
+    for levels in range(2, 16):
+        for fineness in range(1, 24):
+            for fresh in range(BASE, 24):
+                cost = levels * 2.0 ** (fineness - 1) + 2.0**fresh + cost_of_a_block * 2.0**levels
+                if cost < least and keeps(levels, fineness, fresh):
+                    best, least = (levels, fineness, fresh), cost
+                    break
+    return best
 
 
 @borrowing_kernel

@@ -25,26 +25,14 @@ O(1/epsilon log^2(1/epsilon) log(epsilon m)), the paper's theorem A.1.
 
 from functools import lru_cache
 
-from slidestat.synopses.blocks.blocks import BASE
+from slidestat.synopses.blocks.blocks import cheapest_layout
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 
 @lru_cache(maxsize=256)
 def choose(epsilon: float) -> tuple[int, int, int]:
-    """Return (levels, fineness, fresh) that keep the promise and take the fewest items a layer.
-
-    This is part of the stored format: bytes name epsilon alone.
-    """
-    best = (0, 0, 0)
-    least = float("inf")
-    for levels in range(2, 16):
-        for fineness in range(1, 24):
-            for fresh in range(BASE, 24):
-                cost = levels * 2.0 ** (fineness - 1) + 2.0**fresh + 2.0**levels
-                if cost < least and promise(levels, fineness, fresh) <= epsilon:
-                    best, least = (levels, fineness, fresh), cost
-                    break
-    return best
+    """Return (levels, fineness, fresh) that keep the promise and take the fewest items a layer."""
+    return cheapest_layout(lambda *layout: promise(*layout) <= epsilon, 1.0)
 
 
 def promise(levels: int, fineness: int, fresh: int) -> float:

@@ -27,14 +27,12 @@ MAX_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class BlockParameters:
-    """The parameters that all summaries of blocks share."""
+class SummaryParameters:
+    """The parameters that all summaries of values by rank, and of items, share."""
 
     epsilon: float
     span: int
 
-    kind: ClassVar[int]
-    stored_kind: ClassVar[int]
     what: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -44,6 +42,35 @@ class BlockParameters:
                 f"not {self.epsilon!r}"
             )
         check_whole("span", self.span, 1, MAX_SPAN)
+
+
+@dataclass(frozen=True)
+class DrawnParameters(SummaryParameters):
+    """The parameters of a summary that draws numbers."""
+
+    delta: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (MIN_DELTA <= self.delta <= MAX_DELTA):
+            raise SynopsisError(
+                f"delta must be from {MIN_DELTA} to {MAX_DELTA}, not {self.delta!r}"
+            )
+        check_whole("seed", self.seed, 0, MAX_SEED)
+
+    @property
+    def shares(self) -> Floats:
+        """epsilon and delta."""
+        return np.array([self.epsilon, self.delta])
+
+
+@dataclass(frozen=True)
+class BlockParameters(SummaryParameters):
+    """The parameters that all summaries of blocks share."""
+
+    kind: ClassVar[int]
+    stored_kind: ClassVar[int]
 
     @property
     def layout(self) -> tuple[int, int, int]:
@@ -89,7 +116,7 @@ class QuantileParameters(BlockParameters):
 
 
 @dataclass(frozen=True)
-class RandomQuantileParameters(BlockParameters):
+class RandomQuantileParameters(DrawnParameters, BlockParameters):
     """Quantiles of windows of up to `span`, by random thinning.
 
     epsilon, span: as for `QuantileParameters`. delta: how often an answer may be farther off, 1e-9
@@ -97,17 +124,9 @@ class RandomQuantileParameters(BlockParameters):
     for anything else.
     """
 
-    delta: float
-    seed: int
-
     kind: ClassVar[int] = RANDOM_QUANTILES
     stored_kind: ClassVar[int] = RANDOM_QUANTILES
     what: ClassVar[str] = "quantiles"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_delta(self.delta)
-        check_whole("seed", self.seed, 0, MAX_SEED)
 
     @property
     def layout(self) -> tuple[int, int, int]:
@@ -118,11 +137,6 @@ class RandomQuantileParameters(BlockParameters):
     def head(self) -> Integers:
         """The whole numbers that kernels take: see memory.py."""
         return np.array([self.kind, self.span, *self.layout, self.seed, self.stored_kind], np.int64)
-
-    @property
-    def shares(self) -> Floats:
-        """epsilon and delta."""
-        return np.array([self.epsilon, self.delta])
 
     @property
     def rank_error(self) -> float:
@@ -189,9 +203,3 @@ class FixedFrequentParameters(FrequentParameters):
     """
 
     stored_kind: ClassVar[int] = FIXED_FREQUENT
-
-
-def check_delta(delta: float) -> None:
-    """Raise SynopsisError unless `delta` is a chance that can be kept to."""
-    if not (MIN_DELTA <= delta <= MAX_DELTA):
-        raise SynopsisError(f"delta must be from {MIN_DELTA} to {MAX_DELTA}, not {delta!r}")

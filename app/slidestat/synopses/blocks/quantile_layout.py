@@ -35,7 +35,7 @@ about log2(levels / epsilon): O(1/epsilon log^2(1/epsilon) log(epsilon m)), the 
 
 from functools import lru_cache
 
-from slidestat.synopses.blocks.blocks import BASE, bit_length
+from slidestat.synopses.blocks.blocks import bit_length, cheapest_layout
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 LAYERS = 40
@@ -43,20 +43,8 @@ LAYERS = 40
 
 @lru_cache(maxsize=256)
 def choose(epsilon: float) -> tuple[int, int, int]:
-    """Return (levels, fineness, fresh) that keep the promise and take the fewest values a layer.
-
-    This is part of the stored format: bytes name epsilon alone.
-    """
-    best = (0, 0, 0)
-    least = float("inf")
-    for levels in range(2, 16):
-        for fineness in range(1, 24):
-            for fresh in range(BASE, 24):
-                cost = levels * 2.0 ** (fineness - 1) + 2.0**fresh + 2.5 * 2.0**levels
-                if cost < least and promise(levels, fineness, fresh) <= epsilon:
-                    best, least = (levels, fineness, fresh), cost
-                    break
-    return best
+    """Return (levels, fineness, fresh) that keep the promise and take the fewest values a layer."""
+    return cheapest_layout(lambda *layout: promise(*layout) <= epsilon, 2.5)
 
 
 def promise(levels: int, fineness: int, fresh: int) -> float:

@@ -46,9 +46,9 @@ from slidestat.synopses.blocks.parameters import (
 from slidestat.synopses.blocks.run import load, open_state, save, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import Stored
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.kernels.compile import kernel
 
 P = TypeVar("P", bound=BlockParameters)
@@ -110,14 +110,13 @@ class BlockSummary(Stored[P]):
         kind = cls.fixed_kind if data[3:4] == bytes([cls.fixed_kind]) else cls.kind
         error_code, number, seed, at = read_parameters(array, 0, len(array), kind, shares)
         if error_code != error_codes.OK:
-            known = VERSION if error_code == error_codes.NEWER_VERSION else cls.kind
-            raise summary_error(error_code, int(number), known, -1)
+            raise refused(data, error_code, int(number), cls.kind)
         try:
             parameters = cls._made_with(
                 shares.tolist(), int(number), int(seed), fixed=kind == cls.fixed_kind
             )
         except SynopsisError:
-            raise summary_error(error_codes.CORRUPTED, 0, 0, -1) from None
+            raise damaged() from None
         head = parameters.head
         error_code, at = read_numbers(array, at, len(array), head, state)
         if error_code == error_codes.OK:
@@ -125,7 +124,7 @@ class BlockSummary(Stored[P]):
             payload = np.empty(len(times), np.int64)
             error_code, blocks = load(head, array, at, len(array), state, 0, times, payload)
         if error_code != error_codes.OK:
-            raise summary_error(error_code, 0, 0, -1)
+            raise refused(data, error_code, 0, cls.kind)
         return parameters, state, times, blocks
 
 

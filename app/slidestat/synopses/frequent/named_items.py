@@ -51,6 +51,7 @@ from slidestat.synopses.core.batch import (
     require_states,
     split,
 )
+from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.stored import Stored, moving
 from slidestat.synopses.distinct.items import item_ids
@@ -118,7 +119,7 @@ class Known:
             text = self.arena[self.places[0, i] : self.places[1, i]].tobytes()
             return text.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
-            raise summary_error(error_codes.CORRUPTED, 0, 0, -1) from None
+            raise damaged() from None
 
 
 def encoded(texts: Sequence[str]) -> tuple[Integers, list[bytes]]:

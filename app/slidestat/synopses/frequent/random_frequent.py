@@ -49,19 +49,14 @@ import numpy as np
 
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.one_window import not_larger
-from slidestat.synopses.blocks.parameters import (
-    MAX_EPSILON,
-    MAX_SEED,
-    MIN_EPSILON,
-    check_delta,
-)
+from slidestat.synopses.blocks.parameters import DrawnParameters
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
+from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_room
-from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.answer import PARTS, with_columns
 from slidestat.synopses.frequent.frequent_items import (
@@ -100,7 +95,7 @@ from slidestat.synopses.kernels.compile import kernel
 
 
 @dataclass(frozen=True)
-class RandomFrequentParameters:
+class RandomFrequentParameters(DrawnParameters):
     """Frequent items of windows of up to `span`, by random sampling.
 
     epsilon: by which share of the window's events a count may be too low, 0.001 to 0.5. span:
@@ -110,22 +105,8 @@ class RandomFrequentParameters:
     events. Raises SynopsisError for anything else.
     """
 
-    epsilon: float
-    span: int
-    delta: float
-    seed: int
-
+    what: ClassVar[str] = "frequent items"
     stored_kind: ClassVar[int] = RANDOM_FREQUENT
-
-    def __post_init__(self) -> None:
-        if not (MIN_EPSILON <= self.epsilon <= MAX_EPSILON):
-            raise SynopsisError(
-                f"epsilon of frequent items must be from {MIN_EPSILON} to {MAX_EPSILON}, "
-                f"not {self.epsilon!r}"
-            )
-        check_whole("span", self.span, 1, MAX_SPAN)
-        check_delta(self.delta)
-        check_whole("seed", self.seed, 0, MAX_SEED)
 
     @property
     def rarity(self) -> float:
@@ -143,11 +124,6 @@ class RandomFrequentParameters:
     def head(self) -> Integers:
         """The whole numbers that kernels take."""
         return np.array([self.span, self.seed, self.reach, self.stored_kind], np.int64)
-
-    @property
-    def shares(self) -> Floats:
-        """epsilon and delta."""
-        return np.array([self.epsilon, self.delta])
 
 
 @dataclass(frozen=True)
@@ -366,15 +342,14 @@ def _read(data: bytes) -> tuple[RandomFrequentParameters, Integers, Integers]:
     kind = FIXED_RANDOM_FREQUENT if is_fixed else RANDOM_FREQUENT
     error_code, number, seed, span, _ = read_head(array, 0, len(array), kind, shares)
     if error_code != error_codes.OK:
-        known = VERSION if error_code == error_codes.NEWER_VERSION else kind
-        raise summary_error(error_code, int(number), known, -1)
+        raise refused(data, error_code, int(number), kind)
     epsilon, delta = shares.tolist()
     try:
         made = FixedRandomFrequentParameters if is_fixed else RandomFrequentParameters
         parameters = made(epsilon, int(span), delta, int(seed))
     except SynopsisError:
-        raise summary_error(error_codes.CORRUPTED, 0, 0, -1) from None
+        raise damaged() from None
     error_code, _, _, samples = open_state(parameters.head, shares, array, 0, len(array), state, 0)
     if error_code != error_codes.OK:
-        raise summary_error(error_code, 0, 0, -1)
+        raise refused(data, error_code, 0, kind)
     return parameters, state, samples

@@ -26,12 +26,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch, split
+from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.frequent_items import (
     FrequentBatch,
     FrequentItem,
@@ -79,7 +78,7 @@ class PairedItems(ItemSummary[PairedParameters]):
     def check(self) -> None:
         """Raise SynopsisError unless the state is one that is written: what reading checks."""
         if self._moved(np.empty(0, np.int64), self._no_values(), None) != self._data:
-            raise summary_error(error_codes.CORRUPTED, 0, 0, -1)
+            raise damaged()
 
 
 def _start_of(data: bytes) -> tuple[PairedParameters, Integers, int]:
@@ -87,14 +86,13 @@ def _start_of(data: bytes) -> tuple[PairedParameters, Integers, int]:
     array = np.frombuffer(bytearray(data), np.uint8)
     error_code, number, epsilon, at = read_parameters(array, 0, len(array), PAIRED)
     if error_code != error_codes.OK:
-        known = VERSION if error_code == error_codes.NEWER_VERSION else PAIRED
-        raise summary_error(error_code, int(number), known, -1)
+        raise refused(data, error_code, int(number), PAIRED)
     try:
         parameters = PairedParameters(float(epsilon), int(number))
     except SynopsisError:
-        raise summary_error(error_codes.CORRUPTED, 0, 0, -1) from None
+        raise damaged() from None
     state = np.empty(STATE_SIZE, np.int64)
     held, at = read_numbers(array, at, len(array), state)
     if at < 0:
-        raise summary_error(error_codes.CORRUPTED, 0, 0, -1)
+        raise damaged()
     return parameters, state, int(held)

@@ -1,18 +1,17 @@
 """Parameters of frequent items in pairs, checked once, and the errors that follow."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from slidestat.synopses.blocks.parameters import MAX_EPSILON, MIN_EPSILON
+from slidestat.synopses.blocks.parameters import SummaryParameters
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.frequent_pairs import layout
 
 
 @dataclass(frozen=True)
-class PairedParameters:
+class PairedParameters(SummaryParameters):
     """Frequent items of windows of up to `span`, in pairs.
 
     epsilon: by which share of the window's events a count may be too low, 0.001 to 0.5. span:
@@ -20,16 +19,7 @@ class PairedParameters:
     the events and give the numbers as times. Raises SynopsisError for anything else.
     """
 
-    epsilon: float
-    span: int
-
-    def __post_init__(self) -> None:
-        if not (MIN_EPSILON <= self.epsilon <= MAX_EPSILON):
-            raise SynopsisError(
-                f"epsilon of frequent items must be from {MIN_EPSILON} to {MAX_EPSILON}, "
-                f"not {self.epsilon!r}"
-            )
-        check_whole("span", self.span, 1, MAX_SPAN)
+    what: ClassVar[str] = "frequent items"
 
     @property
     def head(self) -> Integers:

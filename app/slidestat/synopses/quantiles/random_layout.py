@@ -28,27 +28,15 @@ extra fineness, O(1/epsilon log(1/epsilon) log(epsilon m) (sqrt(log 1/epsilon lo
 from functools import lru_cache
 from math import log, sqrt
 
-from slidestat.synopses.blocks.blocks import BASE
+from slidestat.synopses.blocks.blocks import cheapest_layout
 from slidestat.synopses.blocks.quantile_layout import fresh_weight, kept_weight
 from slidestat.synopses.kernels.compile import borrowing_kernel
 
 
 @lru_cache(maxsize=256)
 def choose(epsilon: float, delta: float) -> tuple[int, int, int]:
-    """Return (levels, fineness, fresh) that keep the promise and take the fewest values a layer.
-
-    This is part of the stored format: bytes name epsilon and delta alone.
-    """
-    best = (0, 0, 0)
-    least = float("inf")
-    for levels in range(2, 16):
-        for fineness in range(1, 24):
-            for fresh in range(BASE, 24):
-                cost = levels * 2.0 ** (fineness - 1) + 2.0**fresh + 3.5 * 2.0**levels
-                if cost < least and promise(levels, fineness, fresh, delta) <= epsilon:
-                    best, least = (levels, fineness, fresh), cost
-                    break
-    return best
+    """Return (levels, fineness, fresh) that keep the promise and take the fewest values a layer."""
+    return cheapest_layout(lambda *layout: promise(*layout, delta) <= epsilon, 3.5)
 
 
 def promise(levels: int, fineness: int, fresh: int, delta: float) -> float:
