@@ -26,6 +26,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN
+from slidestat.synopses.core.keyed import open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_DECIMALS, MAX_SPAN
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import (
@@ -56,16 +57,10 @@ _LONGEST_HEAD = wire.BODY + 7 * wire.MAX_VARINT + 9
 @borrowing_kernel
 def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, int, int]:
     """Check the envelope of data[start:end] and fill `head`; return (error, its number, offset)."""
-    if end - start < wire.BODY or data[start] != wire.MAGIC_0 or data[start + 1] != wire.MAGIC_1:
-        return error_codes.NOT_A_SYNOPSIS, 0, start
-    if data[start + 2] > wire.VERSION:
-        return error_codes.NEWER_VERSION, int(np.int64(data[start + 2])), start
-    kind = int(np.int64(data[start + 3]))
-    if data[start + 2] != wire.VERSION or (kind != COUNT and kind != SUM):
-        return error_codes.NOT_A_SYNOPSIS, 0, start
-    if wire.get_fixed(data, start + 4, 4) != wire.checksum(data, start, end):
-        return error_codes.CORRUPTED, 0, start
-    span, at = get_varint(data, start + wire.BODY, end)
+    error_code, kind, at = open_body(data, start, end, COUNT, SUM)
+    if error_code != error_codes.OK:
+        return error_code, kind, start
+    span, at = get_varint(data, at, end)
     per_level, at = get_varint(data, at, end)
     decimals = 0
     if kind == SUM:
@@ -85,6 +80,72 @@ def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, i
 def live_edges(state: Integers, runs: Integers) -> int:
     """Return how many edges the runs have."""
     return int(runs[1, state[RUNS] - 1]) if state[RUNS] > 0 else 0
+
+
+@borrowing_kernel
+def get_runs(
+    data: Bytes, at: int, end: int, now: int, oldest: int, live: int, runs: Integers, first: int
+) -> tuple[int, int]:
+    """Read the runs of `live` edges, none before `oldest`, to runs[:, first:].
+
+    Returns (the offset after them, or -1 for none in their shortest form; the run after the last).
+    """
+    time = now - 1
+    edges = 0
+    edges_before = 0
+    count = first
+    while edges < live:
+        number, at = get_varint(data, at, end)
+        if number == 0 and count > first:
+            number, at = get_varint(data, at, end)
+            # Twice in a row would not be the shortest form.
+            if not (1 <= number <= live - edges) or runs[1, count - 1] > edges_before + 1:
+                return -1, count
+            edges += number
+            runs[1, count - 1] = edges
+        else:
+            if not (0 <= number <= time - oldest):
+                return -1, count
+            time -= number
+            edges_before = edges
+            edges += 1
+            runs[0, count] = time
+            runs[1, count] = edges
+            count += 1
+    return at, count
+
+
+@borrowing_kernel
+def put_runs(data: Bytes, at: int, now: int, runs: Integers, first: int, last: int) -> int:
+    """Write runs[:, first:last], newest to oldest; return the offset after them."""
+    later = now - 1
+    edges = 0
+    for i in range(first, last):
+        at = put_varint(data, at, later - runs[0, i])
+        more = runs[1, i] - edges - 1
+        if more > 0:
+            at = put_varint(data, at, 0)
+            at = put_varint(data, at, more)
+        later = runs[0, i]
+        edges = runs[1, i]
+    return at
+
+
+@borrowing_kernel
+def runs_since(runs: Integers, first: int, last: int, start: int) -> int:
+    """Return the first of the runs first..last - 1 with a time before `start`, or `last`.
+
+    Cost: O(log runs).
+    """
+    low = first
+    high = last
+    while low < high:
+        middle = (low + high) >> 1
+        if runs[0, middle] >= start:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
 
 
 @kernel
@@ -124,28 +185,7 @@ def decode(
     if end - at > runs.shape[1]:
         runs = np.empty((2, 2 * (end - at)), np.int64)
     oldest = max(now - head[SPAN], TIME_MIN)
-    time = now - 1
-    edges = 0
-    edges_before = 0
-    count = 0
-    while edges < live:
-        number, at = get_varint(data, at, end)
-        if number == 0 and count > 0:
-            number, at = get_varint(data, at, end)
-            # Twice in a row would not be the shortest form.
-            if not (1 <= number <= live - edges) or runs[1, count - 1] > edges_before + 1:
-                return error_codes.CORRUPTED, runs
-            edges += number
-            runs[1, count - 1] = edges
-        else:
-            if not (0 <= number <= time - oldest):
-                return error_codes.CORRUPTED, runs
-            time -= number
-            edges_before = edges
-            edges += 1
-            runs[0, count] = time
-            runs[1, count] = edges
-            count += 1
+    at, count = get_runs(data, at, end, now, oldest, live, runs, 0)
     if at != end:
         return error_codes.CORRUPTED, runs
     state[TOTAL] = total
@@ -169,11 +209,8 @@ def encode(data: Bytes, start: int, head: Integers, state: Integers, runs: Integ
     now = state[NOW]
     while state[RUNS] > 0 and runs[0, state[RUNS] - 1] < now - head[SPAN]:
         state[RUNS] -= 1
-    data[start] = wire.MAGIC_0
-    data[start + 1] = wire.MAGIC_1
-    data[start + 2] = wire.VERSION
-    data[start + 3] = head[KIND]
-    at = put_varint(data, start + wire.BODY, head[SPAN])
+    at = open_envelope(data, start, head[KIND])
+    at = put_varint(data, at, head[SPAN])
     at = put_varint(data, at, head[PER_LEVEL])
     if head[KIND] == SUM:
         at = put_varint(data, at, head[DECIMALS])
@@ -185,17 +222,8 @@ def encode(data: Bytes, start: int, head: Integers, state: Integers, runs: Integ
             at = wire.put_fixed(data, at, state[CARRY], 8)
     at = put_varint(data, at, wire.zigzag(now))
     at = put_varint(data, at, live_edges(state, runs))
-    later = now - 1
-    edges = 0
-    for i in range(state[RUNS]):
-        at = put_varint(data, at, later - runs[0, i])
-        more = runs[1, i] - edges - 1
-        if more > 0:
-            at = put_varint(data, at, 0)
-            at = put_varint(data, at, more)
-        later = runs[0, i]
-        edges = runs[1, i]
-    wire.put_fixed(data, start + 4, wire.checksum(data, start, at), 4)
+    at = put_runs(data, at, now, runs, 0, state[RUNS])
+    seal(data, start, at)
     return at
 
 

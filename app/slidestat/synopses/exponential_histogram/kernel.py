@@ -13,6 +13,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
+from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import (
@@ -40,6 +41,7 @@ from slidestat.synopses.exponential_histogram.codec import (
     encoded_limit,
     live_edges,
     read_head,
+    runs_since,
 )
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
@@ -194,14 +196,7 @@ def _answer(
     head: Integers, scale: int, state: Integers, runs: Integers, start: int
 ) -> tuple[float, float, float]:
     """Return (estimate, lower, upper) of what has time >= `start`. Cost: O(log runs + log S)."""
-    low = 0
-    high = state[RUNS]
-    while low < high:
-        middle = (low + high) >> 1
-        if runs[0, middle] >= start:
-            low = middle + 1
-        else:
-            high = middle
+    low = runs_since(runs, 0, state[RUNS], start)
     if low == 0:
         return units.bounds(0, 0, scale, state[INEXACT] != 0)
     newer, size = bucket_at(state[TOTAL], head[PER_LEVEL], runs[1, low - 1] - 1)
@@ -271,10 +266,7 @@ def run(
                 answers[1, query, k] = lower
                 answers[2, query, k] = upper
         state[NOW] = after
-        if len(out) - end < encoded_limit(state):
-            longer = np.empty(2 * len(out) + encoded_limit(state), np.uint8)
-            longer[:end] = out[:end]
-            out = longer
+        out = with_room(out, end, encoded_limit(state))
         end = encode(out, end, head, state, runs)
         out_offsets[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, out_offsets

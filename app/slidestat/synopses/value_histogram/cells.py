@@ -30,6 +30,7 @@ from slidestat.synopses.exponential_histogram.codec import (
     RUNS as OLD_RUNS,
     STATE_SIZE as OLD_SIZE,
     TOTAL as OLD_TOTAL,
+    runs_since,
 )
 from slidestat.synopses.exponential_histogram.kernel import extend
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
@@ -267,14 +268,8 @@ def count(
 
     Cost: O(log runs + log total).
     """
-    low = begin = table[END, cell - 1] if cell > 0 else 0
-    high = table[END, cell]
-    while low < high:
-        middle = (low + high) >> 1
-        if runs[0, middle] >= start:
-            low = middle + 1
-        else:
-            high = middle
+    begin = table[END, cell - 1] if cell > 0 else 0
+    low = runs_since(runs, begin, table[END, cell], start)
     if low == begin:
         return 0.0, 0.0, 0.0
     newer, size = bucket_at(table[TOTAL, cell], head[PER_LEVEL], runs[1, low - 1] - 1)

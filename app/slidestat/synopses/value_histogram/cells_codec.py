@@ -34,6 +34,7 @@ from slidestat.synopses.exponential_histogram.canonical import (
     bucket_at,
     bucket_count,
 )
+from slidestat.synopses.exponential_histogram.codec import get_runs, put_runs
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.value_histogram.cells import (
     BINS,
@@ -136,28 +137,9 @@ def read(
             return error_codes.CORRUPTED, 0, table, runs
         if bucket_at(total, head[PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
             return error_codes.CORRUPTED, 0, table, runs
-        time = now - 1
-        edges = 0
-        edges_before = 0
-        first = count
-        while edges < live:
-            number, at = get_varint(data, at, end)
-            if number == 0 and count > first:
-                number, at = get_varint(data, at, end)
-                # Twice in a row would not be the shortest form.
-                if not (1 <= number <= live - edges) or runs[1, count - 1] > edges_before + 1:
-                    return error_codes.CORRUPTED, 0, table, runs
-                edges += number
-                runs[1, count - 1] = edges
-            else:
-                if not (0 <= number <= time - oldest):
-                    return error_codes.CORRUPTED, 0, table, runs
-                time -= number
-                edges_before = edges
-                edges += 1
-                runs[0, count] = time
-                runs[1, count] = edges
-                count += 1
+        at, count = get_runs(data, at, end, now, oldest, live, runs, count)
+        if at < 0:
+            return error_codes.CORRUPTED, 0, table, runs
         table[ID, cell] = item
         table[TOTAL, cell] = total
         table[END, cell] = count
@@ -206,16 +188,7 @@ def write(
         at = write_id(data, at, item, before)
         at = put_varint(data, at, table[TOTAL, cell])
         at = put_varint(data, at, runs[1, table[END, cell] - 1])
-        later = state[NOW] - 1
-        edges = 0
-        while run < table[END, cell]:
-            at = put_varint(data, at, later - runs[0, run])
-            more = runs[1, run] - edges - 1
-            if more > 0:
-                at = put_varint(data, at, 0)
-                at = put_varint(data, at, more)
-            later = runs[0, run]
-            edges = runs[1, run]
-            run += 1
+        at = put_runs(data, at, state[NOW], runs, run, table[END, cell])
+        run = table[END, cell]
     seal(data, start, at)
     return at

@@ -24,11 +24,10 @@ total - lost, is below 2^62; so totals can be lowered by canonical.py's rule, wh
 item (wave_pool.TOP).
 """
 
-import numpy as np
-
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN
+from slidestat.synopses.core.keyed import open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT
@@ -82,16 +81,10 @@ def place(time: int) -> int:
 @borrowing_kernel
 def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, int, int]:
     """Check the envelope of data[start:end] and fill `head`; return (error, its number, offset)."""
-    if end - start < wire.BODY or data[start] != wire.MAGIC_0 or data[start + 1] != wire.MAGIC_1:
-        return error_codes.NOT_A_SYNOPSIS, 0, start
-    if data[start + 2] > wire.VERSION:
-        return error_codes.NEWER_VERSION, int(np.int64(data[start + 2])), start
-    kind = int(np.int64(data[start + 3]))
-    if data[start + 2] != wire.VERSION or not (COUNT <= kind <= POSITION):
-        return error_codes.NOT_A_SYNOPSIS, 0, start
-    if wire.get_fixed(data, start + 4, 4) != wire.checksum(data, start, end):
-        return error_codes.CORRUPTED, 0, start
-    span, at = get_varint(data, start + wire.BODY, end)
+    error_code, kind, at = open_body(data, start, end, COUNT, POSITION)
+    if error_code != error_codes.OK:
+        return error_code, kind, start
+    span, at = get_varint(data, at, end)
     per_level, at = get_varint(data, at, end)
     if not (1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_PER_LEVEL):
         return error_codes.CORRUPTED, 0, start
@@ -262,11 +255,8 @@ def encode(data: Bytes, start: int, head: Integers, state: Integers, items: Inte
     """
     kind = head[KIND]
     now = state[NOW]
-    data[start] = wire.MAGIC_0
-    data[start + 1] = wire.MAGIC_1
-    data[start + 2] = wire.VERSION
-    data[start + 3] = kind
-    at = put_varint(data, start + wire.BODY, head[SPAN])
+    at = open_envelope(data, start, kind)
+    at = put_varint(data, at, head[SPAN])
     at = put_varint(data, at, head[PER_LEVEL])
     at = put_varint(data, at, state[TOTAL])
     at = put_varint(data, at, state[TOTAL] - state[LOST])
@@ -291,5 +281,5 @@ def encode(data: Bytes, start: int, head: Integers, state: Integers, items: Inte
             before = items[TIME, older] if older >= 0 else state[LOST_TIME]
             at = put_varint(data, at, later - items[VALUE, slot] - before)
         slot = older
-    wire.put_fixed(data, start + 4, wire.checksum(data, start, at), 4)
+    seal(data, start, at)
     return at

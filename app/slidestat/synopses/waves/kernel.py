@@ -1,9 +1,9 @@
 """A wave's own work: take events in, answer a window, run a batch of keys.
 
 Source: Gibbons and Tirthapura 2002, section 3 (figures 4 and 5) and section 5 (Nth most recent 1);
-what is answered, and why it holds, is in the headers of waves.py, waves.py and
-waves.py. An event costs O(1) in the worst case: it drops at most two dead items, pushes one
-item out of a queue and adds one. (Once in 2^61 units, lowering the total visits every item.)
+what is answered, and why it holds, is in the header of waves.py. An event costs O(1) in the worst
+case: it drops at most two dead items, pushes one item out of a queue and adds one. (Once in 2^61
+units, lowering the total visits every item.)
 
 Windows are [now - n, now): an event exactly n old is inside, one at `now` is not there yet.
 """
@@ -13,6 +13,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
+from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT, rebased
@@ -208,10 +209,7 @@ def run(
                     answers[i, query, k] = figures[i]
         state[NOW] = after
         drop_all_dead(state, items, levels, state[NOW] - head[SPAN])
-        if len(out) - end < encoded_limit(state):
-            longer = np.empty(2 * len(out) + encoded_limit(state), np.uint8)
-            longer[:end] = out[:end]
-            out = longer
+        out = with_room(out, end, encoded_limit(state))
         end = encode(out, end, head, state, items)
         out_offsets[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, out_offsets
