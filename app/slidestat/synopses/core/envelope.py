@@ -13,6 +13,7 @@ from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import ErrorOf
 
+_LIMB = 62
 START = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION))
 """The first bytes of each synopsis; its kind is the next one."""
 
@@ -64,19 +65,45 @@ def sealed(kind: int, body: bytes) -> bytes:
     return data[:4] + int(check).to_bytes(4, "little") + body
 
 
-def numbers(array: Bytes, at: int, count: int) -> tuple[list[int], int]:
-    """Return `count` numbers from array[at:], -1 for what is none, and the offset after them."""
-    found = []
-    for _ in range(count):
-        number, at = wire.get_varint(array, at, len(array))
-        found.append(int(number))
-    return found, int(at)
+class Body:
+    """The bytes of a body, read from the front; SynopsisError where they are not what is asked."""
+
+    def __init__(self, data: bytes) -> None:
+        self.array = np.frombuffer(bytearray(data), np.uint8)
+        self.at = 0
+
+    def number(self, least: int = 0, most: int = (1 << 63) - 1) -> int:
+        """Read a whole number from `least` to `most`."""
+        number, self.at = wire.get_varint(self.array, self.at, len(self.array))
+        if not (least <= number <= most):
+            raise damaged()
+        return int(number)
+
+    def large(self) -> int:
+        """Read what `large` wrote."""
+        return (self.number() << _LIMB) + self.number(most=(1 << _LIMB) - 1)
+
+    def taken(self, size: int) -> bytes:
+        """Read so many bytes."""
+        if size > len(self.array) - self.at:
+            raise damaged()
+        self.at += size
+        return self.array[self.at - size : self.at].tobytes()
+
+    def rest(self) -> bytes:
+        """Read all that is left."""
+        return self.taken(len(self.array) - self.at)
 
 
 def varint(number: int) -> bytes:
     """Return 0 <= `number` < 2^63 as wire.py stores it."""
     data = np.empty(wire.MAX_VARINT, np.uint8)
     return data[: wire.put_varint(data, 0, number)].tobytes()
+
+
+def large(number: int) -> bytes:
+    """Return 0 <= number < 2^125 as bytes."""
+    return varint(number >> _LIMB) + varint(number & ((1 << _LIMB) - 1))
 
 
 def damaged() -> SynopsisError:

@@ -35,10 +35,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import envelope, wire
+from slidestat.synopses.core import envelope
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch, integers
-from slidestat.synopses.core.envelope import body_of, damaged, sealed, varint
+from slidestat.synopses.core.envelope import Body, body_of, damaged, sealed, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import time_in_range
 from slidestat.synopses.distinct.wave import DistinctWave
@@ -179,19 +179,10 @@ class Bundle:
         Cost: that of reading each part.
         """
         body = opened_form(BUNDLE, data)
-        array = np.frombuffer(bytearray(body), np.uint8)
-        number, at = wire.get_varint(array, 0, len(body))
-        if not (0 <= number <= len(body)):
-            raise damaged()
-        texts = []
-        for _ in range(2 * number):
-            length, at = wire.get_varint(array, at, len(body))
-            if not (1 <= length <= len(body) - at):
-                raise damaged()
-            texts.append(body[at : at + length])
-            at += length
+        number = body.number(most=len(body.array))
+        texts = [body.taken(body.number(least=1)) for _ in range(2 * number)]
         names = texts[::2]
-        if at != len(body) or any(len(name) > MAX_NAME for name in names):
+        if body.rest() or any(len(name) > MAX_NAME for name in names):
             raise damaged()
         if any(name >= after for name, after in pairwise(names)):
             raise damaged()
@@ -286,16 +277,14 @@ def _name(party: str) -> bytes:
         raise SynopsisError(f"the name of a party must be text, not {party!r}") from None
 
 
-def opened_form(form: int, data: bytes) -> bytes:
+def opened_form(form: int, data: bytes) -> Body:
     """Return what follows the form in a stored merge; SynopsisError for anything else."""
-    body = body_of(data, MERGED)
-    found, at = wire.get_varint(np.frombuffer(bytearray(body), np.uint8), 0, len(body))
-    if found not in (BUNDLE, HISTOGRAM):
-        raise damaged()
+    body = Body(body_of(data, MERGED))
+    found = body.number(BUNDLE, HISTOGRAM)
     if found != form:
         names = {BUNDLE: "a bundle", HISTOGRAM: "a merged histogram"}
         raise SynopsisError(f"these bytes hold {names[found]}, not {names[form]}")
-    return body[at:]
+    return body
 
 
 def _must_agree(one: tuple[int, object], other: tuple[int, object]) -> None:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
-from slidestat.synopses.core.envelope import damaged
+from slidestat.synopses.core.envelope import Body, damaged
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.distinct.batch import run_distinct_batch
 from slidestat.synopses.distinct.parameters import DistinctParameters
@@ -40,7 +40,7 @@ from slidestat.synopses.lean_distinct.sketch import (
     run_lean_distinct_batch,
 )
 from slidestat.synopses.merge.bundle import Asked, Bundle, MadeWith, UnionAnswers, ask
-from slidestat.synopses.merge.summary import Body, StateSummary, WindowFigure, must_agree
+from slidestat.synopses.merge.summary import StateSummary, WindowFigure, must_agree
 
 Window = TypeVar("Window", "WindowDistinct", "WindowLeanDistinct")
 

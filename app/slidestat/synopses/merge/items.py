@@ -30,7 +30,7 @@ import numpy.typing as npt
 from slidestat.synopses.blocks.columns import column_limit, get_column, put_column
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.envelope import damaged, varint
+from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.stored import asking
 from slidestat.synopses.frequent.answer import PARTS
@@ -52,7 +52,7 @@ from slidestat.synopses.frequent.named_items import (
 from slidestat.synopses.frequent_pairs.paired_items import PairedItems, run_paired_items_batch
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 from slidestat.synopses.merge.bundle import Asked, Bundle, ask
-from slidestat.synopses.merge.summary import Body, WindowFigure, WindowSummary, must_agree
+from slidestat.synopses.merge.summary import WindowFigure, WindowSummary, must_agree
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, floor
 
-import numpy as np
-
 from slidestat.synopses.core import wire
-from slidestat.synopses.core.envelope import damaged, sealed, varint
+from slidestat.synopses.core.envelope import Body, damaged, sealed, varint
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
@@ -126,25 +124,19 @@ class MergedHistogram:
         return cls(histogram, histogram.parameters, 0, strays_of(data))
 
     @classmethod
-    def _of_body(cls, body: bytes) -> "MergedHistogram":
-        array = np.frombuffer(bytearray(body), np.uint8)
-        numbers = []
-        at = 0
-        for _ in range(4):
-            number, at = wire.get_varint(array, at, len(body))
-            numbers.append(number)
-        depth, kind, decimals, strays = numbers
-        if not (1 <= depth <= MAX_DEPTH) or strays < 0:
-            raise damaged()
+    def _of_body(cls, body: Body) -> "MergedHistogram":
+        depth = body.number(1, MAX_DEPTH)
+        kind, decimals, strays = (body.number() for _ in range(3))
         if not (0 <= decimals <= MAX_DECIMALS if kind == SUM else decimals == 0):
             raise damaged()
         if kind not in ExponentialHistogram.kinds or (kind == COUNT and strays > 0):
             raise damaged()
-        inner = ExponentialHistogram.from_bytes(body[at:])
+        stored = body.rest()
+        inner = ExponentialHistogram.from_bytes(stored)
         made_with = inner.parameters
         if not isinstance(made_with, SumParameters) or made_with.decimals != 0:
             raise damaged()
-        if strays_of(body[at:]) or _inherited(made_with, depth) >= 1:
+        if strays_of(stored) or _inherited(made_with, depth) >= 1:
             raise damaged()
         parameters: Parameters = (
             SumParameters(made_with.epsilon, made_with.span, decimals)

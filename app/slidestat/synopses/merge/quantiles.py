@@ -38,11 +38,11 @@ from slidestat.synopses.blocks.run import load, open_state, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import parts_of, windows
-from slidestat.synopses.core.envelope import damaged, varint
+from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.merge.bundle import Bundle, ask
-from slidestat.synopses.merge.summary import Body, WindowFigure, WindowSummary
+from slidestat.synopses.merge.summary import WindowFigure, WindowSummary
 from slidestat.synopses.quantiles.answer import collect, rank_of
 from slidestat.synopses.quantiles.quantiles import QuantileEstimate, Quantiles
 

@@ -31,13 +31,13 @@ import numpy.typing as npt
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult, joined, split, windows
-from slidestat.synopses.core.envelope import damaged
+from slidestat.synopses.core.envelope import Body, damaged
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.bundle import Bundle, UnionAnswers, ask
-from slidestat.synopses.merge.summary import Body, StateSummary, WindowFigure, must_agree
+from slidestat.synopses.merge.summary import StateSummary, WindowFigure, must_agree
 from slidestat.synopses.moments.codec import (
     BUCKET_ROWS,
     FIRST,

@@ -9,15 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, Self
 
-import numpy as np
-
-from slidestat.synopses.core import wire
-from slidestat.synopses.core.envelope import body_of, damaged, sealed, varint
+from slidestat.synopses.core.envelope import Body, body_of, sealed, varint
 from slidestat.synopses.core.errors import SynopsisError
 
 SUMMARY = 26
-
-_LIMB = 62
 
 
 class SummaryAnswer(NamedTuple):
@@ -70,7 +65,7 @@ class WindowSummary(ABC):
 
     @classmethod
     @abstractmethod
-    def from_body(cls, body: "Body") -> Self:
+    def from_body(cls, body: Body) -> Self:
         """Read what `body` wrote, all of it or less; SynopsisError."""
 
     @abstractmethod
@@ -98,41 +93,6 @@ class StateSummary(WindowSummary):
 
     def body(self) -> bytes:
         return self.data
-
-
-class Body:
-    """The bytes of a body, read from the front; SynopsisError where they are not what is asked."""
-
-    def __init__(self, data: bytes) -> None:
-        self.array = np.frombuffer(bytearray(data), np.uint8)
-        self.at = 0
-
-    def number(self, least: int = 0, most: int = (1 << 63) - 1) -> int:
-        """Read a whole number from `least` to `most`."""
-        number, self.at = wire.get_varint(self.array, self.at, len(self.array))
-        if not (least <= number <= most):
-            raise damaged()
-        return int(number)
-
-    def large(self) -> int:
-        """Read what `large` wrote."""
-        return (self.number() << _LIMB) + self.number(most=(1 << _LIMB) - 1)
-
-    def taken(self, size: int) -> bytes:
-        """Read so many bytes."""
-        if size > len(self.array) - self.at:
-            raise damaged()
-        self.at += size
-        return self.array[self.at - size : self.at].tobytes()
-
-    def rest(self) -> bytes:
-        """Read all that is left."""
-        return self.taken(len(self.array) - self.at)
-
-
-def large(number: int) -> bytes:
-    """Return 0 <= number < 2^125 as bytes."""
-    return varint(number >> _LIMB) + varint(number & ((1 << _LIMB) - 1))
 
 
 def opened_summary(data: bytes) -> tuple[int, Body]:

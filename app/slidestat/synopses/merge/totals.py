@@ -53,10 +53,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import wire
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import BatchResult
-from slidestat.synopses.core.envelope import body_of, damaged, varint
+from slidestat.synopses.core.envelope import Body, damaged, large, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_DECIMALS, CountParameters, SumParameters
@@ -66,14 +65,7 @@ from slidestat.synopses.exponential_histogram.histogram import ExponentialHistog
 from slidestat.synopses.extremes.extreme import Extreme, ExtremeParameters, run_extreme_batch
 from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.bundle import Asked, Bundle, MadeWith, UnionAnswers, ask, kind_of
-from slidestat.synopses.merge.summary import (
-    Body,
-    SummaryAnswer,
-    WindowFigure,
-    WindowSummary,
-    large,
-    must_agree,
-)
+from slidestat.synopses.merge.summary import SummaryAnswer, WindowFigure, WindowSummary, must_agree
 from slidestat.synopses.value_histogram.counter_table import (
     CounterTable,
     CounterTableParameters,
@@ -86,7 +78,7 @@ from slidestat.synopses.value_histogram.value_histogram import (
     ValueHistogramParameters,
     run_value_histogram_batch,
 )
-from slidestat.synopses.waves.average_wave import AVERAGE, AverageWave
+from slidestat.synopses.waves.average_wave import AverageWave
 from slidestat.synopses.waves.codec import COUNT, SUM
 from slidestat.synopses.waves.parameters import AverageParameters, WaveParameters
 from slidestat.synopses.waves.waves import (
@@ -171,7 +163,7 @@ def union_averages(
     Parts are sliding averages. Cost: that of two batches of waves.
     """
     asked = ask(AverageParameters, AverageWave.kinds, bundles, times, spans)
-    halves = [_halves(state) for state in asked.states]
+    halves = [AverageWave.halves(state) for state in asked.states]
     waves = asked.parameters.waves
     counts = _union(asked.starts, _waves(asked, "count", waves, [count for count, _ in halves]))
     sums = _union(asked.starts, _waves(asked, "sum", waves, [total for _, total in halves]))
@@ -182,13 +174,6 @@ def union_averages(
         _quotients(sums.lowers, counts.uppers, down),
         _quotients(sums.uppers, counts.lowers, up),
     )
-
-
-def _halves(data: bytes) -> tuple[bytes, bytes]:
-    """Return the count wave and the sum wave of a stored average, which has been read before."""
-    body = body_of(data, AVERAGE)
-    length, at = wire.get_varint(np.frombuffer(bytearray(body), np.uint8), 0, len(body))
-    return body[at : at + length], body[at + length :]
 
 
 def _quotients(above: Floats, below: Floats, rounded: Callable[[Fraction], float]) -> Floats:

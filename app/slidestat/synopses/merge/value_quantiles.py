@@ -18,11 +18,11 @@ import numpy.typing as npt
 from slidestat.synopses.core import wire
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import parts_of, windows
-from slidestat.synopses.core.envelope import damaged, varint
+from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.merge.bundle import Bundle, UnionAnswers, ask
-from slidestat.synopses.merge.summary import Body, WindowFigure, WindowSummary, must_agree
+from slidestat.synopses.merge.summary import WindowFigure, WindowSummary, must_agree
 from slidestat.synopses.value_quantiles.batch import cuts_of, figures_of
 from slidestat.synopses.value_quantiles.bounds import PARTS, answer
 from slidestat.synopses.value_quantiles.mapping import NOT_FINITE, mapping_of, most_bins

@@ -74,6 +74,7 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSILON, check_whole
+from slidestat.synopses.core.rounding import up
 from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.moments.codec import (
     BUCKET_ROWS,
@@ -276,7 +277,7 @@ class SpreadParameters:
     @property
     def relative_error(self) -> float:
         """The promise for the variance, at most epsilon."""
-        return _up(_off(self.parts))
+        return up(_off(self.parts))
 
     @property
     def relative_error_of_deviation(self) -> float:
@@ -289,12 +290,6 @@ class SpreadParameters:
         """The promise for the mean, as a share of the window's standard deviation."""
         k = self.parts
         return nextafter(sqrt(1 + 0.5 / k) / k * (1 + 2.0**-38), 1)
-
-
-def _up(share: Fraction) -> float:
-    """Return a double that is not below `share`."""
-    near = float(share)
-    return near if Fraction(near) >= share else nextafter(near, 1)
 
 
 class SpreadResult(NamedTuple):
@@ -350,7 +345,7 @@ class Spread(StoredSynopsis[SpreadParameters]):
     @classmethod
     def _opened(cls, data: bytes) -> tuple[SpreadParameters, int]:
         head, state, _ = decoded(data)
-        epsilon = max(MIN_EPSILON, _up(_off(int(head[PARTS]))))
+        epsilon = max(MIN_EPSILON, up(_off(int(head[PARTS]))))
         parameters = SpreadParameters(epsilon, int(head[SPAN]), int(head[DECIMALS]))
         return parameters, int(state[NOW])
 

@@ -40,7 +40,7 @@ from math import fsum, log, log1p
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import (
     NO_QUERIES,
@@ -51,7 +51,7 @@ from slidestat.synopses.core.batch import (
     integers,
     require_states,
 )
-from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
+from slidestat.synopses.core.envelope import Body, body_of, damaged, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.stored import Estimating
@@ -337,7 +337,8 @@ class LpNorm(Estimating[LpNormParameters]):
 
     @classmethod
     def _opened(cls, data: bytes) -> tuple[LpNormParameters, int]:
-        (span, p, epsilon, delta, seed), _ = numbers(opened(data, LP_NORM), wire.BODY, 5)
+        body = Body(body_of(data, LP_NORM))
+        span, p, epsilon, delta, seed = (body.number() for _ in range(5))
         try:
             parameters = LpNormParameters(
                 (p + _PARTS) / _PARTS, epsilon / _PARTS, delta / _PARTS, span, seed

@@ -68,10 +68,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import wire
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
-from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
+from slidestat.synopses.core.envelope import Body, body_of, damaged, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
@@ -151,7 +150,8 @@ upper=1.0)}
 
     @classmethod
     def _opened(cls, data: bytes) -> tuple[CounterTableParameters, int]:
-        (span, per_level, capacity), _ = numbers(opened(data, COUNTER_TABLE), wire.BODY, 3)
+        body = Body(body_of(data, COUNTER_TABLE))
+        span, per_level, capacity = (body.number() for _ in range(3))
         sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
         if not sound or not (1 <= capacity <= MAX_CAPACITY):
             raise damaged()

@@ -31,7 +31,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
-from slidestat.synopses.core.envelope import damaged, numbers, opened, varint
+from slidestat.synopses.core.envelope import Body, body_of, damaged, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
@@ -228,9 +228,9 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
 
     @classmethod
     def _opened(cls, data: bytes) -> tuple[ValueHistogramParameters, int]:
-        array = opened(data, VALUE_HISTOGRAM)
-        (span, per_level), at = numbers(array, wire.BODY, 2)
-        edges = edges_from_bytes(array, at)
+        body = Body(body_of(data, VALUE_HISTOGRAM))
+        span, per_level = body.number(), body.number()
+        edges = edges_from_bytes(body.array, body.at)
         sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
         if not sound or edges is None:
             raise damaged()

@@ -29,10 +29,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import TIME_MAX
-from slidestat.synopses.core.envelope import damaged, numbers, opened, refused
+from slidestat.synopses.core.envelope import Body, body_of, damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import StoredSynopsis
@@ -102,8 +102,8 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
 
     @classmethod
     def _opened(cls, data: bytes) -> tuple[ValueQuantileParameters, int]:
-        array = opened(data, VALUE_QUANTILES)
-        (span, per_octave, epsilon), _ = numbers(array, wire.BODY, 3)
+        body = Body(body_of(data, VALUE_QUANTILES))
+        span, per_octave, epsilon = (body.number() for _ in range(3))
         parameters = ValueQuantileParameters.of_bytes(per_octave, epsilon, span)
         if parameters is None:
             raise damaged()

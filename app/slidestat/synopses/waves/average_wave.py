@@ -24,12 +24,11 @@ import math
 from fractions import Fraction
 from typing import ClassVar
 
-import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import wire
-from slidestat.synopses.core.envelope import body_of, damaged, sealed
+from slidestat.synopses.core.envelope import Body, body_of, damaged, sealed, varint
 from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.waves.parameters import AverageParameters
 from slidestat.synopses.waves.waves import CountWave, SumWave
 
@@ -59,18 +58,20 @@ class AverageWave:
         The parameters' epsilon is then the promised error, which may be below the one once asked
         for. Cost: O(len(data)).
         """
-        body = body_of(data, AVERAGE)
-        length, at = wire.get_varint(np.frombuffer(bytearray(body), np.uint8), 0, len(body))
-        if not (0 <= length <= len(body) - at):
-            raise damaged()
-        count = CountWave.from_bytes(body[at : at + length])
-        total = SumWave.from_bytes(body[at + length :])
+        halves = cls.halves(data)
+        count, total = CountWave.from_bytes(halves[0]), SumWave.from_bytes(halves[1])
         least = count.parameters.per_level - 1
         if not (1 <= least <= 100_000) or count.parameters != total.parameters:
             raise damaged()
         if count.now != total.now:
             raise damaged()
         return cls(AverageParameters(1 / least, count.parameters.span), count, total)
+
+    @staticmethod
+    def halves(data: bytes) -> tuple[bytes, bytes]:
+        """Return the count wave and the sum wave of a stored average; SynopsisError for others."""
+        body = Body(body_of(data, AVERAGE))
+        return body.taken(body.number()), body.rest()
 
     @property
     def parameters(self) -> AverageParameters:
@@ -85,9 +86,7 @@ class AverageWave:
     def to_bytes(self) -> bytes:
         """Return the state: equal states are equal bytes."""
         count, total = self._count.to_bytes(), self._sum.to_bytes()
-        length = np.empty(wire.MAX_VARINT, np.uint8)
-        end = wire.put_varint(length, 0, len(count))
-        return sealed(AVERAGE, length[:end].tobytes() + count + total)
+        return sealed(AVERAGE, varint(len(count)) + count + total)
 
     def insert(self, times: npt.ArrayLike, values: npt.ArrayLike) -> None:
         """Take in events: `times` not falling, from `now` - 1 on, and a value, 0 to 2^53, for each.
@@ -115,16 +114,9 @@ class AverageWave:
         least = Fraction(total.lower) / Fraction(count.upper)
         most = Fraction(total.upper) / Fraction(count.lower)
         estimate = total.estimate / count.estimate
-        return Estimate(estimate, _rounded(least, -math.inf), _rounded(most, math.inf))
+        return Estimate(estimate, down(least), up(most))
 
     def check(self) -> None:
         """Raise SynopsisError unless both waves keep their invariants. Cost: O(items)."""
         self._count.check()
         self._sum.check()
-
-
-def _rounded(exact: Fraction, towards: float) -> float:
-    """Return the double next to `exact` on the side of `towards`, or equal to it."""
-    nearest = float(exact)
-    outside = Fraction(nearest) <= exact if towards < 0 else Fraction(nearest) >= exact
-    return nearest if outside else math.nextafter(nearest, towards)
