@@ -155,6 +155,15 @@ class Batch:
         return self.columns
 
 
+def questions(times: Integers | Sequence[int], spans: npt.ArrayLike, no_values: Any = ()) -> Batch:
+    """Return the batch of a group without events for each of `times`, which asks for `spans` then.
+
+    no_values: what a synopsis takes for the values of no events.
+    """
+    each = np.arange(len(times) + 1)
+    return Batch(np.zeros_like(each), (), no_values, each, times, spans)
+
+
 @dataclass(frozen=True)
 class BatchResult:
     """The result of a batch: the new state of each group, and an answer for each query and span.

@@ -147,7 +147,7 @@ class ItemSummary(Stored[P]):
         return Estimate(unlisted / 2, 0.0, float(unlisted))
 
     def _counts(self, n: int, share: float, now: int | None) -> tuple[list[FrequentItem], int]:
-        result = self._listed(self._question(n, now), share)
+        result = self.listed(n, share, now)
         columns = (result.items.tolist(), result.lowers.tolist(), result.uppers.tolist())
         counts = [
             FrequentItem(item, (lower + upper) / 2, float(lower), float(upper))
@@ -158,6 +158,10 @@ class ItemSummary(Stored[P]):
 
     def _no_values(self) -> Integers:
         return NO_QUERIES
+
+    def listed(self, n: int, share: float, now: int | None = None) -> FrequentBatch:
+        """Return the items that may have `share`, 0 to 1, of a window, as a batch lists them."""
+        return self._listed(self._question(n, now), share)
 
     def _listed(self, batch: Batch, share: float) -> FrequentBatch:
         lists: FrequentBatch = type(self).run_batch(self._parameters, [self._data], batch, share)

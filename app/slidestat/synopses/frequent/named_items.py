@@ -422,7 +422,7 @@ class NamedItems(Stored[ItemParameters]):
         epsilon = self._parameters.epsilon
         if not (epsilon <= share <= 1):
             raise SynopsisError(f"a share must be from epsilon, {epsilon}, to 1, not {share!r}")
-        result = self._listed(self._question(n, now), share)
+        result = self.listed(n, share, now)
         bounds = zip(result.names, result.lowers.tolist(), result.uppers.tolist(), strict=True)
         items = [
             NamedItem(text, (lower + upper) / 2, float(lower), float(upper))
@@ -455,6 +455,10 @@ class NamedItems(Stored[ItemParameters]):
 
     def _run(self, batch: Batch) -> NamedBatch:
         return self._listed(batch, 0)
+
+    def listed(self, n: int, share: float, now: int | None = None) -> NamedBatch:
+        """Return the texts that may have `share`, 0 to 1, of a window, as a batch lists them."""
+        return self._listed(self._question(n, now), share)
 
     def _listed(self, batch: Batch, share: float) -> NamedBatch:
         codes, texts = batch.values

@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import envelope
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import Batch, integers
+from slidestat.synopses.core.batch import Batch, integers, questions
 from slidestat.synopses.core.envelope import Body, body_of, damaged, sealed, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import time_in_range
@@ -343,9 +343,7 @@ class Asked(Generic[MadeWith]):
 
     def batch(self, values: Any = ()) -> Batch:
         """Return the batch of one query for each part, and of no events; `values` are those."""
-        parts = len(self.states)
-        none, each = np.zeros(parts + 1, np.int64), np.arange(parts + 1)
-        return Batch(none, (), values, each, self.times, self.spans)
+        return questions(self.times, self.spans, values)
 
 
 def part_times(bundles: Sequence[Bundle], times: npt.ArrayLike) -> list[Integers]:

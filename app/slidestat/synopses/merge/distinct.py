@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import Batch, BatchResult
+from slidestat.synopses.core.batch import Batch, BatchResult, questions
 from slidestat.synopses.core.envelope import Body, damaged
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.distinct.batch import run_distinct_batch
@@ -80,9 +80,7 @@ def _answered(
             continue
         for k, span in enumerate(asked.spans.tolist()):
             found[:, bundle, k] = _united(window, states, span, at).answer()[:3]
-    each = np.arange(len(merged) + 1)
-    batch = Batch(np.zeros_like(each), (), (), each, times, asked.spans)
-    result = run(asked.parameters, merged, batch)
+    result = run(asked.parameters, merged, questions(times, asked.spans))
     found[:, places] = result.estimates, result.lowers, result.uppers
     return UnionAnswers(*found)
 

@@ -32,7 +32,6 @@ from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
-from slidestat.synopses.core.stored import asking
 from slidestat.synopses.frequent.answer import PARTS
 from slidestat.synopses.frequent.frequent_items import (
     FrequentBatch,
@@ -267,25 +266,14 @@ class WindowItems(WindowSummary):
 
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowItems":
+        families: tuple[type[NamedItems | PairedItems | FrequentItems], ...]
+        families = NamedItems, PairedItems, FrequentItems
+        family = next(one for one in families if state[3] in one.kinds)
+        found = family.from_bytes(state).listed(n, 0, now)
         texts = None
-        found: NamedBatch | FrequentBatch
-        if state[3] in NamedItems.kinds:
-            named = NamedItems.from_bytes(state)
-            at = named.now if now is None else now
-            named_ones = run_named_items_batch(
-                named.parameters, [state], asking((), at, n), (), 0.0
-            )
-            found = named_ones
-            names = [name.encode("utf-8", "surrogatepass") for name in named_ones.names]
+        if isinstance(found, NamedBatch):
+            names = [name.encode("utf-8", "surrogatepass") for name in found.names]
             texts = dict(zip(found.items.tolist(), names, strict=True))
-        elif state[3] in PairedItems.kinds:
-            paired = PairedItems.from_bytes(state)
-            at = paired.now if now is None else now
-            found = run_paired_items_batch(paired.parameters, [state], asking((), at, n), 0.0)
-        else:
-            numbers = FrequentItems.from_bytes(state)
-            at = numbers.now if now is None else now
-            found = run_frequent_batch(numbers.parameters, [state], asking((), at, n), 0.0)
         order = np.argsort(found.items)
         taken = cls(
             found.items[order],

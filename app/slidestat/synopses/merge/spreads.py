@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.core.batch import Batch, BatchResult, joined, split, windows
+from slidestat.synopses.core.batch import BatchResult, joined, questions, split, windows
 from slidestat.synopses.core.envelope import Body, damaged
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
@@ -163,14 +163,7 @@ def union_spreads(
     result = run_spread_batch(
         _pooled_parameters(asked.parameters),
         states,
-        Batch(
-            np.zeros(windows + 1, np.int64),
-            (),
-            (),
-            np.arange(windows + 1),
-            np.full(windows, POOLED_NOW),
-            [POOLED_SPAN],
-        ),
+        questions(np.full(windows, POOLED_NOW), [POOLED_SPAN]),
     )
     several = (result.mean, result.variance, result.deviation)
     for place in np.flatnonzero(large).tolist():
