@@ -36,7 +36,9 @@ from slidestat.synopses.kernels.compile import borrowing_kernel
 @lru_cache(maxsize=256)
 def choose(epsilon: float, delta: float) -> tuple[int, int, int]:
     """Return (levels, fineness, fresh) that keep the promise and take the fewest values a layer."""
-    return cheapest_layout(lambda *layout: promise(*layout, delta) <= epsilon, 3.5)
+    return cheapest_layout(
+        lambda levels, fineness, fresh: promise(levels, fineness, fresh, delta) <= epsilon, 3.5
+    )
 
 
 def promise(levels: int, fineness: int, fresh: int, delta: float) -> float:
