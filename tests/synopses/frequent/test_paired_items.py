@@ -19,7 +19,7 @@ from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.distinct.items import item_ids
 from slidestat.synopses.frequent_pairs import layout
-from slidestat.synopses.frequent_pairs.encoding import put_parameters
+from slidestat.synopses.frequent_pairs.codec import put_parameters
 from slidestat.synopses.frequent_pairs.marks import compact, mark, marks_room, since
 from slidestat.synopses.frequent_pairs.paired_items import PairedItems, run_paired_items_batch
 

@@ -3,7 +3,7 @@
 The body (envelope and numbers: wire.py) is, in this order:
 
     length of what follows
-    the state of the ids                 the body of one of frequent items, kind 28 (encoding.py of
+    the state of the ids                 the body of one of frequent items, kind 28 (codec.py of
                                          frequent_pairs/), or of one in blocks, kind 14, where named
                                          items are of kind 24 (codec.py)
     for each id that it holds anywhere   the length of its text in bytes, and the text

@@ -67,9 +67,8 @@ from slidestat.synopses.frequent.named_codec import (
     write_named,
 )
 from slidestat.synopses.frequent_pairs.layout import PAIRED
-from slidestat.synopses.frequent_pairs.paired_items import PairedItems
+from slidestat.synopses.frequent_pairs.paired_items import PairedItems, PairedRun, run_pairs
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
-from slidestat.synopses.frequent_pairs.run import PairedRun, run_pairs
 
 ItemParameters = PairedParameters | FrequentParameters
 """Named items are kept in pairs, or in blocks, as they were before."""

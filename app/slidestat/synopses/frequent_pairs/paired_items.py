@@ -22,25 +22,382 @@ Estimate(estimate=1.0, lower=1.0, upper=1.0)
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
+from slidestat.synopses.blocks.columns import get_column
+from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import Batch, split
+from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, follows, split
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.keyed import drive, open_body, with_room
+from slidestat.synopses.core.wire import VERSION
+from slidestat.synopses.frequent.answer import PARTS, with_columns
 from slidestat.synopses.frequent.frequent_items import (
     FrequentBatch,
     FrequentItem,
     ItemSummary,
     part_of,
 )
-from slidestat.synopses.frequent_pairs.decoding import read_numbers, read_parameters
-from slidestat.synopses.frequent_pairs.layout import NOW, PAIRED, STATE_SIZE
+from slidestat.synopses.frequent_pairs.codec import (
+    FEW,
+    decode,
+    encode,
+    encoded_limit,
+    measure,
+    put_parameters,
+    read_numbers,
+    read_parameters,
+    settle,
+)
+from slidestat.synopses.frequent_pairs.feeding import code_of, make_table, take
+from slidestat.synopses.frequent_pairs.layout import (
+    BEGIN,
+    COUNTED,
+    DROP_MARKS,
+    DROPS,
+    ITEM,
+    MARKED,
+    MARKS,
+    NOW,
+    OLDEST,
+    PAIRED,
+    QUEUE,
+    RING,
+    SPAN,
+    STATE_SIZE,
+    TAIL,
+    TAKEN,
+    TIME,
+    TOTAL,
+    WAITING,
+    Memory,
+    levels_needed,
+    make_memory,
+)
+from slidestat.synopses.frequent_pairs.marks import since
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
-from slidestat.synopses.frequent_pairs.run import run_pairs
+from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
+
+
+@borrowing_kernel
+def tally(
+    levels: Integers, entries: Integers, rooms: Integers, start: int, counts: Integers
+) -> None:
+    """Add up the entries of each item with times from `start` on: counts[0], and the events of the
+    oldest of them: counts[1]. Cost: O(entries).
+    """
+    counts[:] = 0
+    for depth in range(len(levels)):
+        level = levels[depth]
+        for i in range(level[TAKEN]):
+            item = rooms[depth, ITEM, i]
+            if item >= 0 and rooms[depth, TIME, i] >= start:
+                counts[0, item] += 1 << (depth - 1)
+                counts[1, item] = 1 << (depth - 1)
+        for i in range(level[QUEUE] - 1, -1, -1):
+            at = level[OLDEST] + i
+            at = level[BEGIN] + (at - level[RING] if at >= level[RING] else at)
+            if entries[TIME, at] < start:
+                return  # all that follow are older
+            item = entries[ITEM, at]
+            counts[0, item] += 1 << depth
+            counts[1, item] = 1 << depth
+
+
+@borrowing_kernel
+def count_window(head: Integers, state: Integers, memory: Memory, start: int) -> tuple[int, int]:
+    """Return the fewest and the most events that came from `start` on. Cost: O(tail)."""
+    levels, entries, _, _, _, counted = memory
+    level = levels[0]
+    size = level[QUEUE]
+    for i in range(size - 1, -1, -1):
+        at = level[OLDEST] + i
+        if entries[TIME, at - level[RING] if at >= level[RING] else at] < start:
+            return int(size - 1 - i), int(size - 1 - i)
+    if size < head[TAIL]:  # all before has expired
+        return int(size), int(size)
+    total = state[TOTAL]
+    return since(counted, state[MARKS], total, head[COUNTED], start, total - size + 1)
+
+
+@borrowing_kernel
+def count_dropped(levels: Integers, drops: Integers, start: int) -> int:
+    """Return how many events an item may have lost at most in drops from `start` on."""
+    lost = 0
+    for depth in range(1, len(levels)):
+        last = levels[depth, DROPS]
+        _, most = since(drops[depth], levels[depth, DROP_MARKS], last, MARKED, start, last + 1)
+        lost += most << (depth - 1)
+    return int(lost)
+
+
+@kernel
+def list_pairs(
+    head: Integers,
+    state: Integers,
+    memory: Memory,
+    items: Integers,
+    start: int,
+    part: int,
+    instead: int,
+    facts: Integers,
+    counts: Integers,
+    lists: Integers,
+    listed: int,
+) -> tuple[Integers, int]:
+    """Append the items that may have part/PARTS of the window from `start` on to `lists`, rising.
+
+    As `list_items` of answer.py does. items[code] is the item of a code; counts:
+    int64[2, codes] to work in. Cost: O(entries + items listed * log).
+    """
+    levels, entries, rooms, _, drops, _ = memory
+    tally(levels, entries, rooms, start, counts)
+    fewest, most = count_window(head, state, memory, start)
+    dropped = count_dropped(levels, drops, start)
+    size = counts.shape[1]
+    found = np.empty(size, np.int64)
+    number = 0
+    held = 0
+    are_exact = dropped == 0
+    for code in range(size):
+        held += counts[0, code] > 0
+        are_exact = are_exact and counts[1, code] <= 1
+        if counts[0, code] > 0 and min(counts[0, code] + dropped, most) * PARTS >= part * fewest:
+            found[number] = code
+            number += 1
+    chosen = found[:number]
+    if number == 0 and are_exact and instead > 0:
+        # Of equals, those of the least numbers.
+        order = np.argsort(items[:size])
+        order = order[np.argsort(-counts[0][order], kind="mergesort")]
+        chosen = order[: min(instead, held)]
+    else:
+        chosen = chosen[np.argsort(items[:size][chosen])]
+    lists = with_columns(lists, listed, len(chosen))
+    for code in chosen:
+        lists[0, listed] = items[code]
+        lists[1, listed] = counts[0, code] - counts[1, code] + 1
+        lists[2, listed] = min(counts[0, code] + dropped, most)
+        listed += 1
+    facts[0] = min(dropped, most)
+    facts[1] = fewest
+    facts[2] = most
+    return lists, listed
+
+
+@dataclass(frozen=True)
+class PairedRun:
+    """The result of a batch, as `blocks.run.RunResult` has it for lists."""
+
+    out: Bytes
+    offsets: Integers
+    facts: Integers
+    ends: Integers
+    lists: Integers
+    before: Integers
+    now: Integers
+    held: Integers
+
+
+@borrowing_kernel
+def _open(
+    made_with: Bytes, arena: Bytes, start: int, end: int, state: Integers
+) -> tuple[int, int, int, int, int]:
+    """Check a stored state; return (error, its two numbers, how many items it has, the offset)."""
+    error_code, number, at = open_body(arena, start, end, PAIRED, PAIRED)
+    if error_code != error_codes.OK:
+        return (
+            error_code,
+            number,
+            VERSION if error_code == error_codes.NEWER_VERSION else PAIRED,
+            0,
+            at,
+        )
+    # Equal parameters are equal bytes.
+    same = end - at >= len(made_with)
+    for i in range(len(made_with)):
+        same = same and arena[at + i] == made_with[i]
+    if not same:
+        return error_codes.OTHER_PARAMETERS, 0, 0, 0, at
+    number, at = read_numbers(arena, at + len(made_with), end, state)
+    return error_codes.OK if at >= 0 else error_codes.CORRUPTED, 0, 0, number, at
+
+
+@kernel
+def load(
+    head: Integers,
+    made_with: Bytes,
+    arena: Bytes,
+    start: int,
+    end: int,
+    state: Integers,
+    added: int,
+) -> tuple[int, int, int, Memory, Integers, int]:
+    """Read a stored state, or none; return (error, its two numbers, it in memory, items, number).
+
+    There is room for `added` more events and items.
+    """
+    state[TOTAL] = 0
+    state[NOW] = TIME_MIN
+    state[MARKS] = 0
+    error_code, a, b, number, at = error_codes.OK, 0, 0, 0, end
+    if start < end:
+        error_code, a, b, number, at = _open(made_with, arena, start, end, state)
+    items = np.empty(number + added, np.int64)
+    depth, tail, held, drops = 1, 0, 0, 0
+    if error_code == error_codes.OK and start < end:
+        at = get_column(arena, at, end, items[:number], False)
+        if at >= 0:
+            depth, tail, held, drops = measure(arena, at, end)
+        if at < 0 or depth < 0:
+            error_code = error_codes.CORRUPTED
+    if error_code != error_codes.OK:
+        return error_code, a, b, make_memory(head, 1, 0, 0, 0, 0), items, 0
+    memory = make_memory(
+        head,
+        max(depth, levels_needed(head, held + added)),
+        tail + added,
+        number + added,
+        drops + (held + added) // (head[WAITING] + 1) + 1,
+        state[TOTAL] + added,
+    )
+    if start < end:
+        error_code = decode(arena, at, end, head, state, memory, items[:number])
+    return error_code, 0, 0, memory, items, number
+
+
+@kernel
+def _note(noted: Integers, end: int, items: Integers) -> tuple[Integers, int]:
+    """Append the items of a state, rising; as `with_room` does."""
+    if len(noted) < end + len(items):
+        longer = np.empty(2 * (end + len(items)), np.int64)
+        longer[:end] = noted[:end]
+        noted = longer
+    noted[end : end + len(items)] = items if len(items) <= FEW else np.sort(items)
+    return noted, end + len(items)
+
+
+@kernel
+def _run(
+    head: Integers,
+    epsilon: float,
+    arena: Bytes,
+    offsets: Integers,
+    columns: Columns,
+    payload: Integers,
+    part: int,
+    instead: int,
+    facts: Integers,
+    ends: Integers,
+    held: Integers,
+) -> tuple[int, int, int, int, Bytes, Integers, Integers, Integers, Integers]:
+    """Run each group's events and queries in time order; `run_pairs` describes them.
+
+    Returns (error, group, its two numbers, new arena, its offsets, the lists, the items held
+    before, and now).
+    """
+    starts, times, query_starts, query_times, spans, _, cuts = columns
+    groups = len(starts) - 1
+    made_with = put_parameters(epsilon, head[SPAN])
+    state = np.empty(STATE_SIZE, np.int64)
+    out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
+    out_offsets = np.zeros(groups + 1, np.int64)
+    lists = np.empty((3, 64), np.int64)
+    before = np.empty(0, np.int64)
+    now = np.empty(0, np.int64)
+    length = 0
+    end = 0
+    for group in range(groups):
+        event = starts[group]
+        stop = starts[group + 1]
+        added = stop - event
+        error_code, a, b, memory, items, number = load(
+            head, made_with, arena, offsets[group], offsets[group + 1], state, added
+        )
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets, lists, before, now
+        if state[TOTAL] + added > EVENT_LIMIT:
+            return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
+        before, held[0, group + 1] = _note(before, held[0, group], items[:number])
+        codes = np.empty(added, np.int64)
+        if added > 0:
+            table = make_table(number + added)
+            for i in range(number):
+                code_of(table, items, i, items[i])
+            for i in range(added):
+                codes[i] = code_of(table, items, number, payload[event + i])
+                number = max(number, codes[i] + 1)
+        is_asked = query_starts[group] < query_starts[group + 1]
+        counts = np.empty((2, number if is_asked else 0), np.int64)
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets, lists, before, now
+        first = event
+        for query in range(query_starts[group], query_starts[group + 1] + 1):
+            cut = cuts[group + query]
+            take(head, state, memory, codes, times[first:], event - first, cut - first)
+            event = cut
+            if query == query_starts[group + 1]:
+                break
+            for k in range(len(spans)):
+                lists, length = list_pairs(
+                    head,
+                    state,
+                    memory,
+                    items,
+                    query_times[query] - spans[k],
+                    part,
+                    instead,
+                    facts[:, query, k],
+                    counts,
+                    lists,
+                    length,
+                )
+                ends[query * len(spans) + k + 1] = length
+        state[NOW] = after
+        size = settle(head, state, memory)
+        if count_window(head, state, memory, state[NOW] - head[SPAN])[1] > LIVE_LIMIT:
+            return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
+        out = with_room(out, end, encoded_limit(size, len(memory[0]), number))
+        end, holds = encode(out, end, made_with, state, memory, items[:number])
+        out_offsets[group + 1] = end
+        now, held[1, group + 1] = _note(now, held[1, group], holds)
+    return error_codes.OK, 0, 0, 0, out, out_offsets, lists, before, now
+
+
+def run_pairs(
+    parameters: PairedParameters,
+    states: Sequence[bytes | None] | Joined,
+    batch: Batch,
+    items: Integers,
+    part: int,
+    instead: int,
+) -> PairedRun:
+    """Feed and ask many summaries at once, one a group (key).
+
+    items: one a time. part: a share in whole millionths; instead: how many items are listed where
+    none has it and counts are exact. Raises SynopsisError.
+    """
+    columns = batch.within(parameters.span)
+    queries, windows = batch.shape
+    facts = np.empty((3, queries, windows), np.int64)
+    ends = np.zeros(queries * windows + 1, np.int64)
+    held = np.zeros((2, batch.groups + 1), np.int64)
+    out, offsets, lists, before, now = drive(
+        _run,
+        (parameters.head, parameters.epsilon),
+        states,
+        columns,
+        *(items, part, instead, facts, ends, held),
+        error_of=summary_error,
+    )
+    return PairedRun(out, offsets, facts, ends, lists[:, : ends[-1]], before, now, held)
 
 
 def run_paired_items_batch(
