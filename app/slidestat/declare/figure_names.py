@@ -32,7 +32,7 @@ class AskedQuantile(NamedTuple):
 
 
 class NamedFigure(NamedTuple):
-    """A figure's name, and the window that it is of; None for one that is of none."""
+    """A figure's name, and its window; None for a figure without a window."""
 
     name: str
     window: int | None
@@ -40,7 +40,7 @@ class NamedFigure(NamedTuple):
 
 class FigureSource(NamedTuple):
     """The statistic of a figure with its label and the path of what it reads; which of its figures
-    it is, and of which window, None for one that is of none.
+    it is; and its window, None for a figure without one.
     """
 
     statistic: Statistic

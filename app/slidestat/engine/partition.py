@@ -327,7 +327,7 @@ class PartitionProcessor:
         return taken
 
     def _look_anew(self) -> None:
-        """Have what is provisional told anew: it may be something else now."""
+        """Have provisional output computed and written again: new events may have changed it."""
         self._ahead.start_anew()
         if self._alerting is not None:
             self._alerting.unconfirmed.start_anew()
@@ -419,7 +419,7 @@ class PartitionProcessor:
 
     @property
     def has_to_tell(self) -> bool:
-        """Return whether changes of alerts wait for a snapshot before they are told."""
+        """Return whether changes of alerts wait for a snapshot before they are written."""
         return self._alerting is not None and self._alerting.unconfirmed.waits
 
     def published_ahead(self, now: int) -> list[Publication | Clock]:

@@ -60,7 +60,7 @@ def registry_client(
     address: str, settings: Mapping[str, float | int | str]
 ) -> tuple[SchemaRegistryClient, str]:
     """Return the client of the registry at an address, and the address as it may be shown. Raises
-    SlidestatError for what is none.
+    SlidestatError for anything else.
 
     A registry may have several, with commas between: one is asked after another until one answers,
     each as its own user, and one without a user as that of the variables, or the first that there
@@ -97,7 +97,7 @@ def registry_client(
 
 
 def _checked(address: str) -> str:
-    """Return one address without its user; raises SlidestatError for what is none."""
+    """Return one address without its user; raises SlidestatError for anything else."""
     shown = checked_address(address, "schema registry", "http://host:port")
     if "," in _user(address):
         raise SlidestatError(

@@ -243,7 +243,7 @@ def _usable(keys: pa.Array) -> pa.Array:
 
 
 def _negative(numbers: pa.Array) -> int:
-    """How many of these JSON numbers are below 0; -0.0 is not."""
+    """Return how many of these JSON numbers are below 0; -0.0 is not."""
     signed = numbers.filter(pc.starts_with(numbers, "-"))
     return int(pc.sum(pc.less(signed.cast(pa.float64()), 0)).as_py() or 0)
 

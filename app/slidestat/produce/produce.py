@@ -237,7 +237,7 @@ def _if_any_has_key(batches: Iterator[Records], name: str, key: str) -> Iterator
 
 
 def _fields_text(batches: Iterable[Records]) -> str:
-    """Which fields the first line has that is an object."""
+    """Return the fields of the first line that is an object."""
     for line in (line for records in batches for line in records.values):
         try:
             fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])

@@ -43,7 +43,7 @@ class SynopsisHeaders(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
 
     def encode(self) -> list[tuple[str, bytes]]:
-        """Return the Kafka headers, in the order of the fields; none for what is not there."""
+        """Return the Kafka headers, in the order of the fields; a field that is None has none."""
         fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
         return [(name, str(value).encode()) for name, value in fields if value is not None]
 

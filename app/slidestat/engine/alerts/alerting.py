@@ -500,8 +500,8 @@ class Alerting:
         return places
 
     def await_final(self, records: Sequence[AlertRecord]) -> None:
-        """Note changes that are to be told provisionally: at their ticks each is told again, as it
-        is in the end.
+        """Note changes that are about to be written provisionally: each is written again, as final,
+        at its tick.
         """
         for record in records:
             _, name, key, tick = msgspec.json.decode(record.key)

@@ -55,8 +55,8 @@ class Unconfirmed:
         return durable
 
     def start_anew(self) -> None:
-        """Drop the records that wait, as new events may make others of them. What is noted stays:
-        at its tick the alert is told as it is, which is true also where nothing was told before.
+        """Drop the records that wait, as new events may change them. What is noted stays: at its
+        tick the alert's state is written, whether or not one was written before.
         """
         self._noted, self._in_snapshot, self._durable = [], [], []
 
@@ -71,7 +71,7 @@ class Unconfirmed:
         return self.of.get(key, {}).get(tick, ())
 
     def settle(self, place: Place) -> None:
-        """Note that what is told at a place is final."""
+        """Note that what was written at a place is final."""
         tick, key = place
         ticks = self.of.get(key)
         if ticks is not None and ticks.pop(tick, None) is not None:

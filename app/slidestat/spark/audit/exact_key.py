@@ -352,14 +352,14 @@ class ExactKey:
         return self._columns[name].total_of(inside, of_magnitudes=of_magnitudes)
 
     def mean_between(self, name: ColumnName, figure: Figure, window: slice) -> Fraction | None:
-        """Return the mean of a window's values that a figure is of; None of none."""
+        """Return the mean of the window's values that a figure covers; None without values."""
         inside = self._inside(name, figure, window)
         if not len(inside):
             return None
         return self._columns[name].total_of(inside, of_magnitudes=False) / len(inside)
 
     def deviation(self, name: ColumnName, figure: Figure, window: slice) -> Fraction:
-        """Return the standard deviation of a window's values that a figure is of; 0 of none."""
+        """Return the deviation of the window's values that a figure covers; 0 without values."""
         column = self._columns[name]
         if figure.at_least is None and figure.below is None:
             inside: slice | Integers = column.within(window)

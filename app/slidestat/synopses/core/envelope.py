@@ -19,7 +19,7 @@ START = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION))
 
 
 def kind_of(data: bytes) -> int:
-    """Return the kind of a synopsis by its first bytes; SynopsisError if they are those of none.
+    """Return the kind of a synopsis by its first bytes; SynopsisError for other bytes.
 
     The rest is not looked at. Cost: O(1).
     """

@@ -161,7 +161,7 @@ class Bundle:
 
     @classmethod
     def of(cls, synopses: Mapping[str, bytes]) -> "Bundle":
-        """Return the bundle of one stored synopsis a party; of none, the empty one.
+        """Return the bundle of one stored synopsis of each party; without parties, the empty one.
 
         Raises SynopsisError for bytes that are no synopsis that can be merged, for kinds or
         parameters that differ (of samples: but the seed, which must), and for names that are empty

@@ -358,7 +358,7 @@ class WindowQuantiles(WindowSummary):
         return self.quantiles([quantile])[0]
 
     def quantiles(self, quantiles: Sequence[float]) -> list[QuantileEstimate]:
-        """Return several quantiles. SynopsisError for what is none."""
+        """Return several quantiles; SynopsisError for numbers that are no quantiles."""
         parts = parts_of(quantiles)
         if len(self.values) == 0:
             return [QuantileEstimate(np.nan, np.nan, np.nan, np.nan)] * len(parts)

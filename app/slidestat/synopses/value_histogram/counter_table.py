@@ -112,7 +112,7 @@ class CounterTableParameters:
 
     @property
     def settings(self) -> Settings:
-        """The same, as kernels and bytes have it."""
+        """The parameters, as kernels and bytes have them."""
         per_level = CountParameters(self.epsilon, self.span).buckets_per_level
         head = [COUNTER_TABLE, self.span, per_level, 0, self.capacity]
         stored = bytearray().join(map(varint, (self.span, per_level, self.capacity)))

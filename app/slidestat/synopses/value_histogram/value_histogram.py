@@ -152,7 +152,7 @@ class ValueHistogramParameters:
 
     @property
     def settings(self) -> Settings:
-        """The same, as kernels and bytes have it."""
+        """The parameters, as kernels and bytes have them."""
         per_level = CountParameters(self.epsilon, self.span).buckets_per_level
         head = [VALUE_HISTOGRAM, self.span, per_level, self.bins, self.bins]
         stored = varint(self.span) + varint(per_level)
