@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, integers, questions
+from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 
@@ -29,7 +29,7 @@ def moving(times: Integers, values: Any, to: Integers | None) -> Batch:
 
 def asking(no_values: Any, at: int, n: int) -> Batch:
     """Return the batch of one key that has no events, and asks for n at `at`."""
-    return questions([at], [n], no_values)
+    return Batch([0, 0], NO_QUERIES, no_values, [0, 1], [at], [n])
 
 
 class Stored(ABC, Generic[P]):
