@@ -1,6 +1,6 @@
 """Quantiles, distinct users and top paths of each key, over an hour, every ten seconds.
 
-    python -m benchmarks.deciding [--events N] [--keys N] [--minutes M] [--runs N]
+    python -m benchmarks.deciding [--events N] [--keys N] [--minutes M] [--runs N] [--json FILE]
 
 The question that brings people here, put to slidestat and to what would be taken in its place. Each
 system goes through one topic in turn, for at most so many minutes; a sample of its answers is
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
@@ -33,25 +34,25 @@ from benchmarks.peers.environments import UnavailableError
 from benchmarks.progress import Progress
 from benchmarks.requests import ExactRequests, Requests, draw_requests
 from benchmarks.stored import folder_bytes
-from benchmarks.systems import OURS, java_peer, own, peer
+from benchmarks.systems import OURS, flink, kafka_streams_tiles, own, peer
 from benchmarks.throughput import PARTITIONS, broker, run_command
 from benchmarks.workload import send
 from slidestat.admin.topics import create_topic, create_topology_topics
 from slidestat.errors import SlidestatError
 
-_PEERS = Path(__file__).with_name("peers")
 _CASE, _EVERY_MS, _WINDOW_MS = CaseName.DECIDING, 10_000, 3_600_000
 _QUANTILES = (0.5, 0.95, 0.99)
 _LARGEST = 10
 _SAMPLE = 500
+_QUESTION = "p50, p95, p99, distinct, top 10 of an hour, every ten seconds"
 _SETTLE_S = 3.0
 _KEEP = {"retention.ms": "-1"}
 _SYSTEMS: dict[str, Callable[[], list[str]]] = {
     OURS: partial(own, "ours"),
     "chdb_tiles": partial(peer, "chdb", "chdb_tiles"),
-    "kafka_streams_tiles": partial(
-        java_peer, _PEERS / "KafkaStreamsTiles.java", _PEERS / "kafka-streams-tiles.sha256"
-    ),
+    "kafka_streams_tiles": kafka_streams_tiles,
+    "flink_tiles": flink,
+    "flink_hop": flink,
 }
 
 
@@ -189,6 +190,8 @@ class Deciding:
         arguments = [self._bootstrap, self._topic, group, str(data / "progress")]
         arguments += [str(data / "state"), str(PARTITIONS)]
         topology = make_topology(_CASE, self._topic, group, CASES[_CASE].every)
+        if system.startswith("flink_"):
+            arguments.append(system.removeprefix("flink_"))
         if system == OURS:
             create_topology_topics(self._bootstrap, topology, PARTITIONS)
             arguments += [CASES[_CASE].every, _CASE]
@@ -246,48 +249,42 @@ def _of_ours(value: bytes) -> tuple[str, Answer]:
     return emission.key, answer
 
 
-def show(console: Console, rounds: list[dict[str, Ran]], cannot: dict[str, str]) -> None:
-    """Print one table: medians over the rounds, and the worst errors of all."""
-    table = Table(
-        "", *rounds[0], title="p50, p95, p99, distinct, top 10 of an hour, every ten seconds"
-    )
-    ratios: dict[str, Callable[[Ran], float]] = {
-        "times as many events a second": lambda ran: ran.measurement.events_per_s,
-        "times as many a CPU second": lambda ran: ran.measurement.events_per_cpu_s,
-    }
-    for title, of in ratios.items():
-        row = []
-        for name in rounds[0]:
-            spread = results.Spread.of([of(each[OURS]) / of(each[name]) for each in rounds])
-            row.append(f"{spread.median:.2f} ({spread.least:.2f} - {spread.most:.2f})")
-        table.add_row(f"slidestat has ... {title}", *row)
-    rows: dict[str, Callable[[Ran], str]] = {
-        "events": lambda ran: f"{ran.measurement.events:,}",
-        "events a second": lambda ran: f"{ran.measurement.events_per_s:,.0f}",
-        "events a CPU second": lambda ran: f"{ran.measurement.events_per_cpu_s:,.0f}",
-        "peak memory, MiB": lambda ran: f"{ran.measurement.peak_rss / 2**20:,.0f}",
-        "bytes of state a key": lambda ran: f"{ran.disk_bytes_per_key:,.0f}",
-        "changelog, bytes an event": lambda ran: f"{ran.changelog_bytes_per_event:,.0f}",
-        "answers": lambda ran: f"{ran.answers:,}",
-        "worst error of value, p50 p95 p99": lambda ran: _shares(ran.errors.value),
-        "worst error of rank, p50 p95 p99": lambda ran: _shares(ran.errors.rank),
-        "worst error of distinct users": lambda ran: f"{ran.errors.distinct:.1%}",
-        "worst error of a path's share": lambda ran: f"{ran.errors.count:.2%}",
-        "paths of the top ten listed": lambda ran: f"{ran.errors.listed:.1%}",
-    }
-    for title, shown in rows.items():
-        middle = {
-            name: sorted((each[name] for each in rounds), key=lambda r: r.measurement.events_per_s)
-            for name in rounds[0]
-        }
-        table.add_row(title, *(shown(runs[len(runs) // 2]) for runs in middle.values()))
-    console.print(table)
-    for name, why in cannot.items():
-        console.print(f"{name}: cannot: {why}", highlight=False, soft_wrap=True)
+def rows(rounds: list[dict[str, Ran]]) -> list[tuple[str, ...]]:
+    """Return a title and a text for each system: medians over the rounds, with the least and the
+    most where it is a speed, and of errors the worst of all rounds.
+    """
+    names = list(rounds[0])
 
+    def spread(of: Callable[[Ran, Ran], float], how: str) -> tuple[str, ...]:
+        spreads = [
+            results.Spread.of([of(each[name], each[OURS]) for each in rounds]) for name in names
+        ]
+        return tuple(f"{s.median:{how}} ({s.least:{how}} - {s.most:{how}})" for s in spreads)
 
-def _shares(errors: tuple[float, ...]) -> str:
-    return " ".join(f"{error:.1%}" for error in errors)
+    def middle(of: Callable[[Ran], float], how: str) -> tuple[str, ...]:
+        return tuple(f"{median(of(each[name]) for each in rounds):{how}}" for name in names)
+
+    def worst(of: Callable[[Errors], tuple[float, ...]], how: str) -> tuple[str, ...]:
+        found = [np.max([of(each[name].errors) for each in rounds], axis=0) for name in names]
+        return tuple(", ".join(f"{error:{how}}" for error in errors) for errors in found)
+
+    def times(of: Callable[[Measurement], float]) -> tuple[str, ...]:
+        return spread(lambda ran, ours: of(ours.measurement) / of(ran.measurement), ",.2f")
+
+    return [
+        ("slidestat has so many times its events a second", *times(lambda m: m.events_per_s)),
+        ("... its events a CPU second", *times(lambda m: m.events_per_cpu_s)),
+        ("events a second", *spread(lambda ran, _: ran.measurement.events_per_s, ",.0f")),
+        ("events it was timed on", *middle(lambda ran: ran.measurement.events, ",.0f")),
+        ("peak memory, MiB", *middle(lambda ran: ran.measurement.peak_rss / 2**20, ",.0f")),
+        ("bytes of state a key", *middle(lambda ran: ran.disk_bytes_per_key, ",.0f")),
+        ("changelog, bytes an event", *middle(lambda ran: ran.changelog_bytes_per_event, ",.0f")),
+        ("worst error of value: p50, p95, p99", *worst(lambda e: e.value, ".1%")),
+        ("worst error of rank: p50, p95, p99", *worst(lambda e: e.rank, ".1%")),
+        ("worst error of distinct users", *worst(lambda e: (e.distinct,), ".1%")),
+        ("worst error of a path's share", *worst(lambda e: (e.count,), ".2%")),
+        ("paths of the top ten listed", *middle(lambda ran: ran.errors.listed, ".1%")),
+    ]
 
 
 def deciding(
@@ -299,12 +296,14 @@ def deciding(
     system: Annotated[
         list[str] | None, typer.Option(help=f"Beside {OURS}: {', '.join(_SYSTEMS)}; or all.")
     ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
 ) -> None:
     """Put the question to each system in turn, and print what each did."""
     if unknown := [name for name in system or [] if name not in _SYSTEMS]:
         raise SlidestatError(f"There is no system {unknown[0]}.", f"One of: {', '.join(_SYSTEMS)}.")
-    console = Console(width=150)
-    console.print(results.machine(), highlight=False)
+    console = Console(width=160)
+    machine = results.machine()
+    console.print(machine, highlight=False)
     requests = draw_requests(events, keys, PARTITIONS, hours * _WINDOW_MS / events)
     rounds: list[dict[str, Ran]] = []
     cannot: dict[str, str] = {}
@@ -335,7 +334,18 @@ def deciding(
     for each in rounds:
         for name in cannot:
             each.pop(name, None)
-    show(console, rounds, cannot)
+    found = rows(rounds)
+    table = Table("", *rounds[0], title=f"{_QUESTION}, {len(rounds)} runs")
+    for row in found:
+        table.add_row(*row)
+    console.print(table)
+    for name, reason in cannot.items():
+        console.print(f"{name} cannot: {reason}", highlight=False, soft_wrap=True)
+    if json is not None:
+        asked = {"events": events, "keys": keys, "hours": hours, "minutes": minutes, "runs": runs}
+        contents = {"machine": machine, **asked, "systems": list(rounds[0]), "rows": found}
+        contents["cannot"] = {name: text.partition(". ")[0] for name, text in cannot.items()}
+        json.write_bytes(msgspec.json.format(msgspec.json.encode(contents)) + b"\n")
 
 
 if __name__ == "__main__":

@@ -72,6 +72,10 @@ SUBJECTS = {
             Scope.PARTITION,
             answers=_seconds(2 * _SECOND_MS),
         ),
+        # Watermarks go out five times a second.
+        Subject(
+            "flink_tumbling", _CLOSING, "the topic's next record", Scope.TOPIC, answers=_seconds(0)
+        ),
         Subject(
             "bytewax_tumbling",
             _CLOSING,

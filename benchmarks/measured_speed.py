@@ -14,6 +14,7 @@ from benchmarks.systems import BARE, OURS, SYSTEMS
 _NOT_YET = "No figures yet: `make bench` measures them, and `make figures` writes them here."
 _DIGITS = ".3g"
 SCALING = Path(__file__).with_name("results") / "scaling.json"
+DECIDING = Path(__file__).with_name("results") / "deciding.json"
 QUESTIONS = Path(__file__).with_name("results") / "questions.json"
 
 Results = Mapping[str, Any]
@@ -42,6 +43,21 @@ wrote {per_event:.1f} figures for each; medians (least - most) of {settings["run
 
 Latency is p50, p99 at {found["latency"]["rate"]:,} records a second, in one run; ours is
 {_latency(found, OURS)}."""
+
+
+def deciding() -> str:
+    """What slidestat and what is taken in its place do with the question that decides."""
+    found: Results = json.loads(DECIDING.read_text())
+    cannot = "".join(f"\n- {name} cannot: {why}" for name, why in found["cannot"].items())
+    topic = f"{found['events']:,} requests of {found['keys']:,} keys in {found['hours']:g} hours"
+    return f"""\
+What `python -m benchmarks.deciding` measured on {found["machine"]}, the broker on it
+too: {topic} of event time, or the part of them that another
+system took in {found["minutes"]:g} minutes; medians (least - most) of {found["runs"]} runs, and
+the worst errors of all.
+
+{table(("", *found["systems"]), found["rows"])}
+{cannot}""".rstrip()
 
 
 def scaling() -> str:

@@ -22,8 +22,8 @@ from slidestat.local.java import find_java
 from slidestat.spark.session import require_spark
 
 _PEERS = Path(__file__).with_name("peers")
-_JAVA_SOURCE = _PEERS / "KafkaStreamsCount.java"
-_JAVA_JARS = _PEERS / "kafka-streams-4.1.1.sha256"
+# Flink's own scripts open these packages to it.
+_OPENED = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.util")]
 OURS = "slidestat"
 BARE = "bare_consumer"
 
@@ -69,34 +69,50 @@ def peer(environment: str, module: str) -> list[str]:
 
 
 def kafka_streams() -> list[str]:
-    """Return the command of the counts, compiled."""
-    return java_peer(_JAVA_SOURCE, _JAVA_JARS)
+    """Return the command of the counts of Kafka Streams, compiled."""
+    return _java_peer("KafkaStreamsCount", jars="kafka-streams-4.1.1.sha256")
 
 
-def java_peer(source: Path, locked: Path) -> list[str]:
-    """Compile a program of Kafka Streams against Kafka's jars and those of a lock, and return its
-    command. Raises UnavailableError where there is no compiler or no jar.
+def kafka_streams_tiles() -> list[str]:
+    """Return the command of Kafka Streams with DataSketches, compiled."""
+    return _java_peer("KafkaStreamsTiles", "Tile", jars="kafka-streams-tiles.sha256")
+
+
+def flink() -> list[str]:
+    """Return the command of Flink's windows, compiled."""
+    return _java_peer("FlinkWindows", "Tile", jars="flink-2.1.0.sha256", has_kafka=True)
+
+
+def _java_peer(*sources: str, jars: str, has_kafka: bool = False) -> list[str]:
+    """Compile a program, the first of the sources, against the jars of a lock, and those of the
+    local broker unless the lock has a Kafka client of its own; return its command.
+
+    Raises UnavailableError where there is no compiler or no jar.
     """
     java = find_java().executable
     compiler = java.with_name("javac")
     if not compiler.is_file():
         raise UnavailableError(f"{java} has no compiler beside it: it is a JRE, not a JDK")
     try:
-        jars = [*kafka_classpath(), *fetched_jars(locked, "Kafka Streams")]
+        files = [] if has_kafka else kafka_classpath()
+        files += fetched_jars(_PEERS / jars, f"the jars of {sources[0]}")
     except SlidestatError as error:
         raise UnavailableError(error.message) from error
-    classes = cache_folder() / f"classes-{source.stem}"
+    classes = cache_folder() / f"classes-{sources[0]}"
     shutil.rmtree(classes, ignore_errors=True)
-    classpath = ":".join(map(str, jars))
-    compiled = subprocess.run(  # noqa: S603 - our own source
-        [compiler, "-d", classes, "-cp", classpath, source],
+    classpath = ":".join(map(str, files))
+    compiled = subprocess.run(  # noqa: S603 - our own sources
+        [
+            *(compiler, "-d", classes, "-cp", classpath),
+            *(_PEERS / f"{source}.java" for source in sources),
+        ],
         capture_output=True,
         text=True,
         check=False,
     )
     if compiled.returncode:
         raise UnavailableError(f"its source does not compile: {compiled.stderr.strip()[-300:]}")
-    return [str(java), "-cp", f"{classes}:{classpath}", source.stem]
+    return [str(java), *_OPENED, "-cp", f"{classes}:{classpath}", sources[0]]
 
 
 def _spark_stream() -> list[str]:
@@ -105,14 +121,6 @@ def _spark_stream() -> list[str]:
     except SlidestatError as error:
         raise UnavailableError(f"{error.message} {error.advice}") from error
     return own("peers.spark_stream")
-
-
-def _flink() -> list[str]:
-    raise UnavailableError(
-        "looked at by hand and not attempted: apache-flink 2.3 needs apache-beam 2.61, whose "
-        "dependency crcmod 1.7 comes as source alone and installs only with a C compiler and "
-        "Python's headers"
-    )
 
 
 _QUESTIONS = {
@@ -185,6 +193,19 @@ def _pathway(window: str, most_events: int) -> System:
     )
 
 
+def _flink(window: str, most_events: int) -> System:
+    return System(
+        f"flink_{window}",
+        _QUESTIONS[window],
+        flink,
+        window,
+        most_events,
+        Answers.waited(window, lost_when_stopped=False),
+        has_changelog=False,
+        cannot=_NO_QUANTILES,
+    )
+
+
 def _spark(window: str, most_events: int | None) -> System:
     return System(
         f"spark_{window}",
@@ -217,6 +238,7 @@ SYSTEMS = {
         _pathway("hopping", 1_000_000),
         _spark("tumbling", 400_000),
         _spark("hopping", 400_000),
-        System("flink_tumbling", _QUESTIONS["tumbling"], _flink, has_changelog=False),
+        _flink("tumbling", 1_000_000),
+        _flink("hopping", 400_000),
     )
 }
