@@ -92,11 +92,21 @@ def test_fetches_wait_for_more_only_while_records_come() -> None:
 
 
 @pytest.mark.parametrize(
-    ("due_in_ms", "wait_ms"),
-    [(0, 50), (250, 50), (300, 50), (301, 51), (499, 249), (500, 250), (10_000, 250)],
+    ("due_in_ms", "under_way_ms", "wait_ms"),
+    [
+        (0, 250, 50),
+        (1, 50, 5),
+        (250, 250, 5),
+        (255, 250, 5),
+        (256, 250, 6),
+        (300, 50, 250),
+        (301, 50, 250),
+        (499, 250, 249),
+        (10_000, 250, 250),
+    ],
 )
-def test_a_fetch_waits_longer_while_no_tick_is_due(due_in_ms: int, wait_ms: int) -> None:
-    """A tick is not late by it: the fetch that is under way, of at most 250 ms, and this one end
-    before it. More time brings no more bytes a second.
+def test_a_fetch_ends_when_the_tick_is_due(due_in_ms: int, under_way_ms: int, wait_ms: int) -> None:
+    """With the fetch that is under way it takes up to the tick; then fetches are short. A longer
+    wait brings no more bytes a second.
     """
-    assert trickle_pace(due_in_ms) == (wait_ms, 64 * 2**10 * wait_ms // 50)
+    assert trickle_pace(due_in_ms, under_way_ms) == (wait_ms, 64 * 2**10 * wait_ms // 50)

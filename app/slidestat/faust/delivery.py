@@ -38,8 +38,10 @@ from slidestat.kafka.fetches.record_kernel import load_kernels
 
 # Else a worker is woken by each record: at 1,000 events/s that costs ten times what the events do.
 _WAIT_MS, _BYTES = 50, 64 * 2**10
-# While no tick is due it waits longer, for as much more: its records lead to no output before.
-_NOTHING_DUE_MS = 250
+# Records lead to no output before the next tick: a fetch waits for it, but for no longer than this.
+_LONGEST_WAIT_MS = 250
+# How long fetches wait once the tick is due: so much later are its figures.
+_DUE_WAIT_MS = 5
 
 
 class TricklePace:
@@ -52,18 +54,26 @@ class TricklePace:
     def set(self, fetcher: Any, due_in_ms: int, *, is_trickling: bool) -> None:
         """Have the next fetches wait for more than a record while records come. After a pause the
         first one is brought at once.
+
+        `due_in_ms` is how far off the next tick was when a batch was last processed; 0 where that
+        is not known. The fetch that is under way goes on with what it was given.
         """
         if self._unpaced is None:
             self._unpaced = fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
-        paced = trickle_pace(due_in_ms) if is_trickling else self._unpaced
+        paced = self._unpaced
+        if is_trickling:
+            under_way_ms = min(fetcher._fetch_max_wait_ms, _LONGEST_WAIT_MS)
+            paced = trickle_pace(due_in_ms, under_way_ms)
         fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes = paced
 
 
-def trickle_pace(due_in_ms: int) -> tuple[int, int]:
-    """Return the milliseconds that a fetch waits, and for how many bytes, where a tick was due in
-    `due_in_ms` when the batch before last had been processed: another fetch is under way since.
+def trickle_pace(due_in_ms: int, under_way_ms: int) -> tuple[int, int]:
+    """Return the milliseconds that the fetch after the one under way waits, and for how many bytes:
+    it ends when the tick is due.
     """
-    wait_ms = min(max(due_in_ms - _NOTHING_DUE_MS, _WAIT_MS), _NOTHING_DUE_MS)
+    wait_ms = _WAIT_MS
+    if due_in_ms:
+        wait_ms = min(max(due_in_ms - under_way_ms, _DUE_WAIT_MS), _LONGEST_WAIT_MS)
     return wait_ms, _BYTES * wait_ms // _WAIT_MS
 
 
