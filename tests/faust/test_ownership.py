@@ -1,15 +1,33 @@
 """Epochs of a changelog's owners."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
+from random import Random
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
+from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.faust.fencing import NO_EPOCH, Restored, epoch_header, epoch_of, next_epoch
+from slidestat.faust.exactly_once import PartitionTransactions, TransactionalTable
+from slidestat.faust.fencing import (
+    NO_EPOCH,
+    Restored,
+    SupersededError,
+    epoch_header,
+    epoch_of,
+    next_epoch,
+)
+from slidestat.kafka.producer import BulkProducer
 from tests.engine.cases import laws, topology
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Row, batch_of, rows_of
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
+from tests.faust.simulation.brokers import Brokers
+from tests.faust.simulation.event_loop import seeded_loop
+from tests.faust.simulation.worker import App, Disk, Store, simulated_clients
 
 EPOCHS = st.integers(1, 2**62)
 
@@ -140,3 +158,35 @@ def test_without_a_fence_events_would_be_lost() -> None:
     assert [number for number, *_ in whole.values()] == [600, 600]
     _, synopses = after_a_zombie(stops, True, 1, fenced=False)
     assert min(number for number, *_ in synopses.values()) < 600
+
+
+def test_a_take_over_that_was_frozen_writes_no_fence_behind_the_next_owner_s() -> None:
+    """Exactly once, the broker refuses it. Its epoch would be the larger one, as it has read of the
+    owner's, and what that commits would count no more.
+    """
+    brokers = Brokers(Random(0))
+    counted = Topology(name="t", source="events", span="1m", every="1s", exactly_once=True)
+
+    def table(disk: Disk) -> TransactionalTable:
+        app: Any = SimpleNamespace(disk=disk)
+        app.Table = partial(App.Table, app)
+        transactions = PartitionTransactions("", "t")
+        return TransactionalTable(app, counted, 1, BulkProducer(""), "", transactions)
+
+    async def play() -> None:
+        disk = Disk()
+        frozen, owner = table(disk), table(Disk())
+        await frozen.before_highwaters([0])
+        await owner.before_highwaters([0])
+        await owner.own({0: -1}, (), 2)
+        written = brokers.readable("t-state-changelog", 0, 0, 10)
+        rows = [(one.offset, one.key or b"", one.value, one.headers) for one in written]
+        Store("", SimpleNamespace(disk=disk), SimpleNamespace(name="t-state")).restore(0, rows)
+        with pytest.raises(SupersededError):
+            await frozen.own({0: rows[-1][0]}, (), 1)
+        assert not frozen.owns(0)
+        assert owner.owns(0)
+        assert brokers.readable("t-state-changelog", 0, 0, 10) == written
+
+    with seeded_loop(brokers.random) as loop, simulated_clients(brokers):
+        loop.run_until_complete(play())

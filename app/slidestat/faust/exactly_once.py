@@ -13,9 +13,9 @@ import faust
 from slidestat.declare.declared import Declared
 from slidestat.engine.checkpoints.checkpoint import Snapshot
 from slidestat.errors import SlidestatError
-from slidestat.faust.fencing import SupersededError
+from slidestat.faust.fencing import FENCE_KEY, SupersededError
 from slidestat.faust.restore import newest_epoch
-from slidestat.faust.table import StateTable, TablePartition, rows_of
+from slidestat.faust.table import Owned, StateTable, TablePartition, rows_of
 from slidestat.kafka.producer import BulkProducer
 from slidestat.kafka.transactional_producer import FencedError, LostError, TransactionalProducer
 
@@ -154,6 +154,18 @@ class TransactionalTable(StateTable):
         it committed: what is committed is what readers of the changelog find then.
         """
         await self._transactions.take_over(partitions)
+
+    async def write_fences(self, owners: Mapping[int, Owned]) -> dict[int, int]:
+        """Write fences in transactions, too: a worker that was frozen while it took partitions over
+        has a higher epoch than the owner since then if it reads of that before it writes its own.
+        """
+        producers = {partition: self._transactions.of(partition) for partition in owners}
+        for partition, owner in owners.items():
+            fence = [(FENCE_KEY, b"%d" % owner.epoch)]
+            self.queue(partition, fence, owner, producers[partition])
+        await self._transactions.commit(owners.keys())
+        topic = self.changelog_topic
+        return {partition: it.last_offset(topic, partition) for partition, it in producers.items()}
 
     async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
         """Commit the snapshots of partitions with what was queued before; then to RocksDB.

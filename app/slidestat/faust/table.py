@@ -88,35 +88,46 @@ class StateTable:
         A partition is owned once it has all up to its fence, and not before: given up meanwhile,
         it is nobody's here, and nothing is written of it. One whose records were all deleted stays
         without a record: a worker without its table reads the source from the start, and would be
-        refused if there were one.
+        refused if there were one. Raises SupersededError if another worker has taken one over.
         """
         self._owned = owned = dict[int, Owned]()
         taken = {
             partition: Owned(next_epoch(self._store.newest_epoch(partition), generation), last)
             for partition, last in restored.items()
         }
-        for partition, owner in taken.items():
-            if partition not in emptied:
-                self.queue(partition, [(FENCE_KEY, b"%d" % owner.epoch)], owner)
-        await self._changelog.flush()
-        loop = asyncio.get_running_loop()
         ends = dict(restored)
+        try:
+            fences = await self.write_fences({p: it for p, it in taken.items() if p not in emptied})
+        except SupersededError:
+            if self._owned is not owned:
+                return ends  # Given up meanwhile, they are taken over again.
+            raise
+        loop = asyncio.get_running_loop()
         for partition, owner in taken.items():
-            if partition not in emptied:
-                fence = self._changelog.last_offset(self.changelog_topic, partition)
+            if partition in fences:
+                fence = fences[partition]
                 await loop.run_in_executor(None, self._restore_to_fence, partition, owner, fence)
                 ends[partition] = fence
             owned[partition] = owner
         return ends
 
+    async def write_fences(self, owners: Mapping[int, "Owned"]) -> dict[int, int]:
+        """Write the fence of the owner of each partition; return their offsets."""
+        for partition, owner in owners.items():
+            self.queue(partition, [(FENCE_KEY, b"%d" % owner.epoch)], owner)
+        await self._changelog.flush()
+        topic = self.changelog_topic
+        return {partition: self._changelog.last_offset(topic, partition) for partition in owners}
+
     def _restore_to_fence(self, partition: int, owner: "Owned", fence: int) -> None:
-        headers = epoch_header(owner.epoch)
-        rows: list[Row] = [(fence, FENCE_KEY, b"%d" % owner.epoch, headers)]
+        rows: list[Row] = []
         if fence > owner.last_offset + 1:
             rows = read_rows(
                 *(self._bootstrap_servers, self.changelog_topic, partition),
-                *(owner.last_offset + 1, fence + 1),
+                *(owner.last_offset + 1, fence),
             )
+        headers = epoch_header(owner.epoch)
+        rows.append((fence, FENCE_KEY, b"%d" % owner.epoch, headers))
         self._store.restore(partition, rows)
         # Of another owner the first flush learns, and gives way.
         if self._store.newest_epoch(partition) == owner.epoch:

@@ -404,7 +404,12 @@ class GroupMember:
             topic = table.changelog_topic
             own = {tp.partition: at for tp, at in restored.items() if tp.topic == topic}
             unfenced = {tp.partition for tp in emptied if tp.topic == topic}
-            for partition, offset in (await table.own(own, unfenced, generation)).items():
+            try:
+                owned_up_to = await table.own(own, unfenced, generation)
+            except SupersededError as error:
+                self._wait_superseded(error)
+                return restored
+            for partition, offset in owned_up_to.items():
                 ends[TP(topic, partition)] = offset
         return ends
 
