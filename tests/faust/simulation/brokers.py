@@ -1,21 +1,24 @@
 """Brokers of a simulation: logs, transactions and a consumer group, and librdkafka's producer.
 
-Requests take their time by chance, and longer, or for ever, where a process is cut off.
+Requests take their time by chance, and longer, or for ever, where a process is cut off. Now and
+then a connection is lost with a request to commit: what was sent may arrive much later.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tests.faust.simulation.event_loop import Process, current_process
 
 _LONGEST_REQUEST_S = 0.2
+_LOST_CONNECTIONS = 0.02
+_LATEST_REQUEST_S = 5.0
 SESSION_S = 10.0
 _REBALANCE_S = 60.0
 Place = tuple[str, int]
@@ -27,6 +30,9 @@ class Transaction:
 
     is_open: bool = True
     is_committed: bool = False
+    places: set[Place] = field(default_factory=set)
+    # Of a group, with their metadata: they count once it is committed.
+    offsets: dict[str, dict[Place, tuple[int, str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +57,13 @@ class Brokers:
 
     def __init__(self, random: Random) -> None:
         self.random = random
+        # Of topics that are asked for.
+        self.partitions: dict[str, int] = {}
         self.logs: dict[Place, list[Written]] = {}
+        self.offsets: dict[str, dict[Place, tuple[int, str]]] = {}
         self._epochs: dict[str, int] = {}
-        self._open: dict[str, tuple[Transaction, set[Place]]] = {}
+        self._open: dict[str, Transaction] = {}
+        self.lost_connections = _LOST_CONNECTIONS
         # Processes whose requests wait until then.
         self.cut_off: dict[str, float] = {}
 
@@ -101,18 +111,36 @@ class Brokers:
     def is_fenced(self, name: str, epoch: int) -> bool:
         return self._epochs[name] != epoch
 
-    def transaction(self, name: str, place: Place) -> Transaction:
-        transaction, places = self._open.setdefault(name, (Transaction(), set()))
-        places.add(place)
-        return transaction
+    def transaction(self, name: str, open_s: float) -> Transaction:
+        """The open transaction of a producer, or a new one that may be open for so long."""
+        if name not in self._open:
+            self._open[name] = Transaction()
+            loop = asyncio.get_running_loop()
+            loop.call_later(open_s, self._expire, name, self._open[name], context=_NO_PROCESS)
+        return self._open[name]
 
     def end_transaction(self, name: str, *, commits: bool) -> None:
         if name not in self._open:
             return
-        transaction, places = self._open.pop(name)
+        transaction = self._open.pop(name)
         transaction.is_open, transaction.is_committed = False, commits
-        for place in sorted(places):
+        for place in sorted(transaction.places):
             self.append(place, None, None, is_marker=True)
+        for group, offsets in transaction.offsets.items() if commits else ():
+            self.offsets.setdefault(group, {}).update(offsets)
+
+    def is_any_open(self, names: str) -> bool:
+        """Whether a transaction is open of a producer whose name begins so."""
+        return any(name.startswith(names) for name in self._open)
+
+    def is_unstable(self, group: str) -> bool:
+        """Whether offsets of a group are in an open transaction."""
+        return any(group in transaction.offsets for transaction in self._open.values())
+
+    def _expire(self, name: str, transaction: Transaction) -> None:
+        if self._open.get(name) is transaction:
+            self.end_transaction(name, commits=False)
+            self._epochs[name] = self._epochs.get(name, 0) + 1
 
 
 class Client:
@@ -127,8 +155,10 @@ class Client:
         self._reports_all = not settings["delivery.report.only.error"]
         self._on_delivery = settings["on_delivery"]
         self._name = settings.get("transactional.id", "")
+        self._open_s = settings.get("transaction.timeout.ms", 60_000) / 1000
+        self._logger = settings.get("logger")
+        self._log: list[str] = []
         self._epoch = 0
-        self._is_open = False
         self._queued: dict[Place, deque[tuple[Any, ...]]] = {}
         self._sending: set[Place] = set()
         self._reports: list[tuple[KafkaError | None, Any]] = []
@@ -171,10 +201,10 @@ class Client:
             key, value, timestamp, headers = self._queued[place].popleft()
             transaction, error = None, None
             if self._name:
-                if self._brokers.is_fenced(self._name, self._epoch):
-                    error = KafkaError(KafkaError.INVALID_PRODUCER_EPOCH)
-                else:
-                    transaction = self._brokers.transaction(self._name, place)
+                error = self._fenced(KafkaError.INVALID_PRODUCER_EPOCH)
+                if error is None:
+                    transaction = self._brokers.transaction(self._name, self._open_s)
+                    transaction.places.add(place)
             offset = -1
             if error is None:
                 offset = self._brokers.append(place, key, value, timestamp, headers, transaction)
@@ -192,6 +222,10 @@ class Client:
             self._send(place)
 
     def poll(self, _seconds: float) -> None:
+        logged, self._log = self._log, []
+        for facility in logged:
+            if self._logger is not None:
+                self._logger.log(7, "%s", facility, "")
         reports, self._reports = self._reports, []
         for error, report in reports:
             self._count -= 1
@@ -204,24 +238,71 @@ class Client:
 
     def list_topics(self, _topic: str, _seconds: float) -> None:
         if self._brokers.delay(self._process) > SESSION_S:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            raise KafkaException(away())
 
-    def init_transactions(self, _seconds: float) -> None:
-        self._require_contact()
-        self._epoch = self._brokers.init_transactions(self._name)
+    def init_transactions(self, seconds: float) -> None:
+        self._ask(self._init, seconds)
 
     def begin_transaction(self) -> None:
-        self._is_open = True
+        """Nothing is sent before a record is."""
 
-    def commit_transaction(self, _seconds: float) -> None:
-        self._require_contact()
-        if self._brokers.is_fenced(self._name, self._epoch):
-            raise KafkaException(KafkaError(KafkaError._FENCED))
-        self._brokers.end_transaction(self._name, commits=True)
+    def commit_transaction(self, seconds: float) -> None:
+        self._ask(self._commit, seconds, is_ending=True)
 
-    def _require_contact(self) -> None:
+    def send_offsets_to_transaction(
+        self, offsets: Sequence[TopicPartition], group: str, seconds: float
+    ) -> None:
+        found = {(it.topic, it.partition): (it.offset, it.metadata or "") for it in offsets}
+        self._ask(lambda: self._add_offsets(group, found), seconds, is_ending=True)
+
+    def _init(self) -> None:
+        self._epoch = self._brokers.init_transactions(self._name)
+
+    def _commit(self) -> KafkaError | None:
+        if (error := self._fenced(KafkaError._FENCED)) is None:
+            self._brokers.end_transaction(self._name, commits=True)
+        return error
+
+    def _add_offsets(
+        self, group: str, offsets: Mapping[Place, tuple[int, str]]
+    ) -> KafkaError | None:
+        if (error := self._fenced(KafkaError._FENCED)) is None:
+            transaction = self._brokers.transaction(self._name, self._open_s)
+            transaction.offsets.setdefault(group, {}).update(offsets)
+        return error
+
+    def _fenced(self, code: int) -> KafkaError | None:
+        is_fenced = self._brokers.is_fenced(self._name, self._epoch)
+        return KafkaError(code, "fenced", is_fenced) if is_fenced else None
+
+    def _ask(
+        self, request: Callable[[], KafkaError | None], _seconds: float, *, is_ending: bool = False
+    ) -> None:
+        """Have the brokers do what a request says, in one step; raises KafkaException."""
         if self._brokers.delay(self._process) > 1.0:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "away", False, True))
+            raise KafkaException(away())
+        if is_ending:
+            self._lose_connection(request)
+        if (error := request()) is not None:
+            raise KafkaException(error)
+
+    def _lose_connection(self, request: Callable[[], object]) -> None:
+        """By chance, lose the connection: a second request is answered, and the first one arrives
+        later, too (librdkafka has no KIP-890).
+        """
+        random = self._brokers.random
+        if random.random() < self._brokers.lost_connections:
+            self._log.append("FAIL")
+            self._later(random.random() * _LATEST_REQUEST_S, request)
+
+    def _later(self, seconds: float, request: Callable[[], object]) -> None:
+        """Have a request arrive, also if its process has ended by then."""
+        asyncio.get_running_loop().call_later(seconds, request, context=_NO_PROCESS)
+
+
+def away() -> KafkaError:
+    """The error of a request that is not answered in time."""
+    return KafkaError(KafkaError._TIMED_OUT, "away", False, True)
 
 
 class _Report:

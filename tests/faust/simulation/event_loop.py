@@ -30,6 +30,8 @@ class Process:
         self.name = name
         self.is_dead = False
         self.is_frozen = False
+        # It ends at the so-manieth time from now that a thread of it waits; 0 for never.
+        self.dies_in = 0
 
     def start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run a coroutine in this process."""
@@ -65,6 +67,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         self._frozen: list[asyncio.Handle] = []
         # Those of processes that are dead, too: nothing of them may run, not even at their ends.
         self._tasks: list[asyncio.Task[Any]] = []
+        self._ends: list[Callable[[], None]] = []
         self.set_task_factory(self._task)
         self.set_exception_handler(self._failed)
 
@@ -94,8 +97,15 @@ class SeededLoop(asyncio.BaseEventLoop):
         self._ready.extend(self._frozen)
         self._frozen.clear()
 
+    def at_end(self, end: Callable[[], None]) -> None:
+        """Call a function when the simulation ends."""
+        self._ends.append(end)
+
     def end(self) -> None:
-        """End all tasks that have not ended, where they are."""
+        """End all tasks and threads that have not ended, where they are."""
+        for end in self._ends:
+            end()
+        self._ends.clear()
         for task in self._tasks:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ would have left, and it is so within a time.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ PARTITIONS = 3
 _RECORDS = 60
 # A group notices what is gone after a session, and a rebalance takes a minute at most.
 _SETTLES_S = 240.0
-_START_MS = 1_700_000_000_000
+START_MS = 1_700_000_000_000
 _CHECK_S = 0.5
 
 
@@ -57,7 +58,7 @@ def source_of(random: Random) -> dict[int, list[Any]]:
     """The records of each partition, in their order."""
     found: dict[int, list[Any]] = {}
     for partition in range(PARTITIONS):
-        records, time_ms = [], _START_MS
+        records, time_ms = [], START_MS
         for offset in range(_RECORDS):
             time_ms += random.randint(0, 200)
             key = f"k{partition}-{random.randrange(4)}"
@@ -85,66 +86,92 @@ class Schedule:
         self.source = source_of(self.random)
         self.faults: list[str] = []
         self._disks = [Disk() for _ in range(self.random.randint(1, 3))]
-        self._workers: list[Worker] = []
+        self.workers: list[Worker] = []
         self._is_over = False
         self._loop: SeededLoop
 
     def run(self) -> Outcome:
         """Run it; raises AssertionError if the end is not as it must be."""
-        expected = undisturbed(self.topology, self.source)
         with seeded_loop(self.random) as loop, simulated_clients(self.brokers):
             self._loop = loop
             try:
-                loop.run_until_complete(self._play(expected))
+                expected = loop.run_until_complete(self._play())
             except StuckError:
                 raise UnsettledError("nothing will ever happen again") from None
             outcome = Outcome(self.faults, loop.steps, loop.time() - 1_000)
         if loop.failures:
             raise loop.failures[0]
-        self._check(expected)
+        self.check(expected)
         return outcome
 
-    async def _play(self, expected: Expected) -> None:
+    async def _play(self) -> Expected:
+        await self.before()
         background = [
             asyncio.ensure_future(work)
-            for work in (self.group.watch(), self._feed(), self._supervise())
+            for work in (self.group.watch(), self.feed(), self._supervise())
         ]
-        self._workers = [self._worker(slot) for slot in range(len(self._disks))]
+        self.workers = [self._worker(slot) for slot in range(len(self._disks))]
         for _ in range(self.random.randint(1, 4)):
             await asyncio.sleep(self.random.random() ** 2 * 10)
-            await self.random.choice(
-                (self._kill, self._kill, self._lose, self._freeze, self._stop, self._cut_off)
-            )()
+            await self.random.choice(self.possible_faults())()
         await background[1]
+        await self._until(self.is_moved, background)
+        counted = self.counted()
+        expected = undisturbed(self.topology, counted)
+        durable = {partition: at for partition, at in expected.next_offsets.items() if at}
+        ends = {partition: own[-1].offset + 1 for partition, own in counted.items() if own}
+        await self._until(
+            lambda: self.group.committed == durable and self._is_all_read(ends), background
+        )
+        self._is_over = True
+        # After a commit in doubt, a worker that stops leaves states to be made again.
+        self.brokers.lost_connections = 0.0
+        for worker in self.workers:
+            worker.stop()
+        await self._until(
+            lambda: all(worker.has_left or worker.ended for worker in self.workers), []
+        )
+        for worker in self.workers:
+            worker.kill()
+        return expected
+
+    async def _until(
+        self, is_so: Callable[[], bool], background: Sequence[asyncio.Future[Any]]
+    ) -> None:
+        """Wait until something is so; raises UnsettledError if it is not in time."""
         until = self._loop.time() + _SETTLES_S
-        while self.group.committed != expected.next_offsets or not self._is_all_read():
+        while not is_so():
             for one in background:
                 if one.done():
                     one.result()
             if self._loop.time() > until:
-                raise UnsettledError(
-                    f"committed {self.group.committed}, expected {expected.next_offsets};"
-                    f" workers {[(one.process.name, one.held, one.ended) for one in self._workers]}"
-                )
+                workers = [(one.process.name, one.held, one.ended) for one in self.workers]
+                raise UnsettledError(f"committed {self.group.committed}; workers {workers}")
             await asyncio.sleep(_CHECK_S)
-        self._is_over = True
-        for worker in self._workers:
-            worker.stop()
-        while not all(worker.has_left or worker.ended for worker in self._workers):
-            if self._loop.time() > until + _SETTLES_S:
-                raise UnsettledError("a worker does not stop")
-            await asyncio.sleep(_CHECK_S)
-        for worker in self._workers:
-            worker.kill()
 
-    def _is_all_read(self) -> bool:
+    def _is_all_read(self, ends: dict[int, int]) -> bool:
         """Whether the owners of all partitions have read them: states may have more than what is
         committed needs.
         """
-        read = {partition for worker in self._workers for partition in worker.read(_RECORDS)}
-        return len(read) == PARTITIONS
+        read = {partition: at for worker in self.workers for partition, at in worker.read.items()}
+        return {partition: at for partition, at in read.items() if at} == ends
 
-    async def _feed(self) -> None:
+    async def before(self) -> None:
+        """Have records there before any worker is."""
+
+    def counted(self) -> dict[int, list[Any]]:
+        """The records of each partition that are to be counted."""
+        return self.source
+
+    def is_moved(self) -> bool:
+        """Whether they are all there."""
+        return True
+
+    def possible_faults(self) -> Sequence[Callable[[], Awaitable[None]]]:
+        return self._kill, self._kill, self._lose, self._freeze, self._stop, self._cut_off
+
+    async def feed(self) -> None:
+        """Have the records come, some at a time."""
         for offset in range(_RECORDS):
             for partition, records in self.source.items():
                 one = records[offset]
@@ -156,13 +183,13 @@ class Schedule:
         """Start workers again that have ended."""
         while True:
             await asyncio.sleep(1.0)
-            for slot, worker in enumerate(self._workers):
+            for slot, worker in enumerate(self.workers):
                 if worker.ended is not None and not isinstance(worker.ended, SlidestatError):
                     raise worker.ended
                 if not self._is_over and (worker.ended is not None or worker.has_left):
                     self.faults.append(f"{worker.process.name} ended: {worker.ended}")
                     worker.kill()
-                    self._workers[slot] = self._worker(slot)
+                    self.workers[slot] = self._worker(slot)
 
     def _worker(self, slot: int) -> Worker:
         worker = Worker(f"w{slot}", self.topology, self.brokers, self.group, self._disks[slot])
@@ -172,44 +199,53 @@ class Schedule:
     # Faults.
 
     async def _kill(self, *, loses: bool = False) -> None:
-        slot = self.random.randrange(len(self._workers))
-        self._workers[slot].kill()
+        slot = self.random.randrange(len(self.workers))
+        self.workers[slot].kill()
         if loses:
             self._disks[slot] = Disk()
-        await asyncio.sleep(self.random.choice((0.0, 0.5, 15.0)))
+        await self.start_again(slot, self.random.choice((0.0, 0.5, 15.0)))
+        self.note("killed", slot, " and its folder lost" if loses else "")
+
+    async def start_again(self, slot: int, after_s: float) -> None:
+        """Start another worker in place of one that was killed."""
+        await asyncio.sleep(after_s)
         # One that had ended already was started again meanwhile.
-        self._workers[slot].kill()
-        self._workers[slot] = self._worker(slot)
-        self._note("killed", slot, " and its folder lost" if loses else "")
+        self.workers[slot].kill()
+        self.workers[slot] = self._worker(slot)
 
     async def _lose(self) -> None:
         await self._kill(loses=True)
 
     async def _freeze(self) -> None:
-        slot = self.random.randrange(len(self._workers))
-        process = self._workers[slot].process
+        await self.freeze(self.random.choice((1.0, 14.0, 40.0)))
+
+    async def freeze(self, lasts_s: float) -> None:
+        """Have a worker stand still."""
+        slot = self.random.randrange(len(self.workers))
+        process = self.workers[slot].process
         process.is_frozen = True
-        await asyncio.sleep(self.random.choice((1.0, 14.0, 40.0)))
+        await asyncio.sleep(lasts_s)
         self._loop.thaw(process)
-        self._note("frozen", slot)
+        self.note("frozen", slot)
 
     async def _stop(self) -> None:
-        slot = self.random.randrange(len(self._workers))
-        self._workers[slot].stop()
-        self._note("stopped", slot)
+        slot = self.random.randrange(len(self.workers))
+        self.workers[slot].stop()
+        self.note("stopped", slot)
 
     async def _cut_off(self) -> None:
-        slot = self.random.randrange(len(self._workers))
+        slot = self.random.randrange(len(self.workers))
         lasts = self.random.choice((2.0, 12.0, 50.0))
         self.brokers.cut_off[f"w{slot}"] = self._loop.time() + lasts
-        self._note(f"cut off for {lasts:.0f} s", slot)
+        self.note(f"cut off for {lasts:.0f} s", slot)
 
-    def _note(self, what: str, slot: int, more: str = "") -> None:
+    def note(self, what: str, slot: int, more: str = "") -> None:
         self.faults.append(f"{self._loop.time() - 1_000:.1f} s: w{slot} {what}{more}")
 
     # Ends.
 
-    def _check(self, expected: Expected) -> None:
+    def check(self, expected: Expected) -> None:
+        """Raise AssertionError if what is there is not what is expected."""
         assert self._records(self.topology.output_topic) == expected.emissions
         assert self._records(self.topology.dead_letter_topic) == expected.dead_letters
         assert self._records(self.topology.late_topic) == expected.late
@@ -242,8 +278,3 @@ class Schedule:
                 if one.value is not None:
                     rows[one.key or b""] = one.value
         return rows
-
-
-def run_seed(seed: int) -> Outcome:
-    """Run a seed's schedule."""
-    return Schedule(seed, exactly_once=bool(seed % 2)).run()

@@ -1,35 +1,42 @@
-"""The worker's own flushes, commits, rebalances and fences, in schedules that follow from seeds.
+"""The worker's own flushes, commits, rebalances and fences, and its mover, in schedules that follow
+from seeds.
 
-Workers are killed, lose their folders, are frozen, stopped and cut off, and each callback, request
-and thread takes its time by chance. `make simulate` runs many more seeds; one that fails is run
-again with SIMULATED_SEED=... and ends in the same way.
+Workers are killed, lose their folders, are frozen, stopped and cut off, connections are lost with
+requests to commit, and each callback, request and thread takes its time by chance. `make simulate`
+runs many more seeds; one that fails is run again with SIMULATED_SEED=... and ends in the same way.
 """
 
 import os
 
 import pytest
 
-from tests.faust.simulation.schedule import run_seed
+from tests.faust.simulation.moved import MovedSchedule
+from tests.faust.simulation.schedule import Outcome, Schedule
 
 SEED = int(os.environ.get("SIMULATED_SEED", "0"))
 SEEDS = int(os.environ.get("SIMULATED_SEEDS", "1" if SEED else "6"))
+KINDS = pytest.mark.parametrize("kind", [Schedule, MovedSchedule])
 
 
-def run(seed: int) -> None:
-    try:
-        run_seed(seed)
-    except BaseException as error:
-        error.add_note(f"run again: make simulate SIMULATED_SEED={seed} SIMULATED_SEEDS=1")
-        raise
+def run_seed(kind: type[Schedule], seed: int) -> Outcome:
+    """At least once, and with odd seeds exactly once."""
+    return kind(seed, exactly_once=bool(seed % 2)).run()
 
 
+@KINDS
 @pytest.mark.timeout(60 + 5 * SEEDS)
-def test_schedules_leave_what_an_undisturbed_worker_leaves() -> None:
-    """At least once, and with odd seeds exactly once; and soon after the last fault."""
+def test_schedules_leave_what_an_undisturbed_worker_leaves(kind: type[Schedule]) -> None:
+    """And soon after the last fault."""
     for seed in range(SEED, SEED + SEEDS):
-        run(seed)
+        try:
+            run_seed(kind, seed)
+        except BaseException as error:
+            again = f"make simulate SIMULATED_SEED={seed} SIMULATED_SEEDS=1"
+            error.add_note(f"run again: {again}  ({kind.__name__})")
+            raise
 
 
-def test_a_seed_is_the_same_schedule_again() -> None:
+@KINDS
+def test_a_seed_is_the_same_schedule_again(kind: type[Schedule]) -> None:
     """Its faults, the number of steps and the time that it takes."""
-    assert run_seed(5) == run_seed(5)
+    assert run_seed(kind, 5) == run_seed(kind, 5)

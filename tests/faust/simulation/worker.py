@@ -24,8 +24,12 @@ from slidestat.faust.restore import Row, StateStore
 from slidestat.faust.worker.group_member import GroupMember
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.producer import BulkProducer
+from slidestat.repartition.elected_mover import ElectedMover
+from slidestat.repartition.moved_from import Move
 from tests.faust.simulation.brokers import Brokers, Client, Group, Member
 from tests.faust.simulation.event_loop import Process
+from tests.faust.simulation.mover_clients import Admin, Consumer, MoverProducer
+from tests.faust.simulation.threads import Event, Thread, pause
 
 _HEARTBEAT_S = 3.0
 _COMMIT_S = 1.0
@@ -145,7 +149,7 @@ class App:
         return len(self._worker.brokers.log(tp.topic, tp.partition))
 
     def is_end(self, tp: TP, offset: int) -> bool:
-        return offset >= self.highwater(tp)
+        return self._worker.fetched(tp.partition, offset) >= self.highwater(tp)
 
     def read_up_to(self, _tp: TP, offset: int) -> int:
         return offset
@@ -202,10 +206,15 @@ class Worker:
         self._rejoins = asyncio.Event()
         self._flows = asyncio.Event()
         self._positions: dict[int, int] = {}
+        self._begins: dict[int, int] = {}
+        self._delivered: dict[int, int] = {}
         self._queue: asyncio.Queue[RecordBatch] = asyncio.Queue(_WAITING_BATCHES)
         self._recovery: asyncio.Task[None] | None = None
         self._follows = brokers.random.random() < 0.5
         self._app = App(self)
+        self._mover: ElectedMover | None = None
+        if topology.repartition:
+            self._mover = self.process.call(lambda: ElectedMover(Move("simulated", topology)))
         settings = WorkerSettings(
             topologies=[topology],
             bootstrap_servers="simulated",
@@ -213,6 +222,7 @@ class Worker:
             partitions=group.partitions,
             web=cast(Any, None),
             checkpoint_interval_s=brokers.random.choice((0.0, 3.0, 20.0)),
+            mover=self._mover,
         )
         made = "slidestat.faust.worker.group_member.batch_app"
         with mock.patch(made, return_value=self._app):
@@ -231,12 +241,18 @@ class Worker:
         ):
             self.process.start(self._alive(work))
 
-    def read(self, end: int) -> set[int]:
-        """The partitions that this worker owns, and has read up to an offset."""
+    @property
+    def read(self) -> dict[int, int]:
+        """The partitions that this worker owns, and the offset up to which it has read each."""
         if self._generation != self._group.generation:
-            return set()
+            return {}
         processors = self._member._pipelines[0].partitions.processors
-        return {partition for partition, one in processors.items() if one.next_offset == end}
+        return {partition: one.next_offset for partition, one in processors.items()}
+
+    def fetched(self, partition: int, offset: int) -> int:
+        """Up to where a partition was fetched, if it has brought nothing from an offset on."""
+        has_more = self._delivered.get(partition, 0) > offset
+        return -1 if has_more else self._positions.get(partition, -1)
 
     def fail(self, error: BaseException) -> None:
         """Note the error that ends the worker."""
@@ -261,6 +277,11 @@ class Worker:
         self._flows.clear()
         await self._commit_once()
         self._group.leave(self._entry)
+        if self._mover is not None:
+            ending = Thread(self._mover.stop)
+            ending.start()
+            while ending.is_alive():
+                await asyncio.sleep(0.1)
         self.has_left = True
 
     async def _repeat(self, seconds: float, look: Callable[[], Awaitable[None]]) -> None:
@@ -321,7 +342,8 @@ class Worker:
         for partition in held:
             committed = self._group.committed.get(partition, 0)
             needed = app.needed_offset(TP(self.source, partition))
-            self._positions[partition] = min(committed, needed)
+            self._positions[partition] = self._begins[partition] = min(committed, needed)
+            self._delivered.pop(partition, None)
         # As `BatchApp` does: the next rebalance may have begun.
         app.rebalancing = app.rebalancing_count != rebalances
         self._flows.set()
@@ -370,13 +392,17 @@ class Worker:
             await self._flows.wait()
             await asyncio.sleep(self.delay() + 0.05)
             for partition in random.sample(self.held, len(self.held)):
-                start = self._positions.get(partition, 0)
-                some = self.brokers.log(self.source, partition)[
-                    start : start + random.choice((5, 40))
-                ]
-                if not some or not self._flows.is_set() or self._queue.full():
+                start, end = self._positions.get(partition, 0), random.choice((5, 40))
+                end = min(start + end, self.brokers.end(self.source, partition))
+                if start >= end or not self._flows.is_set() or self._queue.full():
                     continue
-                self._positions[partition] = start + len(some)
+                self._positions[partition] = end
+                some = self.brokers.readable(self.source, partition, start, end)
+                if not some:
+                    continue
+                start = max(self._begins.get(partition, 0), self._delivered.get(partition, 0))
+                self._delivered[partition] = some[-1].offset + 1
+                headers = [one.headers for one in some]
                 batch = RecordBatch(
                     self.source,
                     partition,
@@ -385,6 +411,7 @@ class Worker:
                     BinaryColumn.of([one.value for one in some]),
                     np.array([one.timestamp for one in some], np.int64),
                     start,
+                    cast(Any, headers) if any(headers) else None,
                 )
                 self._queue.put_nowait(batch)
 
@@ -427,6 +454,7 @@ def simulated_clients(brokers: Brokers) -> Iterator[None]:
         await asyncio.sleep(0)
 
     rocks = SimpleNamespace(WriteBatch=WriteBatch)
+    threads = SimpleNamespace(Thread=Thread, Event=Event)
     at = "slidestat.faust."
     instead: Iterable[tuple[str, object]] = (
         ("slidestat.kafka.producer.Producer", Client),
@@ -438,6 +466,13 @@ def simulated_clients(brokers: Brokers) -> Iterator[None]:
         (at + "restore.rocksdict", rocks),
         (at + "table.read_rows", read_rows),
         (at + "worker.group_member.BulkRecovery", mock.Mock),
+        ("slidestat.kafka.groups.Consumer", Consumer),
+        ("slidestat.pauses.random", brokers.random),
+        ("slidestat.repartition.elected_mover.threading", threads),
+        ("slidestat.repartition.mover.AdminClient", Admin),
+        ("slidestat.repartition.mover.Consumer", Consumer),
+        ("slidestat.repartition.mover.Producer", MoverProducer),
+        ("time.sleep", pause),
         (at + "worker.group_member.give_back_memory", lambda: None),
         (at + "worker.group_member.collect_garbage", lambda: None),
     )
