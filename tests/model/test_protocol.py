@@ -28,6 +28,8 @@ GUARDS = {
     "epochs": (AT_LEAST_ONCE, "counted"),
     # An owner's first record is a fence.
     "fence": (AT_LEAST_ONCE, "counted"),
+    # Exactly once, brokers refuse that of a worker that was frozen while it took over.
+    "fence in transaction": (EXACTLY_ONCE, "once"),
     # Outputs are acknowledged before states are written, and states before the checkpoint.
     "outputs first": (AT_LEAST_ONCE, "emitted"),
     "states first": (AT_LEAST_ONCE, "counted"),

@@ -17,11 +17,13 @@ the zombie's checkpoint, by which more was read than they have.
 An epoch is one more than the largest one in the partition, plus the group's generation at the
 assignment. Of two owners, the later one has the larger generation, which the group gives once, and
 has seen at least as large an epoch: so its own is larger, also when a group is deleted and counts
-generations from the start again. Generations begin with 1. One exception: a worker that was frozen
-while it took over may read the later owner's records before it writes its fence, with a larger
-epoch than theirs. The owner finds that fence at its next flush, and gives way until the rebalance
-that follows; exactly once, its fences are in transactions, and brokers refuse the frozen one's. Who lets a topology begin anew before
+generations from the start again. Generations begin with 1. Who lets a topology begin anew before
 its first start writes as of generation 0: after what it has seen, and before every owner since.
+
+One owner may have an epoch that is too large: frozen while it took over, it has read the records of
+the next one before it writes its fence. The next one finds that fence at its flush, and gives way
+until the rebalance that follows. Exactly once, fences are in transactions, and the broker refuses
+this one.
 
 A broker that compacts knows no epochs, and could keep a zombie's record instead of the owner's. So
 an owner counts: what it wrote must lie at consecutive offsets. Where they do not, it looks for the

@@ -46,6 +46,8 @@ class Written:
     headers: Sequence[tuple[str, bytes | None]]
     transaction: Transaction | None
     is_marker: bool = False
+    # How many records all logs had by then.
+    moment: int = 0
 
     @property
     def is_readable(self) -> bool:
@@ -61,9 +63,12 @@ class Brokers:
         self.partitions: dict[str, int] = {}
         self.logs: dict[Place, list[Written]] = {}
         self.offsets: dict[str, dict[Place, tuple[int, str]]] = {}
+        self._moment = 0
         self._epochs: dict[str, int] = {}
         self._open: dict[str, Transaction] = {}
         self.lost_connections = _LOST_CONNECTIONS
+        # What must be so whenever a request has come twice.
+        self.after_late_request: Callable[[], object] = bool
         # Processes whose requests wait until then.
         self.cut_off: dict[str, float] = {}
 
@@ -92,7 +97,9 @@ class Brokers:
         is_marker: bool = False,
     ) -> int:
         log = self.log(*place)
-        log.append(Written(len(log), key, value, timestamp, headers, transaction, is_marker))
+        self._moment += 1
+        record = (key, value, timestamp, headers, transaction, is_marker, self._moment)
+        log.append(Written(len(log), *record))
         return len(log) - 1
 
     def delay(self, process: Process | None) -> float:
@@ -293,7 +300,12 @@ class Client:
         random = self._brokers.random
         if random.random() < self._brokers.lost_connections:
             self._log.append("FAIL")
-            self._later(random.random() * _LATEST_REQUEST_S, request)
+
+            def arrives() -> None:
+                request()
+                self._brokers.after_late_request()
+
+            self._later(random.random() ** 3 * _LATEST_REQUEST_S, arrives)
 
     def _later(self, seconds: float, request: Callable[[], object]) -> None:
         """Have a request arrive, also if its process has ended by then."""

@@ -52,6 +52,8 @@ class MovedSchedule(Schedule):
         self._has_backlog = random.random() < 0.5
         self._by_place = {place: _records(random, place) for place in self._places}
         self._transactions = 0
+        self.brokers.after_late_request = self.check_always
+        self.brokers.lost_connections = random.choice((0.0, 0.02, 0.3))
         for topic, count in (*((name, 2) for name in sources), (self._topic, PARTITIONS)):
             self.brokers.partitions[topic] = count
 

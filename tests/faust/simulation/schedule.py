@@ -5,7 +5,8 @@ would have left, and it is so within a time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import json
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -15,9 +16,11 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import NO_EPOCH, Restored
 from slidestat.faust.restore import EPOCH_KEY, StateStore
+from slidestat.schemas.dead_letter import dead_letter_key
 from tests.broker.workers import Expected, table, undisturbed
-from tests.faust.simulation.brokers import Brokers, Group
+from tests.faust.simulation.brokers import Brokers, Group, Written
 from tests.faust.simulation.event_loop import SeededLoop, StuckError, seeded_loop
+from tests.faust.simulation.trace import Event, Trace
 from tests.faust.simulation.worker import Disk, Worker, simulated_clients
 
 PARTITIONS = 3
@@ -34,6 +37,12 @@ class Outcome(NamedTuple):
     faults: list[str]
     steps: int
     virtual_s: float
+
+
+def event_of(record: Any) -> tuple[str, int]:
+    """Its key and event time."""
+    event = json.loads(record.value)
+    return event["key"], event["time"]
 
 
 class UnsettledError(AssertionError):
@@ -253,12 +262,47 @@ class Schedule:
             states = self._restored(partition, 10**9)
             states = {key[1:].decode(): state for key, state in states.items() if key[:1] == b"k"}
             assert table(self.topology, states) == expected.tables[partition]
+        for partition in range(PARTITIONS):
+            self.trace(partition).check()
         for disk in self._disks:
             for (_, partition), database in disk.items():
                 rows = dict(database.rows)
                 rows.pop(EPOCH_KEY, None)
                 position = int(rows.pop(StateStore.offset_key, b"-1"))
                 assert rows == self._restored(partition, position), "another table"
+
+    def trace(self, partition: int) -> Trace:
+        """What workers have written of a partition."""
+        records = self.counted()[partition]
+        topic = self.topology.events_topic
+        letters = self._first(self.topology.dead_letter_topic) | self._first(
+            self.topology.late_topic
+        )
+        events = [
+            Event(one.offset, *event_of(one))
+            for one in records
+            if dead_letter_key(topic, partition, one.offset) not in letters
+        ]
+
+        def due(at: int) -> Iterable[bytes]:
+            before = [one for one in records if one.offset < at]
+            return undisturbed(self.topology, {partition: before}).emissions
+
+        return Trace(
+            self.brokers.readable("t-state-changelog", partition, 0, 10**9),
+            events,
+            due,
+            self._first(self.topology.output_topic),
+            self.topology.span_length.length,
+        )
+
+    def _first(self, topic: str) -> dict[Any, Written]:
+        """The first record of a topic by key."""
+        found: dict[Any, Written] = {}
+        for partition in range(PARTITIONS):
+            for one in self.brokers.readable(topic, partition, 0, 10**9):
+                found.setdefault(one.key, one)
+        return found
 
     def _records(self, topic: str) -> dict[Any, Any]:
         """The records of a topic by key; repeated ones are equal, and not there exactly once."""
