@@ -142,7 +142,7 @@ class PartitionProcessor:
         # Whether a batch is half done: its ticks are not all emitted yet.
         self._is_amid = False
         # Also where no record comes: they may be expected since this start.
-        self._expected.begin(self._standstill())
+        self._expected.begin(self._standstill(), self._waiting)
 
     def _ticks(
         self, topology: Topology, topic: str, codec: EmissionWriter, kernels: KernelCalls
@@ -347,7 +347,7 @@ class PartitionProcessor:
     def _of_kept(self) -> Iterator[Effects]:
         """Return what the ticks that were kept back lead to, step by step; nothing is kept then."""
         advance = self._kept.take(self._durability.emitted_watermark, self._intake.loss)
-        self._expected.begin(advance)
+        self._expected.begin(advance, self._waiting)
         if self._publisher is None:
             self._ranked.begin(advance)
             kept = self.LIMITS.kept_emissions
@@ -395,7 +395,7 @@ class PartitionProcessor:
         self._require_none_kept()
         self._keys.change_expected(self._topology, expected, self._partition, self.watermark)
         self._look_anew()
-        self._expected.begin_again(self._standstill())
+        self._expected.begin_again(self._standstill(), self._waiting)
 
     def provisional(self, now: int) -> Iterator[Effects]:
         """Yield the emissions to come, and the changes of alerts, slice by slice, as they would be

@@ -58,6 +58,17 @@ def test_a_key_that_never_came_is_silent_from_the_first_tick_on() -> None:
     assert ends == [7 * TICK, 10 * TICK, 17 * TICK]
 
 
+def test_an_expected_key_may_have_the_first_event() -> None:
+    """It is emitted at the tick of that event, which lies before the clock's first one."""
+    asked = replace(WATCHED, alerts=(Alert(name="busy", when="count > 0", window="3s"),))
+    driver = TopologyDriver(asked)
+    send(driver, "search", 0.9)
+    send(driver, "busy", 1.1, 2.2)
+    ends = [it.window_end_ms - START for it in driver.emissions if it.key == "search"]
+    assert ends == [TICK]
+    assert told(driver.alerts)[0] == ("search", 1, "firing")
+
+
 def test_a_key_is_expected_where_kafka_sends_it_by_default() -> None:
     """On its partition alone; on another one it is refused before anything is emitted of it."""
     driver = TopologyDriver(WATCHED, partitions=3)

@@ -15,6 +15,7 @@ from slidestat.engine.keys.deadlines import Deadlines
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.states import States, objects
 from slidestat.engine.records import NO_TIME
+from slidestat.engine.waiting import EventStore
 
 
 class ExpectedKeys:
@@ -27,13 +28,15 @@ class ExpectedKeys:
         self._keys = keys
         self._names = keys.expected
 
-    def begin_again(self, advance: Advance) -> None:
+    def begin_again(self, advance: Advance, waiting: EventStore) -> None:
         """Give those that are expected now a state of no events, too."""
         self._names = self._keys.expected
-        self.begin(advance)
+        self.begin(advance, waiting)
 
-    def begin(self, advance: Advance) -> None:
-        """Give each of them a state of no events, in the first tick in which the clock is known."""
+    def begin(self, advance: Advance, waiting: EventStore) -> None:
+        """Give each of them a state of no events, in the first tick in which the clock is known;
+        but those that have events `waiting` from before it, which begin their states.
+        """
         if not self._names:
             return
         times = np.insert(advance.watermarks, 0, advance.before)
@@ -42,7 +45,9 @@ class ExpectedKeys:
             return
         every = self._topology.every_ms
         start = max(int(times[known[0]]), self._topology.times.earliest) // every * every
-        names, self._names = self._silent(start), ()
+        # The clock is known by its second record: the first one may lie before this tick.
+        came = waiting.keys(start - 1)
+        names, self._names = [name for name in self._silent(start) if name not in came], ()
         count = len(names)
         # In the order of States: they have absorbed nothing, and were last seen at `start`.
         runners = dict.fromkeys(self._topology.runners)
