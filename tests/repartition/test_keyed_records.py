@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from slidestat import Count, Sum, Topology, TopologyDriver
+from slidestat import Alert, Count, LandmarkCount, Ranking, Slo, Sum, Topology, TopologyDriver
 from slidestat.engine.records import NO_TIME
 from slidestat.errors import SlidestatError
 from slidestat.repartition.keyed_records import KeyReader
@@ -30,6 +30,26 @@ TWO = {
     "computed": ["country || '+' || merchant as who", "a / 2 as half"],
     "statistics": (Sum(field="half"),),
 }
+
+
+NAMED = (Count(name="errors", where="status >= 500"), Sum(field="bytes"))
+READERS: dict[str, dict[str, object]] = {
+    "derived": {"derived": ["errors_10m / sum_bytes_10m as each"]},
+    "having": {"having": "errors_10m > 3"},
+    "the past": {"windows": ["1m"], "having": "errors_1m > ago(errors_1m, '5m')"},
+    "objectives": {"span": "7d", "slos": [Slo(name="up", good="status < 500", objective=0.999)]},
+    "totals": {"statistics": (*NAMED, LandmarkCount()), "forget_after": "1h"},
+    "rankings": {"rankings": [Ranking(name="most", by="errors_10m", largest=3)]},
+    "alerts": {"alerts": [Alert(name="many", when="errors > 3")], "alert_headers": "cloudevents"},
+}
+
+
+@pytest.mark.parametrize("changes", READERS.values(), ids=[*READERS])
+def test_what_reads_figures_has_no_part_in_it(changes: dict[str, object]) -> None:
+    """The reader of keys has no figures, and refuses nothing that needs some."""
+    reader = KeyReader(topology(**{"statistics": NAMED, **changes}))
+    keys, _ = reader.read([json.dumps({"key": "a", "time": NOON}).encode()], [None], [NOON])
+    assert keys == ["a"]
 
 
 @pytest.mark.parametrize(

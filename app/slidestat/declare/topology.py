@@ -1,7 +1,8 @@
 """A topology: what is computed from one topic, declared and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from slidestat.declare.alerts import Alert
@@ -224,6 +225,25 @@ class Topology(KeptFigures):
         check_rankings_of(self)
         check_expected(self)
         check_rows_of(self)
+
+
+WITHOUT_READERS: Mapping[str, Any] = MappingProxyType(
+    {
+        "derived": (),
+        "having": "",
+        "alerts": (),
+        "alert_headers": "",
+        "rankings": (),
+        "expected": (),
+        "expected_topic": "",
+        "forget_after": "",
+        "output_shape": "emissions",
+        "output_format": JSON,
+    }
+)
+"""What decides nothing of how records are read, and is refused of other statistics than its own:
+fields of a topology, as they are where its statistics are replaced.
+"""
 
 
 def without_move(topology: Topology, **changes: Any) -> Topology:

@@ -18,7 +18,7 @@ from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.quantiles import QuantileStatistic
 from slidestat.declare.statistics.runner import Answered, Runner, Work, past_of
 from slidestat.declare.times.calendar_windows import lengths_at
-from slidestat.declare.topology import Topology
+from slidestat.declare.topology import WITHOUT_READERS, Topology
 from slidestat.engine.alerts.alerting import alert_id, decode_standings
 from slidestat.engine.checkpoints.checkpoint import decode_checkpoint, stored_slots
 from slidestat.engine.clock import closing_tick
@@ -198,17 +198,13 @@ def asked_of(
             topology,
             windows=windows or topology.windows,
             statistics=asked,
-            # An answer is neither a row nor an alert, and is given on no condition.
-            alerts=(),
-            alert_headers="",
-            rankings=(),
-            expected=(),
-            expected_topic="",
-            having="",
             computed=_computed_for(topology, asked),
-            output_shape="emissions",
-            output_format="json",
-            derived=() if of_others else topology.derived,
+            # An answer is neither a row nor an alert, and is given on no condition.
+            **{
+                **WITHOUT_READERS,
+                "forget_after": topology.forget_after,
+                "derived": () if of_others else topology.derived,
+            },
         ),
         places,
         before,

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.declare.statistics import Count
-from slidestat.declare.topology import Topology, without_move
+from slidestat.declare.topology import WITHOUT_READERS, Topology, without_move
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.records import NO_TIME, Headers
 
@@ -22,13 +22,7 @@ class KeyReader:
             statistics=(Count(),),
             where="",
             computed=(topology.key_expression,) if topology.key_expression else (),
-            alerts=(),
-            alert_headers="",
-            rankings=(),
-            expected=(),
-            expected_topic="",
-            output_format="json",
-            output_shape="emissions",
+            **WITHOUT_READERS,
         )
         self._decoder = EventDecoder(plain)
         self._ahead = None if topology.is_sequence else topology.ahead_ms

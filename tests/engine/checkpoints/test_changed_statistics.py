@@ -38,12 +38,13 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.emission import Emission, Figure
+from slidestat.testing.driver import TopologyDriver
 from slidestat.web.answers.keys import registry_of
 from tests.engine.cases import AGES, EVERY_STATISTIC, Case, cases, laws, topology
 from tests.engine.checks import check_figures, emissions_of
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Partition, batch_of, rows_of
 from tests.engine.model import Model, Record, inside, of_all, since_forgotten
-from tests.engine.streams import encode
+from tests.engine.streams import START_MS, encode
 from tests.registry.stand_in import StandIn, stand_in
 
 BASES = (
@@ -611,6 +612,22 @@ def test_a_total_may_be_added_with_when_it_is_forgotten() -> None:
     unread = [it for it in records if it.offset >= two.next_offset]
     found = emitted(two, [*unread, *records_of(350, first=3)])
     assert [it.estimate for it in figures(found[-1], ["count"])] == [2, 3]
+
+
+def test_what_reads_figures_may_read_new_ones() -> None:
+    """Records from before the change are read again as before, without any of it."""
+    before = Topology(
+        **{"name": "law", "source": "events", "span": "10s", "every": "1s", "lateness": "2s"},
+        statistics=[Count()],
+    )
+    driver = TopologyDriver(before)
+    events = [{"key": "a", "time": START_MS + i * 500, "value": 1} for i in range(40)]
+    driver.send(*events[:20])
+    statistics, derived = [Count(), Sum()], ["sum_10s / count_10s as each"]
+    after = replace(before, statistics=statistics, derived=derived, having="sum_10s > 0")
+    driver.change_statistics(after)
+    driver.send(*events[20:])
+    assert driver.figure("a", "each").derived
 
 
 def test_an_alert_may_not_change_hands_while_it_may_be_firing() -> None:

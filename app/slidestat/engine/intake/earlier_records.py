@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slidestat.declare.topology import Topology
+from slidestat.declare.topology import WITHOUT_READERS, Topology
 from slidestat.engine.checkpoints.checkpoint import Slots
 from slidestat.engine.checkpoints.kept_statistics import fields_of
 from slidestat.engine.decoding.decoder import EventDecoder
@@ -148,13 +148,5 @@ def _judged_before(topology: Topology, slots: Slots, change: int) -> Topology | 
         topology,
         statistics=kept,
         computed=[text for text, path in fields if path in read],
-        # Neither decides what of a record is read; without its statistics either is refused.
-        alerts=(),
-        alert_headers="",
-        rankings=(),
-        expected=(),
-        expected_topic="",
-        forget_after="",
-        output_shape="emissions",
-        output_format="json",
+        **WITHOUT_READERS,
     )
