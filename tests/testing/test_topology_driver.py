@@ -330,3 +330,15 @@ def test_what_no_record_can_have_is_refused_by_the_driver() -> None:
     driver.advance_to(np.int64(START))
     driver.send(request("/a", START, ms=10**4_000), timestamp=np.int64(START))
     assert [letter.reason for letter in driver.dead_letters] == [Reason.VALUE_TOO_LARGE]
+
+
+def test_what_does_not_exist_is_none_in_answers_as_in_emissions() -> None:
+    """The mean of no events is null on the wire, and no NaN."""
+    driver = TopologyDriver(latency(windows=("1m",), statistics=(Mean(),)))
+    driver.send(request("/a", START), request("/a", START + 2 * MINUTE))
+    driver.advance_to(START + 4 * MINUTE)
+    answer = driver.query("/a")
+    assert answer is not None
+    (asked,), written = answer.figures, driver.figure("/a", "mean", "1m")
+    assert (asked.estimate, asked.lower, asked.upper) == (None, None, None)
+    assert (written.estimate, written.lower, written.upper) == (None, None, None)

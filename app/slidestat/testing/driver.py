@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from numbers import Integral
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -318,7 +318,7 @@ class TopologyDriver:
         asked = windows, statistics, quantiles, where, ranks, items, ago
         question = LiveQuery(self.topology, *asked)
         answers = (question.answer(each.view(), key) for each in self._processors)
-        return next((answer for answer in answers if answer is not None), None)
+        return next((_as_sent(answer) for answer in answers if answer is not None), None)
 
     def ranking(
         self,
@@ -338,7 +338,7 @@ class TopologyDriver:
         for processor in self._processors:
             view = processor.view()
             parts.append(question.part(KeySlice.of(view, list(view.keys("", "", _ALL_KEYS)))))
-        return question.answer(question.joined(parts))
+        return _as_sent(question.answer(question.joined(parts)))
 
     def _take_up(self, topology: Topology) -> None:
         self.topology = topology
@@ -464,6 +464,14 @@ class TopologyDriver:
             if record not in self._sent:
                 self._sent.add(record)
                 self.alerts.append(decode_alert_change(record.value))
+
+
+_Answer = TypeVar("_Answer", KeyAnswer, RankingAnswer)
+
+
+def _as_sent(answer: _Answer) -> _Answer:
+    """Return an answer as it arrives: what does not exist is null in JSON."""
+    return msgspec.json.decode(msgspec.json.encode(answer), type=type(answer))
 
 
 def _of_window(figure: Figure) -> tuple[object, ...]:
