@@ -3,6 +3,7 @@
 from collections import Counter
 from random import Random
 
+import pytest
 from msgspec import structs
 
 from slidestat import (
@@ -11,6 +12,7 @@ from slidestat import (
     ItemCounts,
     Referee,
     RefereeDriver,
+    TopItems,
     Topology,
     TopologyDriver,
 )
@@ -49,6 +51,27 @@ def events(seed: int, count: int) -> list[dict[str, object]]:
         }
         for i in range(count)
     ]
+
+
+@pytest.mark.parametrize("others", [(), (TopItems(limit=2),)], ids=["alone", "beside a list"])
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"emit": "change"}, {"emit": "always"}, {"output_format": "avro"}, {"publish": ("k",)}],
+    ids=str,
+)
+def test_none_need_be_named(others: tuple[Statistic, ...], fields: dict[str, object]) -> None:
+    """A topology whose counts are all asked for later has records without figures of them."""
+    topology = declared(ItemCounts(), *others, **fields)
+    referee = RefereeDriver(Referee(of=topology, patience="1m")) if topology.publish else None
+    driver = TopologyDriver(topology) if referee is None else referee.parties
+    (driver if referee is None else referee).send(*events(3, 400))
+    emissions = (driver if referee is None else referee).emissions
+    assert emissions
+    for emission in emissions:
+        assert {figure.statistic for figure in emission.figures} == {it.kind for it in others}
+    answer = driver.query("k", ["1h"], items=["/0"])
+    assert answer is not None
+    assert min(figure.upper or 0 for figure in answer.figures) > 0
 
 
 def test_counts_asked_for_are_those_of_records_and_hold() -> None:

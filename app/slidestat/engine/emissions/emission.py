@@ -99,7 +99,7 @@ class FigureTable:
 
     def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
         """Return the figures of each query; `answered` are the answers of each runner."""
-        numbers = self._numbers.rows(answered) if self._numbers else []
+        numbers = self._numbers.rows(answered) if self._numbers.are_any else []
         if self.numbers is not None:
             return numbers
         parts = [
@@ -159,6 +159,13 @@ class NumberedFigures:
 
     def __len__(self) -> int:
         return len(self._templates)
+
+    @property
+    def are_any(self) -> bool:
+        """Return whether there are statistics of such figures; they may be of none, as counts of
+        items of which none is named.
+        """
+        return bool(self._statistics)
 
     def column(self, table: Floats, place: int, past: Mapping[Node, Numbers]) -> Numbers:
         """Return the numbers of the figure at a place, from those of a `table` and of the `past`;
@@ -286,7 +293,7 @@ class EmissionEncoder:
         """Return the figures of each query, as `encode` takes them: float64[n, figures, 3], or n
         lists; `table` are their numbers, if they were computed before.
         """
-        if self._numbers:
+        if self._numbers is not None:
             return self._numbers.table(answered) if table is None else table
         rows = self._figures.rows(answered)
         figures = np.empty(len(rows), object)
