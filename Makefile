@@ -15,6 +15,13 @@ SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))
 LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --prerelease disallow \
 	--generate-hashes
 
+# uv takes a third of pip's time. It knows none of pip's settings: where they name the one registry
+# that can be reached, pip installs. Python compiles a module when it is first imported: most of them
+# never are.
+LOCKED := --only-binary :all: --require-hashes
+install = $(BIN)/uv pip install --no-config --python $(BIN)/python $(LOCKED) $(1) || \
+	$(BIN)/python -m pip install $(LOCKED) --no-compile $(1)
+
 # Nothing asks a question, neither here nor in CI.
 export PIP_NO_INPUT := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -53,12 +60,9 @@ $(INSTALLED): requirements-build.lock requirements-dev.lock pyproject.toml
 	}
 	@# Registries fail now and then: each try waits longer than the one before.
 	@# PySpark has no wheel: its archive is built by what is locked, not by what a registry has now.
-	@# Python compiles a module when it is first imported: most of them never are.
 	@for pause in 5 20 60 0; do \
-	    $(BIN)/python -m pip install --no-compile --only-binary :all: --require-hashes \
-	        -r requirements-build.lock && \
-	    $(BIN)/python -m pip install --no-compile --only-binary :all: --no-binary pyspark \
-	        --no-build-isolation --require-hashes -r requirements-dev.lock && exit 0; \
+	    $(BIN)/python -m pip install $(LOCKED) --no-compile -r requirements-build.lock && \
+	    { $(call install,--no-binary pyspark --no-build-isolation -r requirements-dev.lock); } && exit 0; \
 	    [ $$pause -eq 0 ] || echo "the installation failed; trying again in $$pause s" >&2; \
 	    sleep $$pause; \
 	done; \
@@ -158,8 +162,7 @@ bench-full: setup ## the same with more events, workloads and runs; an hour or t
 
 docs: setup ## the documentation as a site, into build/site; a warning is an error
 	@for pause in 5 20 60 0; do \
-	    $(BIN)/python -m pip install --quiet --no-compile --only-binary :all: --require-hashes \
-	        -r requirements-docs.lock && exit 0; \
+	    { $(call install,--quiet -r requirements-docs.lock); } && exit 0; \
 	    [ $$pause -eq 0 ] || echo "the installation failed; trying again in $$pause s" >&2; \
 	    sleep $$pause; \
 	done; exit 1
@@ -198,7 +201,7 @@ lock: setup ## lock again after a change of pyproject.toml (delete the locks fir
 	$(LOCK) pyproject.toml --extra worker --extra local --output-file requirements.lock
 	$(LOCK) pyproject.toml --group dev --extra avro --extra protobuf --extra local --extra spark --extra msk --extra mcp --constraint requirements.lock \
 	    --output-file requirements-dev.lock
-	$(LOCK) --group build --output-file requirements-build.lock
+	$(LOCK) --group build --constraint requirements-dev.lock --output-file requirements-build.lock
 	$(LOCK) --group docs --constraint requirements-dev.lock --output-file requirements-docs.lock
 
 lock-peers: export UV_CUSTOM_COMPILE_COMMAND := make lock-peers

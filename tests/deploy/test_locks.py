@@ -10,7 +10,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ["requirements.lock", "requirements-dev.lock"]
-# What builds the packages that have no wheel; installed before the others.
+# What installs the others, and builds those that have no wheel; installed before them.
 BUILD_LOCK = "requirements-build.lock"
 PEERS = [
     f"benchmarks/peers/requirements-{name}.lock" for name in ("bytewax", "pathway", "plots", "quix")
@@ -78,6 +78,9 @@ def test_what_builds_is_locked() -> None:
 
 
 def test_both_locks_agree() -> None:
-    """What is tested is what users get: the development lock only adds to the runtime lock."""
+    """What is tested is what users get: the development lock only adds to the runtime lock. What
+    was installed first stays.
+    """
     runtime, development = (locked(name) for name in LOCKS)
     assert runtime.items() <= development.items()
+    assert locked(BUILD_LOCK).items() <= development.items()
