@@ -11,7 +11,7 @@ division by zero gives NULL, here as in DuckDB.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from types import MappingProxyType
 
 import numpy as np
@@ -232,8 +232,14 @@ def _coalesced(one: Numbers, other: Numbers) -> Numbers:
 
 def number_of(value: Fraction, rows: int) -> Numbers:
     """Return a number in so many rows; it may be one that no double is."""
-    number = float(value), down(value), up(value)
-    return Numbers.of(np.tile(np.array(number), (rows, 1)))
+    estimates, lowers, uppers = (np.full(rows, double) for double in _doubles(value))
+    return Numbers(estimates, lowers, uppers, np.zeros(rows, bool), np.ones(rows, bool))
+
+
+@lru_cache(256)
+def _doubles(value: Fraction) -> tuple[float, float, float]:
+    """Return the double nearest to a number, and its bounds: a condition asks at each tick."""
+    return float(value), down(value), up(value)
 
 
 def negated(numbers: Numbers) -> Numbers:
