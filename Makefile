@@ -122,8 +122,9 @@ test-laws: setup ## those of all tests that need no broker and compute long
 test-others: setup ## all other tests
 	$(PYTEST) -n 4 -m "not long" $(OTHERS)
 
+# Other files are not read: each process would take half a minute for it.
 test-long: setup ## the longest tests: half a minute and more each, of what is rare
-	$(PYTEST) -n 4 -m long $(OTHERS) $(LAWS)
+	$(PYTEST) -n 4 -m long $$(grep -rlw --include 'test_*.py' 'mark[.]long' $(OTHERS) $(LAWS))
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest $(addprefix --ignore tests/,admin broker chaos cli docs doctor infer local produce spark)

@@ -48,6 +48,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     place = item.path.relative_to(_TESTS).with_suffix("").as_posix()
     is_in_spark = "spark" in getattr(item, "fixturenames", ())
     item.add_marker(pytest.mark.xdist_group("spark" if is_in_spark else place))
+    if item.get_closest_marker("long") and "mark.long" not in item.path.read_text("utf-8"):
+        raise pytest.UsageError(f"make test-long finds no mark.long in {item.path}")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
