@@ -501,6 +501,33 @@ def test_a_condition_that_waits_is_looked_at_in_a_silence() -> None:
     assert changes(longer, *events, until=1_500) == []
 
 
+def test_what_had_to_hold_twice_is_certain_if_it_was_certain_twice() -> None:
+    """Thresholds that the estimate passes before the lower bound does, which follows by the next
+    tick: the second time alone would be certain.
+    """
+    declared = replace(
+        SPAN,
+        alerts=tuple(
+            Alert(name=f"over-{least}", when=f"count >= {least}", window="1s", for_=2)
+            for least in range(2, 100)
+        ),
+    )
+    events = [("a", 7 * i, 1) for i in range(140)]
+    effects = partition_of(declared, MemoryStore()).process(batch_of(records_of(*events)))
+    counts = {}
+    for _, value, _ in effects.emissions:
+        emission = msgspec.json.decode(value, type=Emission)
+        (counts[emission.window_end_ms],) = (f for f in emission.figures if f.window_ms == 1_000)
+    seen = set()
+    for record in effects.alerts:
+        change = msgspec.json.decode(record.value, type=AlertChange)
+        least, end = int(change.alert.removeprefix("over-")), change.window_end_ms
+        first, second = (above(counts[at], least - 0.5).must for at in (end - 100, end))
+        assert (change.certainty == "certain") == (first and second)
+        seen.add((first, second))
+    assert {(True, True), (False, True)} <= seen
+
+
 @pytest.mark.parametrize("emit", ["events", "windows"])
 @pytest.mark.parametrize("resolve", ["", "count > 100", "count < 1"])
 def test_no_alert_outlives_its_window(emit: str, resolve: str) -> None:
