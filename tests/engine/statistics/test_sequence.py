@@ -108,13 +108,13 @@ def splits(draw: st.DrawFn, silent: int = 0) -> Split:
 
 
 def feed(driver: TopologyDriver | RefereeDriver, split: Split) -> None:
-    """Each party's events in their order, the parties mixed in some other."""
+    """Each party's events in their order, some in a fetch, the parties mixed in some other."""
     left = [list(reversed(party)) for party in split.parties]
     while any(left):
         party = split.random.choice([n for n, numbers in enumerate(left) if numbers])
-        for _ in range(split.random.choice([1, 30, 400])):
-            if left[party]:
-                driver.send(split.event(left[party].pop()), partition=party)
+        some = split.random.choice([1, 30, 400])
+        taken = [left[party].pop() for _ in range(min(some, len(left[party])))]
+        driver.send(*map(split.event, taken), partition=party)
 
 
 def numbers_of(emission: Emission) -> list[int]:
@@ -202,12 +202,14 @@ def test_keys_of_a_sequence(split: Split) -> None:
     )
     driver = TopologyDriver(topology)
     of_key: dict[str, list[int]] = {key: [] for key in keys}
-    for number in sorted(
-        range(len(split.values)), key=lambda n: n + split.random.random() * split.late
-    ):
-        key = split.random.choices(keys, (10, 3, 1))[0]
-        of_key[key].append(number)
-        driver.send(split.event(number, key), partition=0)
+    left = sorted(range(len(split.values)), key=lambda n: n + split.random.random() * split.late)
+    while left:
+        some = split.random.choice([1, 30, 400])
+        fetched = [(split.random.choices(keys, (10, 3, 1))[0], number) for number in left[:some]]
+        for key, number in fetched:
+            of_key[key].append(number)
+        driver.send(*(split.event(number, key) for key, number in fetched), partition=0)
+        del left[:some]
     driver.close_windows()
     assert not driver.late
     for emission in driver.emissions:
