@@ -32,7 +32,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test kernels wheel vectors test-laws test-others \
-	test-long test-quick chaos simulate fuzz model mutate demo docs bench bench-full figures plots pictures audit schemas \
+	test-long test-rare test-bounds test-quick chaos simulate fuzz model mutate demo docs bench bench-full figures plots pictures audit schemas \
 	reference golden hooks lock lock-peers clean
 
 help: ## list these targets
@@ -95,7 +95,15 @@ LONGEST := $(addprefix tests/,docs spark chaos demo broker security local admin 
 OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/model tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) \
 	$(wildcard tests/test_*.py)
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
-LAWS_LOG := .pytest_cache/laws.log
+LOGS := .pytest_cache
+
+# Beside other tests they may take long: their limit of time is for what hangs. The others have the
+# output, and go first wherever both want a core.
+define logged
+@mkdir -p $(LOGS)
+@echo "$@: how far it is, is in $(2)"
+@if $(1) > $(2) 2>&1; then tail -n 1 $(2); else cat $(2); exit 1; fi
+endef
 
 test: setup ## lint, types and all tests but the longest, on a real broker
 	@$(MAKE) --no-print-directory --jobs 2 kernels check
@@ -111,20 +119,29 @@ vectors: setup ## write the golden vectors of kernels again, after a change of k
 	$(BIN)/python -m scripts.vectors
 
 test-laws: setup ## those of all tests that need no broker and compute long
-	@mkdir -p $(dir $(LAWS_LOG))
-	@echo "the laws are being tried; how far they are is in $(LAWS_LOG)"
-	@# Beside the others they may take long: their limit of time is for what hangs.
-	@if nice -n 10 $(PYTEST) --timeout 900 -n 2 -m "not long" $(LAWS) > $(LAWS_LOG) 2>&1; \
-	    then tail -n 1 $(LAWS_LOG); \
-	    else cat $(LAWS_LOG); exit 1; \
-	fi
+	$(call logged,nice -n 10 $(PYTEST) --timeout 900 -n 2 -m "not long" $(LAWS),$(LOGS)/laws.log)
 
 test-others: setup ## all other tests
 	$(PYTEST) -n 4 -m "not long" $(OTHERS)
 
-# Other files are not read: each process would take half a minute for it.
+# Two halves again: the one waits for brokers and Spark, the other computes.
 test-long: setup ## the longest tests: half a minute and more each, of what is rare
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-rare test-bounds
+
+# Other files are not read: each process would take half a minute for it.
+test-rare: setup ## those of them that are marked as long
 	$(PYTEST) -n 4 -m long $$(grep -rlw --include 'test_*.py' 'mark[.]long' $(OTHERS) $(LAWS))
+
+# The laws of synopses; stored bytes of every format; and of kernels elsewhere those over records.
+# Each has a sample of its cases. What runs kernels as plain Python checks all the same.
+OF_KERNELS := $(addprefix tests/,synopses golden kafka/test_fetches.py \
+	engine/decoding/test_readers.py engine/emissions/test_number_texts.py)
+CHECKED := NUMBA_BOUNDSCHECK=1 nice -n 10
+
+test-bounds: setup ## no kernel reads outside its arrays: all laws once more, with numba's checks on
+	@$(CHECKED) $(BIN)/python -m slidestat.synopses.kernels.units
+	$(call logged,$(CHECKED) $(PYTEST) --timeout 900 -n 2 -p tests.sampled -m "not long" \
+	    -k "not plain_python" $(OF_KERNELS),$(LOGS)/bounds.log)
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest $(addprefix --ignore tests/,admin broker chaos cli docs doctor infer local produce spark)
