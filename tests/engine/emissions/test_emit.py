@@ -38,12 +38,14 @@ from tests.engine.memory import (
 )
 from tests.engine.model import Model, Record, inside
 from tests.engine.partition import test_partition_idle
-from tests.engine.partition.test_partition_crash import same_end, undisturbed
+from tests.engine.partition.test_partition_crash import (
+    repeats_nothing_acknowledged,
+    same_end,
+    undisturbed,
+)
 from tests.engine.streams import encode
 from tests.engine.ticks.test_kept_ticks import run as run_in_batches
 
-SILENT = [name for name, declared in EMITTED.items() if declared.emits_silence]
-ALWAYS = [name for name, declared in EMITTED.items() if declared.emit == "always"]
 some = settings(laws, max_examples=60)
 
 
@@ -74,34 +76,25 @@ def newest_at_each_tick(
                     yield key, tick, newest
 
 
-@some
+@laws
 @given(cases(topologies=EMITTED))
 def test_ticks_and_figures_are_those_of_the_model(case: Case) -> None:
-    """No other key at no other tick, and the figures lie in their bounds."""
-    check_emissions(case.topology, Model(case.topology, case.records), emitted(case))
-
-
-@some
-@given(cases(topologies=SILENT))
-def test_the_newest_record_shows_no_window_that_is_empty(case: Case) -> None:
-    """At no tick is the newest record of a key one that has events in a window without any."""
-    events = Model(case.topology, case.records).of_key()
-    for key, tick, newest in newest_at_each_tick(case, emitted(case)):
+    """No other key at no other tick, and the figures lie in their bounds. At no tick has the newest
+    record of a key events in a window without any. With "always" it is of this tick where the span
+    has an event of the key.
+    """
+    declared, model, emissions = case.topology, Model(case.topology, case.records), emitted(case)
+    check_emissions(declared, model, emissions)
+    if not declared.emits_silence:
+        return
+    events = model.of_key()
+    for key, tick, newest in newest_at_each_tick(case, emissions):
         assert newest is not None
         for figure in newest.figures:
             if figure.statistic == "count" and figure.estimate:
-                assert inside(case.topology, events[key], figure.window_ms or 0, tick)
-
-
-@some
-@given(cases(topologies=ALWAYS))
-def test_always_means_every_tick_of_a_span_with_events(case: Case) -> None:
-    """Where the span has an event of the key, a record is of this very tick."""
-    declared, events = case.topology, Model(case.topology, case.records).of_key()
-    for key, tick, newest in newest_at_each_tick(case, emitted(case)):
-        if inside(declared, events[key], declared.span_length.length, tick):
-            assert newest is not None
-            assert newest.window_end_ms == tick
+                assert inside(declared, events[key], figure.window_ms or 0, tick)
+        if declared.emit == "always" and newest.window_end_ms != tick:
+            assert not inside(declared, events[key], declared.span_length.length, tick)
 
 
 @some
@@ -127,9 +120,7 @@ def test_crashes_leave_no_trace(case: Case, crashes: list[int]) -> None:
         partition.live(steps, forget_offsets=case.random.random() < 0.2)
     partition.live()
     same_end(partition, undisturbed(case))
-    for flushed, start in partition.starts:
-        again = {output[:2] for output in partition.outputs[start:]}
-        assert again.isdisjoint(output[:2] for output in partition.outputs[flushed])
+    repeats_nothing_acknowledged(partition)
 
 
 @some

@@ -76,20 +76,13 @@ def test_crashes_after_any_step_leave_no_trace(case: Case, crashes: list[int]) -
     for _ in range(2):
         partition.live(forget_offsets=case.random.random() < 0.5)
     same_end(partition, undisturbed(case))
+    repeats_nothing_acknowledged(partition)
 
 
-@laws
-@given(cases(), st.lists(st.integers(0, 120), min_size=1, max_size=6))
-def test_a_crash_repeats_no_output_from_before_the_last_flush(
-    case: Case, crashes: list[int]
-) -> None:
+def repeats_nothing_acknowledged(partition: Partition) -> None:
     """However few of the states were written: what was acknowledged before a flush that was whole
     in the changelog is not sent again, neither with the committed offsets nor without them.
     """
-    partition = Partition(case.topology, case.records, case.random)
-    for steps in crashes:
-        partition.live(steps, forget_offsets=case.random.random() < 0.3)
-    partition.live()
     for flushed, start in partition.starts:
         again = {output[:2] for output in partition.outputs[start:]}
         assert again.isdisjoint(output[:2] for output in partition.outputs[flushed])
