@@ -22,7 +22,10 @@ from tests.spark.lake_topics import NOON_MS, make_topics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STATISTICS = '[[statistics]]\nkind = "mean"\nfield = "seconds"\n[[statistics]]\nkind = "count"\n'
+STATISTICS = (
+    '[[statistics]]\nkind = "mean"\nfield = "seconds"\n[[statistics]]\nkind = "count"\n'
+    '[[statistics]]\nkind = "sum_histogram"\nfield = "seconds"\nby = "value"\nedges = [2, 5]\n'
+)
 
 
 def _records() -> list[bytes]:

@@ -232,6 +232,36 @@ class WeighedStatistic(ValueStatistic):
         return items if weight is None else (*items, Column(weight, self.weight_limits))
 
 
+class DividedStatistic(ValueStatistic):
+    """A statistic that may read another field, `by`, which says of what part an event is."""
+
+    by: Field
+
+    @abstractmethod
+    def by_column(self, path: FieldPath) -> Column:
+        """Return the column of that field."""
+
+    @property
+    def by_path(self) -> FieldPath | None:
+        """The field of an event's part, None without one; raises SlidestatError for no field."""
+        return None if self.by == "" else field_path(self.by, f"the by of {self.kind}")
+
+    def label(self, value_field: FieldPath) -> str:
+        label, by = super().label(value_field), self.by_path
+        return label if self.name or by is None else labelled(f"{label}_by", by)
+
+    def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
+        own, by = super().columns(value_field), self.by_path
+        if by is None:
+            return own
+        if by == self.path(value_field):
+            raise SlidestatError(
+                f"the by of {self.kind} is {self.by!r}, its field.",
+                "Name another field, or leave it out.",
+            )
+        return (*own, self.by_column(by))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sketched(ValueStatistic):
     """A randomised statistic of items: texts, numbers or truth values.

@@ -10,13 +10,13 @@ import numpy as np
 
 from slidestat import synopses
 from slidestat.declare.columns import Column, Limits
-from slidestat.declare.fields import Field, FieldPath, field_path
+from slidestat.declare.fields import Field, FieldPath
 from slidestat.declare.statistics.base import (
     PLACES,
+    DividedStatistic,
     Sketched,
     WeighedStatistic,
     check_places,
-    labelled,
 )
 from slidestat.declare.statistics.runner import (
     Answered,
@@ -73,7 +73,7 @@ class DistinctRunner(UnitedRunner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distinct(Sketched):
+class Distinct(DividedStatistic, Sketched):
     """The number of different items: exact while they are few, then a randomised wave.
 
     by: another field. With it, how many different pairs of an item and what that field says; then a
@@ -89,35 +89,15 @@ class Distinct(Sketched):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.by == "":
-            return
-        field_path(self.by, "the by of distinct")
-        if self.delta > _LARGEST_DELTA_BY:
+        if self.by_path is not None and self.delta > _LARGEST_DELTA_BY:
             raise SlidestatError(
                 f"the delta of distinct is {self.delta}, and it has a by: an answer for one value"
                 " of that field misses twice as often.",
                 f"Give at most {_LARGEST_DELTA_BY}.",
             )
 
-    @property
-    def by_path(self) -> FieldPath | None:
-        """The field that a question may choose by."""
-        return field_path(self.by, "by") if self.by else None
-
-    def label(self, value_field: FieldPath) -> str:
-        label = super().label(value_field)
-        return label if self.name or self.by_path is None else labelled(f"{label}_by", self.by_path)
-
-    def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
-        items = super().columns(value_field)
-        if self.by_path is None:
-            return items
-        if self.by_path == self.path(value_field):
-            raise SlidestatError(
-                f"the by of distinct is {self.by!r}, its field.",
-                "Name the field that the items are chosen by, or leave it out.",
-            )
-        return (*items, Column(self.by_path, None))
+    def by_column(self, path: FieldPath) -> Column:
+        return Column(path, None)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         return DistinctRunner(self.parameters(span), field, self.by_path)

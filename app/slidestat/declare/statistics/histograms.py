@@ -11,9 +11,14 @@ from typing import ClassVar
 import numpy as np
 
 from slidestat import synopses
-from slidestat.declare.columns import MAX_ITEM_LENGTH, Column
-from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics.base import Promise, Series, ValueStatistic
+from slidestat.declare.columns import MAX_ITEM_LENGTH, Column, Limits
+from slidestat.declare.fields import Field, FieldPath
+from slidestat.declare.statistics.base import (
+    DividedStatistic,
+    Promise,
+    Series,
+    ValueStatistic,
+)
 from slidestat.declare.statistics.runner import (
     AdditiveRunner,
     Answered,
@@ -82,6 +87,20 @@ class Edged(ValueStatistic):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EdgedBy(DividedStatistic, Edged):
+    """A statistic of values in ranges: of their own, or of what another field has, `by`."""
+
+    by: Field = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.by_path
+
+    def by_column(self, path: FieldPath) -> Column:
+        return _column(path, Limits(), self._edges)
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Counts(ValueStatistic):
     """Counts of values between edges: an exponential histogram each, in one state.
 
@@ -95,11 +114,7 @@ class _Counts(ValueStatistic):
     epsilon: float = 0.01
 
     def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
-        """Return the column of the field; its numbers are rounded down if an edge is 2^53 or more,
-        as whole numbers there may not be doubles.
-        """
-        rounds_down = any(abs(edge) >= EXACT for edge in self._edges)
-        return (Column(self.path(value_field), self.limits, rounds_down),)
+        return (_column(self.path(value_field), self.limits, self._edges),)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         return HistogramRunner(self._parameters(span), field)
@@ -155,6 +170,13 @@ class Above(_Counts):
         # Counts of separate ranges add up, and so do their errors.
         from_the_top = np.cumsum(answers["histogram"][..., ::-1], axis=-1)[..., ::-1]
         return from_the_top[..., 1:]
+
+
+def _column(path: FieldPath, limits: Limits | None, edges: Sequence[float]) -> Column:
+    """Return the column of a field that is compared with edges; its numbers are rounded down if an
+    edge is 2^53 or more, as whole numbers there may not be doubles.
+    """
+    return Column(path, limits, any(abs(edge) >= EXACT for edge in edges))
 
 
 def _rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float, ...]:

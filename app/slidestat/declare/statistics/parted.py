@@ -1,4 +1,5 @@
-"""The parts of a stream, such as the values between edges: a synopsis of each part, in one state.
+"""The parts of a stream, such as the values between edges, or those of events whose other field is
+between them: a synopsis of each part, in one state.
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.3 (histograms: a sum or a mean in each bin).
 
@@ -167,15 +168,21 @@ class PartRunner(UnitedRunner):
 class PartedRunner(UnitedRunner, PastRunner):
     """A runner of each part: of sums, which are those of magnitudes, or of means. An answer has one
     more axis, a place for each part.
+
+    The parts lie between cuts of the values, or, with `by`, of what that field has. Of these each
+    is two parts where sums are kept: that of the values below zero, and then that of the others.
     """
 
     of_one: PartRunner
     cuts: tuple[float, ...]
+    by: FieldPath | None = None
 
     @property
     def meaning(self) -> str:
         p, what = self.of_one.parameters, self.of_one.what
         cuts = ", ".join(map(str, self.cuts))
+        # As a list: no cut is written so.
+        cuts = cuts if self.by is None else f"{cuts} by {list(self.by)}"
         return of_field(
             self.of_one.field,
             f"{what}s parted at {cuts}, epsilon {float(p.epsilon)}, {p.decimals} decimals",
@@ -189,11 +196,21 @@ class PartedRunner(UnitedRunner, PastRunner):
     @property
     def count(self) -> int:
         """The number of parts."""
-        return len(self.cuts) + 1
+        return (len(self.cuts) + 1) * (2 if self._has_signs else 1)
+
+    @property
+    def _has_signs(self) -> bool:
+        return self.by is not None and self.of_one.of_magnitudes
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        starts, times, values = work.values(self.of_one.field)
-        parts = np.searchsorted(self.cuts, values, "right")
+        if self.by is None:
+            starts, times, values = work.values(self.of_one.field)
+            parts = np.searchsorted(self.cuts, values, "right")
+        else:
+            starts, times, values, bys = work.pairs(self.of_one.field, self.by)
+            parts = np.searchsorted(self.cuts, bys, "right")
+        if self._has_signs:
+            parts = 2 * parts + (values >= 0)
         kept = np.abs(values) if self.of_one.of_magnitudes else values
         events = Parted(starts, times, parts, kept)
         found, answers = run_parted(self._fed, self.count, states, events, *work.queries)

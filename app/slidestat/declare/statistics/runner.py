@@ -134,6 +134,16 @@ class Work:
         starts, times, rows = self._where(~np.isnan(values))
         return starts, times, values if rows is None else values[rows]
 
+    def pairs(
+        self, field: FieldPath, other: FieldPath
+    ) -> tuple[Integers, Integers, Floats, Floats]:
+        """Return starts, times and both values of the events that have both fields."""
+        values, others = self.numbers[field], self.numbers[other]
+        starts, times, rows = self._where(~(np.isnan(values) | np.isnan(others)))
+        if rows is None:
+            return starts, times, values, others
+        return starts, times, values[rows], others[rows]
+
     def values_of(self, field: FieldPath) -> synopses.Batch:
         """Return the events that have the field, with its values, as a batch for synopses."""
         values = self.numbers[field]

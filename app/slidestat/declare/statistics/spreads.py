@@ -21,7 +21,7 @@ from slidestat.declare.statistics.base import (
     check_epsilon,
     plain,
 )
-from slidestat.declare.statistics.histograms import Edged
+from slidestat.declare.statistics.histograms import EdgedBy
 from slidestat.declare.statistics.parted import PartedRunner, PartRunner
 from slidestat.declare.statistics.runner import (
     Answered,
@@ -189,21 +189,27 @@ class RootMeanSquare(_Spread):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanHistogram(Edged, _Means):
-    """The means of the values below the first edge, between each two, and from the last one on.
+class MeanHistogram(EdgedBy, _Means):
+    """The means of the values below the first edge, between each two, and from the last one on; or
+    with `by`, those of the events whose other field lies there, such as delays by distance.
 
     edges: 1 to 100 numbers that rise; a value that is an edge lies above it.
+    by: another field. With it, the edges are of that field: any number. An event that lacks one of
+    both fields is in no mean.
     promise: each is off by at most epsilon standard deviations of its values, and the rounding of a
     double; of values with more decimal places than are kept, by half a unit of the last one more,
-    or a little above that. Bounds lie between the edges: lower is at least the double before one.
+    or a little above that. Bounds lie between the edges of the values: lower is at least the double
+    before one.
     """
 
     kind: ClassVar[str] = "mean_histogram"
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        return PartedRunner(SpreadRunner(self._parameters(span), field), tuple(self.edges))
+        return PartedRunner(SpreadRunner(self._parameters(span), field), self._edges, self.by_path)
 
     def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
+        if self.by_path is not None:
+            return answers["parted mean"]
         # A decimal that reads as the edge may lie below it, by less than the next double does.
         least = np.nextafter([-np.inf, *self.edges], -np.inf)
         return np.clip(answers["parted mean"], least, [*self.edges, np.inf])

@@ -20,7 +20,7 @@ from slidestat.declare.statistics.base import (
     ValueStatistic,
     plain,
 )
-from slidestat.declare.statistics.histograms import Edged
+from slidestat.declare.statistics.histograms import EdgedBy
 from slidestat.declare.statistics.parted import PartedRunner, PartRunner
 from slidestat.declare.statistics.runner import (
     AdditiveRunner,
@@ -134,7 +134,7 @@ class _SignedSums(_Sums):
         return Limits(-largest, largest)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        return PartedRunner(SumRunner(self._parameters(span), field), self._cuts)
+        return PartedRunner(SumRunner(self._parameters(span), field), self._cuts, self._by)
 
     def promise(self, span: int) -> Promise:
         """Return the promise: the absolute error is what values of more than `decimals` places may
@@ -148,23 +148,29 @@ class _SignedSums(_Sums):
 
     def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
         figures = answers["parted sum"]
-        signs = np.where(np.array([-np.inf, *self._cuts]) < _ZERO, -1.0, 1.0)
-        bins = np.searchsorted(self._edges, np.array([-np.inf, *self._cuts]), "right")
-        sums = [
-            _added(figures[..., bins == place], signs[bins == place])
-            for place in range(len(self._edges) + 1)
-        ]
+        places = range(len(self._edges) + 1)
+        if self._by is None:
+            starts = np.array([-np.inf, *self._cuts])
+            signs = np.where(starts < _ZERO, -1.0, 1.0)
+            bins = np.searchsorted(self._edges, starts, "right")
+        else:
+            signs, bins = np.tile([-1.0, 1.0], len(places)), np.repeat(places, 2)
+        sums = [_added(figures[..., bins == place], signs[bins == place]) for place in places]
         return np.stack(sums, axis=-1)
 
     @property
     def _edges(self) -> tuple[float, ...]:
-        """The edges between which each figure's values lie."""
+        """The edges between which each figure's values lie, or what `_by` has of their events."""
         return ()
 
     @property
+    def _by(self) -> FieldPath | None:
+        return None
+
+    @property
     def _cuts(self) -> tuple[float, ...]:
-        """The edges, and zero: parts have values of one sign."""
-        return tuple(sorted({_ZERO, *self._edges}))
+        """The edges, and zero if they are of the values: parts have values of one sign."""
+        return self._edges if self._by is not None else tuple(sorted({_ZERO, *self._edges}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,16 +186,23 @@ class NetSum(_SignedSums):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumHistogram(Edged, _SignedSums):
-    """The sums of the values below the first edge, between each two, and from the last one on.
+class SumHistogram(EdgedBy, _SignedSums):
+    """The sums of the values below the first edge, between each two, and from the last one on; or
+    with `by`, those of the events whose other field lies there, such as euros by distance.
 
     edges: 1 to 100 numbers that rise; a value that is an edge lies above it.
+    by: another field. With it, the edges are of that field: any number. An event that lacks one of
+    both fields is in no sum.
     promise: each is off by at most epsilon of the sum of its values' magnitudes, which is epsilon
-    of itself where zero does not lie between its edges; of values with more decimal places than are
-    kept, by two units of the last one more in all, or a little above that.
+    of itself where they are of one sign; of values with more decimal places than are kept, by two
+    units of the last one more in all, or a little above that.
     """
 
     kind: ClassVar[str] = "sum_histogram"
+
+    @property
+    def _by(self) -> FieldPath | None:
+        return self.by_path
 
 
 def _added(answers: Floats, signs: Floats) -> Floats:

@@ -188,6 +188,9 @@ def _units_of_any(texts: list[str]) -> tuple[Units, int]:
     return np.array(units, np.int64 if is_small else object), places
 
 
+# Numbers are written without quotes or escapes.
+_PAIR = r'^\["(?P<value>[^"]*)", "(?P<by>[^"]*)"\]$'
+
 # Fewer items than that are kept by name, whether they are in a window or not.
 _FEW_ITEMS = 1_024
 # Whole numbers from there on may be no doubles.
@@ -198,12 +201,15 @@ class Column:
     """A column of the values that events have in a field, in the order of their times; an event may
     have none.
 
-    Memory: 8 bytes an event, and of each that has something 16 for a number, 8 for an item; each
-    different item once.
+    Of a pair of numbers it has the first, and `by` is the column of the second, of the same events.
+
+    Memory: 8 bytes an event, and of each that has something 16 for a number, 8 for an item, 40 for
+    a pair; each different item once.
     """
 
-    def __init__(self, *, is_item: bool) -> None:
+    def __init__(self, *, is_item: bool, is_pair: bool = False) -> None:
         self.is_item = is_item
+        self.by = Column(is_item=False) if is_pair else None
         # How many there are before each event, and before the next one.
         self._before = GrowingArray(np.zeros(1, np.int64))
         self._doubles = GrowingArray(np.zeros(0, np.float64))
@@ -213,10 +219,14 @@ class Column:
         self._within: tuple[tuple[int, int], slice] | None = None
 
     def extend(self, texts: pa.Array) -> None:
-        """Add events: a text each, or null."""
+        """Add events: a text each, that of a pair a list of two as JSON, or null."""
         there = texts.is_valid().to_numpy(zero_copy_only=False)
         self._before.append(np.cumsum(there) + self._before.values[-1])
         texts = texts.drop_null()
+        if self.by is not None:
+            pairs = pc.extract_regex(texts, _PAIR)
+            self.by.extend(pc.struct_field(pairs, "by"))
+            texts = pc.struct_field(pairs, "value")
         if self.is_item:
             self._codes.append(self._codes_of(texts))
         else:
@@ -228,6 +238,8 @@ class Column:
         count = self.within(slice(0, events)).stop
         self._within = None
         self._before.drop(events)
+        if self.by is not None:
+            self.by.drop(count)
         if not self.is_item:
             self._doubles.drop(count)
             self._numbers.drop(count)
@@ -242,6 +254,7 @@ class Column:
         there = self.has(slice(0, len(events)))
         some._before.append(np.cumsum(there[events]))
         of_values = events[there]
+        some.by = None if self.by is None else self.by.kept(of_values)
         some._doubles = GrowingArray(self.doubles[of_values] if not self.is_item else self.doubles)
         some._numbers = self._numbers if self.is_item else self._numbers.kept(of_values)
         some._codes = GrowingArray(self.codes[of_values] if self.is_item else self.codes)

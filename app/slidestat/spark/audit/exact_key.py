@@ -82,7 +82,9 @@ class ExactKey:
         self._places = GrowingArray(np.zeros(0, np.int64))
         # A column without fields has for each event whether its condition holds.
         self._columns = {
-            (paths, is_item, where): Column(is_item=is_item or not paths)
+            (paths, is_item, where): Column(
+                is_item=is_item or not paths, is_pair=not is_item and len(paths) > 1
+            )
             for paths, is_item, where in columns
         }
         self._tallied: tuple[ColumnName, int, int] | None = None
@@ -278,7 +280,7 @@ class ExactKey:
             case "mean_histogram":
                 return self.mean_between(statistic.column, figure, window)
             case "histogram" | "above":
-                return self._between(column, figure, window)
+                return len(self._inside(statistic.column, figure, window))
             case "top" if len(statistic.paths) > 1:
                 return self.weights(statistic, window).get(figure.item or "", 0)
             case "top" | "items" | "item_counts":
@@ -371,7 +373,8 @@ class ExactKey:
         """Return the places, in the column, of a window's values that a figure is of."""
         column = self._columns[name]
         values = column.within(window)
-        inside: Integers = np.flatnonzero(_is_of(figure, column.doubles[values])) + values.start
+        is_inside = _is_of(figure, column.by or column, values)
+        inside: Integers = np.flatnonzero(is_inside) + values.start
         return inside
 
     def tallies(self, name: ColumnName, window: slice) -> Integers:
@@ -432,18 +435,6 @@ class ExactKey:
                 below[place] = nextafter(doubles[place], -inf)
         return doubles.tolist(), below.tolist()
 
-    @staticmethod
-    def _between(column: Column, figure: Figure, window: slice) -> int:
-        values = column.within(window)
-        inside = _is_of(figure, column.doubles[values])
-        for edge, holds in ((figure.at_least, True), (figure.below, False)):
-            if edge is None or abs(edge) < EXACT:
-                continue
-            # Of those whose double is the edge some may lie below it.
-            for place in np.flatnonzero(column.doubles[values] == edge).tolist():
-                inside[place] = (column.value(values.start + place) >= edge) is holds
-        return int(np.count_nonzero(inside))
-
 
 def _near(estimate: float) -> tuple[float, float]:
     """Return the least and the largest double that may be given in place of each other."""
@@ -463,13 +454,20 @@ def _drawn(column: Column, values: slice, estimate: float) -> Fraction | None:
     return min(found, key=lambda value: abs(value - Fraction(estimate)), default=None)
 
 
-def _is_of(figure: Figure, values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Return bool[n]: which values a figure is of."""
-    inside = np.ones(len(values), bool)
+def _is_of(figure: Figure, column: Column, values: slice) -> npt.NDArray[np.bool_]:
+    """Return bool[n]: which of some values of a column lie in the range of a figure."""
+    doubles = column.doubles[values]
+    inside = np.ones(len(doubles), bool)
     if figure.at_least is not None:
-        inside &= values >= figure.at_least
+        inside &= doubles >= figure.at_least
     if figure.below is not None:
-        inside &= values < figure.below
+        inside &= doubles < figure.below
+    for edge, holds in ((figure.at_least, True), (figure.below, False)):
+        if edge is None or abs(edge) < EXACT:
+            continue
+        # Of those whose double is the edge some may lie below it.
+        for place in np.flatnonzero(doubles == edge).tolist():
+            inside[place] = (column.value(values.start + place) >= edge) is holds
     return inside
 
 
