@@ -1,24 +1,29 @@
 """A partition's code at the real rate of a workload, in process: what it costs of a core, and what
 it writes to its changelog.
 
-    python -m benchmarks.real_rate [sums|latencies|hot-keys|silent-keys|waiting]
-        [--interval SECONDS] [--rounds N]
+    python -m benchmarks.real_rate [sums|latencies|hot-keys|silent-keys|figures|waiting]
+        [--interval SECONDS] [--rounds N] [--keys N]
 
 Batches of 50 events, as fetches bring them, and a flush each second, after history has filled the
 states. Each workload runs with `emit = "events"` and with the default, `"windows"`, in turn: the
 ratio is what it costs to write the windows that have emptied. `silent-keys` has each of `--silent`
-keys come once in the hour of history, beside a thousand busy ones. `waiting` measures what an event
-costs while few others wait for the watermark, and while ten or 36 million do (an hour at 10,000
-events/s), with the memory that takes. No broker takes part: what Kafka and Faust cost comes on top.
+keys come once in the hour of history, beside a thousand busy ones. `figures` writes each of
+`--keys` keys at every tick, with derived figures and a ranking: of the CPU time of a tick, what
+these take, each timed by itself. `waiting` measures what an event costs while few others wait for
+the watermark, and while ten or 36 million do (an hour at 10,000 events/s), with the memory that
+takes. No broker takes part: what Kafka and Faust cost comes on top.
 """
 
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import psutil
@@ -26,17 +31,22 @@ import psutil
 from benchmarks.cases import CaseName, make_topology
 from benchmarks.results import Spread
 from slidestat.declare.derived import EMIT_EVENTS, EMIT_WINDOWS
-from slidestat.declare.statistics import Count, Mean, Sum
+from slidestat.declare.expressions.derived_figures import DerivedFigure
+from slidestat.declare.rankings import Ranking
+from slidestat.declare.statistics import Count, Mean, Quantiles, Sum
 from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission_text import EmissionText
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.ticks.ranked_ticks import RankedFigure, RankedTicks
 from slidestat.faust.partitions.durable_states import CheckpointTurns
 from slidestat.options import CHECKPOINT_INTERVAL_S
 from slidestat.testing.records import MemoryStore
 
 _START_MS = 1_700_000_000_000
 _HISTORY_BATCH, _LIVE_BATCH = 25_000, 50
+_OTHERS = ("silent-keys", "figures", "waiting")
 _WAITING_BATCH = 10_000
 
 
@@ -100,6 +110,30 @@ _SILENT = Held(
     history_s=3_600,
     live_s=120,
     silent_keys=100_000,
+)
+
+
+# Every key of the span has a record at each tick, with a ranking or without.
+_FIGURES = Held(
+    Topology(
+        name="figures",
+        source="events",
+        span="1m",
+        every="10s",
+        windows=("30s", "1m"),
+        emit="always",
+        statistics=(Count(), Count(name="slow", where="value >= 100"), Quantiles()),
+        derived=(
+            "slow_1m / count_1m as share",
+            "(count_1m - slow_1m) / count_1m as rest",
+            "p99_1m / p50_1m as tail",
+        ),
+        rankings=(Ranking(name="slowest", by="p99_1m", largest=20, having="count_1m >= 1"),),
+    ),
+    keys=100_000,
+    events_per_s=4_000,
+    history_s=60,
+    live_s=70,
 )
 
 
@@ -212,6 +246,65 @@ def _held(name: str, workload: Held, interval_s: float) -> tuple[tuple[float, fl
     )
 
 
+def measure_figures(workload: Held) -> Iterator[str]:
+    """Yield what each figure of figures takes of the ticks at which all keys are written: a line
+    with nanoseconds a record, and one with the ranking's share of the rest of a tick.
+    """
+    run, size = _Run(workload, CHECKPOINT_INTERVAL_S), workload.events_per_s * 10
+    spent: defaultdict[str, float] = defaultdict(float)
+    found: dict[str, list[float]] = {}
+    with ExitStack() as timing:
+        timing.enter_context(_timed(spent, DerivedFigure, "numbers", lambda figure: figure.name))
+        timing.enter_context(_timed(spent, EmissionText, "write"))
+        for name in ("add", "take"):
+            timing.enter_context(_timed(spent, RankedTicks, name))
+        # The numbers of all figures are computed for the records in any case.
+        timing.enter_context(_timed(spent, RankedFigure, "table"))
+        for tick in range((workload.history_s + workload.live_s) // 10):
+            spent.clear()
+            run.cpu_s = 0.0
+            run.latencies_s.clear()
+            for batch in run.batches(size, size):
+                run.take(batch)
+            if tick * 10 < workload.history_s:
+                continue
+            ranked = spent.pop("add") + spent.pop("take") - spent.pop("table")
+            share = 100 * ranked / (run.cpu_s - ranked)
+            found.setdefault("a ranking, % of the rest of a tick", []).append(share)
+            text = spent.pop("write") / len(workload.topology.named_figures)
+            for name, seconds in (*spent.items(), ("the text of a figure", text)):
+                each = 1e9 * seconds / len(run.latencies_s)
+                found.setdefault(f"{name}, ns a record", []).append(each)
+    yield f"{len(run.latencies_s):,} records a tick"
+    for name, figures in found.items():
+        spread = Spread.of(figures)
+        yield f"{name}: {spread.median:.1f} ({spread.least:.1f} - {spread.most:.1f})"
+
+
+@contextmanager
+def _timed(
+    spent: defaultdict[str, float],
+    owner: type,
+    name: str,
+    label: Callable[[Any], str] | None = None,
+) -> Iterator[None]:
+    """Add the CPU time of a method to what was spent, under its name or the label of its object."""
+    method = getattr(owner, name)
+
+    def timed(this: object, *arguments: object, **named: object) -> object:
+        started = time.process_time()
+        try:
+            return method(this, *arguments, **named)
+        finally:
+            spent[label(this) if label else name] += time.process_time() - started
+
+    setattr(owner, name, timed)
+    try:
+        yield
+    finally:
+        setattr(owner, name, method)
+
+
 def measure_waiting(waiting: int, file: Path) -> tuple[float, float]:
     """Microseconds an event while so many others wait for the watermark, and the MiB of memory that
     the process has of its own then: files of waiting events are not.
@@ -237,8 +330,9 @@ def measure_waiting(waiting: int, file: Path) -> tuple[float, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", default=["sums", *WORKLOADS, "silent-keys", "waiting"])
+    parser.add_argument("names", nargs="*", default=["sums", *WORKLOADS, *_OTHERS])
     parser.add_argument("--silent", type=int, default=_SILENT.silent_keys)
+    parser.add_argument("--keys", type=int, default=_FIGURES.keys)
     parser.add_argument("--interval", type=float, default=CHECKPOINT_INTERVAL_S)
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
@@ -256,6 +350,10 @@ if __name__ == "__main__":
                     f"{count:,} events wait: {took_us:.2f} us an event, {memory_mib:,.0f} MiB",
                     flush=True,
                 )
+        elif asked_name == "figures":
+            with calm_garbage_collector():
+                for text in measure_figures(replace(_FIGURES, keys=asked.keys)):
+                    print(text, flush=True)
         else:
             with calm_garbage_collector():
                 for text in measure(

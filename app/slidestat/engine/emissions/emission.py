@@ -211,18 +211,21 @@ class NumberedFigures:
 
     def table(self, answered: Mapping[Runner, Answered]) -> Floats:
         """Return float64[queries, figures, 3]: estimates, lowers and uppers."""
-        tables = []
-        for statistic, runner in self._statistics:
-            numbers = statistic.numbers(answered[runner].answers, self._windows)
+        tables = [
+            statistic.numbers(answered[runner].answers, self._windows)
+            for statistic, runner in self._statistics
+        ]
+        table = np.empty((tables[0].shape[1], len(self), 3))
+        end = 0
+        for numbers in tables:
             queries, windows, series = numbers.shape[1:]
-            tables.append(numbers.reshape(3, queries, windows * series))
-        table = np.ascontiguousarray(np.moveaxis(np.concatenate(tables, axis=2), 0, 2))
+            start, end = end, end + windows * series
+            table[:, start:end] = np.moveaxis(numbers.reshape(3, queries, end - start), 0, 2)
         self._agreement.settle(table)
-        if not self._derived:
-            return table
         past = {call: it.of(answered) for call, it in self._topology.derived_past.items()}
-        derived = [columns_of(self.column(table, place, past)) for place in self._derived]
-        return np.concatenate((table, np.stack(derived, axis=1)), axis=1)
+        for place in self._derived:
+            table[:, place] = columns_of(self.column(table, place, past))
+        return table
 
     def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
         """Return the figures of each query."""
