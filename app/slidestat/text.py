@@ -111,13 +111,14 @@ class Row:
 
 def cells(row: Row) -> tuple[str, ...]:
     """Return key, statistic, window, its end, estimate, lower, upper, and half the width of the
-    bounds in per cent of the estimate. A figure or a share that does not exist is "-".
+    bounds in per cent of the estimate. A figure or a share that does not exist is "-", as is the
+    window of a derived figure, which has those of its parts.
     """
     f = row.figure
     return (
         printable(row.key),
         qualified(f),
-        window_text(f),
+        "-" if f.derived else window_text(f),
         iso_time(row.window_end_ms),
         *numbers_text(f.estimate, f.lower, f.upper),
         _percent(f),

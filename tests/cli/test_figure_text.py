@@ -93,6 +93,13 @@ def test_what_does_not_exist() -> None:
     assert cells(Row("ATL", END_MS, Figure("mean", None, None, None)))[4:] == ("-",) * 4
 
 
+def test_a_derived_figure_has_no_window_of_its_own() -> None:
+    """It has those of its parts, which its name says; a total has all of the stream."""
+    for derived, window in ((True, "-"), (False, "all")):
+        figure = Figure("error_rate", 0.5, 0.4, 0.6, derived=derived)
+        assert cells(Row("ATL", END_MS, figure))[2] == window
+
+
 @pytest.mark.parametrize(
     ("figure", "text"),
     [

@@ -15,7 +15,15 @@ from slidestat.cli.display.topology import (
 )
 from slidestat.declare.alerts import Alert
 from slidestat.declare.kinds import KINDS
-from slidestat.declare.statistics import Count, LandmarkCount, Mean, Quantiles, Rate, Statistic
+from slidestat.declare.statistics import (
+    Count,
+    LandmarkCount,
+    Mean,
+    Quantiles,
+    Rate,
+    Statistic,
+    TopItems,
+)
 from slidestat.declare.statistics.base import Promise
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import measure
@@ -128,6 +136,14 @@ def test_statistics_that_share_a_synopsis(capsys: pytest.CaptureFixture[str]) ->
     assert rows["rate"].split()[-3:] == ['"', '"', '"']
     assert "bytes" in rows["count"]
     assert "quantile_a 0.5, 0.99" in rows
+
+
+def test_shares_of_a_weight_are_not_of_the_events(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error of items by bytes is a share of all bytes."""
+    show_topology(declare(TopItems(field="path", weight="bytes"), TopItems(field="path")))
+    rows = {line.split("  ")[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert " % of all bytes " in rows["top_path_of_bytes"]
+    assert " % of the events " in rows["top_path"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -172,7 +172,8 @@ def _words(figure: Figure) -> str:
         if figure.counted_from_ms is None
         else f"; only events from {iso_time(figure.counted_from_ms)} on are counted"
     )
-    return f"{bounds_text(figure)} over {window_text(figure)}{bounds}{since}"
+    window = "" if figure.derived else f" over {window_text(figure)}"
+    return f"{bounds_text(figure)}{window}{bounds}{since}"
 
 
 def _ranked(row: RankedKey) -> str:

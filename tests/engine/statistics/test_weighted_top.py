@@ -11,6 +11,7 @@ import pytest
 from slidestat import Count, SlidestatError, Sum, TopItems, Topology, TopologyDriver
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
+from slidestat.declare.statistics import top
 from slidestat.declare.statistics.runner import ItemColumn, Listed, Work, past_of, united
 from slidestat.declare.statistics.top import TopRunner
 from slidestat.live.questions import TopCounts
@@ -154,6 +155,33 @@ def test_batches_do_not_show() -> None:
         (state,) = runner.run([state], work_of(items[part], weights[part], times[part], [])).states
     assert state == whole
     assert runner.meaning != replace(runner, decimals=1).meaning
+
+
+def test_few_copies_are_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever events weigh: states and lists are those of all in one go, of several keys, between
+    whose events there are questions.
+    """
+    rng = np.random.default_rng(6)
+    count = 2_000
+    items, weights = rng.integers(0, 50, count), rng.integers(0, LARGEST, count).astype(float)
+    weights[::7] = np.nan
+    times = np.concatenate([np.sort(rng.integers(0, 30_000, count // 2)) for _ in range(2)])
+    whole = replace(
+        work_of(items, weights, times, [50, 9_000, 30_000, 20_000]),
+        starts=np.array([0, count // 2, count // 2, count]),
+        query_starts=np.array([0, 3, 3, 4]),
+    )
+    runner = TopItems(field="path", weight="bytes", decimals=0).runner(SPAN, FIELD)
+    told = runner.run([None] * 3, whole)
+    sizes = []
+    repeat = top.run_parted
+    monkeypatch.setattr(top, "_MOST_COPIES", 5_000)
+    monkeypatch.setattr(
+        top, "run_parted", lambda *of: (sizes.append(len(of[3].times)), repeat(*of))[1]
+    )
+    assert runner.run([None] * 3, whole) == told
+    assert len(sizes) > 20
+    assert max(sizes) < 5_000 + 2 * 165
 
 
 def test_a_window_of_few_events_is_exact_whatever_they_weigh() -> None:

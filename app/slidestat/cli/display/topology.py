@@ -12,7 +12,7 @@ from slidestat.declare.derived import EMIT_ALWAYS, EMIT_CHANGE, EMIT_EVENTS, EMI
 from slidestat.declare.fields import field_text
 from slidestat.declare.forms.resolved import resolved_window
 from slidestat.declare.statistics import Statistic
-from slidestat.declare.statistics.base import Promise, Series
+from slidestat.declare.statistics.base import Promise, Series, WeighedStatistic
 from slidestat.declare.statistics.runner import Runner
 from slidestat.declare.times.calendar_windows import CalendarWindow
 from slidestat.declare.topology import Topology
@@ -74,9 +74,11 @@ def keeping_text(topology: Topology) -> str:
     return f"for ever: {landmarks} tells of all events since the first"
 
 
-def promise_text(promise: Promise, series: Sequence[Series] = ()) -> str:
+def promise_text(
+    promise: Promise, series: Sequence[Series] = (), shared: str = "the events"
+) -> str:
     """Return the largest error as a text such as 10 % + 0.0005. Quantiles have each another share
-    of the events; `series` are the statistic's.
+    of the events; `series` are the statistic's, and shares are of what is `shared`.
     """
     shares = [100 * one.share_error for one in series if one.share_error is not None]
     if shares and promise.relative_error:
@@ -88,7 +90,7 @@ def promise_text(promise: Promise, series: Sequence[Series] = ()) -> str:
         f"{100 * share:.3g} %{of}"
         for share, of in (
             (promise.relative_error, ""),
-            (promise.share_error, " of the events"),
+            (promise.share_error, f" of {shared}"),
             (promise.deviation_error, " of the deviation"),
             (promise.magnitude_error, " of the magnitudes"),
         )
@@ -253,13 +255,19 @@ def _statistics(topology: Topology, footprints: "Sequence[Footprint]") -> Table:
         sizes = [bytes_text(footprint.synopsis_bytes[runner]) for footprint in footprints]
         table.add_row(
             _name(label, statistic),
-            promise_text(statistic.promise(span), statistic.series()),
+            promise_text(statistic.promise(span), statistic.series(), _shared(statistic)),
             runner.meaning,
             *(['"'] * len(sizes) if runner in shown else sizes),
         )
         shown.add(runner)
     table.add_row("", "", "in all", *(bytes_text(f.state_bytes) for f in footprints))
     return table
+
+
+def _shared(statistic: Statistic) -> str:
+    """Return what a statistic's shares are of."""
+    weight = statistic.weight_path if isinstance(statistic, WeighedStatistic) else None
+    return "the events" if weight is None else f"all {field_text(weight)}"
 
 
 def _name(label: str, statistic: Statistic) -> str:

@@ -395,18 +395,20 @@ def run_by_calendar(
     if len(ticks) <= _TICKS_AT_ONCE:
         return _run_with_lengths(runner, states, work, windows, ago)
     ends = [*ticks[_TICKS_AT_ONCE - 1 : -1 : _TICKS_AT_ONCE].tolist(), TIME_MAX]
-    return _in_parts(
+    return in_parts(
         states, work, ends, lambda own, part: _run_with_lengths(runner, own, part, windows, ago)
     )
 
 
-def _in_parts(
+def in_parts(
     states: Sequence[bytes | None],
     work: Work,
     ends: Sequence[int],
     run: Callable[[Sequence[bytes | None], Work], Answered],
 ) -> Answered:
-    """Do the work up to each of the rising `ends`, the last of which has the last query."""
+    """Do the work up to each of the rising `ends`, the last of which has the last query: as if it
+    had come in so many batches.
+    """
     from slidestat.synopses.core.batch import TIME_MIN
 
     known, places, parts = list(states), [], []
@@ -452,7 +454,7 @@ def past_between(
         return runner.past(found, question, ago)._replace(states=found)
 
     ticks = np.unique(work.query_times).tolist()
-    return _in_parts(states, work, ticks or [TIME_MAX], asked_at_tick)
+    return in_parts(states, work, ticks or [TIME_MAX], asked_at_tick)
 
 
 def _run_with_lengths(

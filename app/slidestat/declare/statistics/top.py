@@ -33,11 +33,13 @@ from slidestat.declare.statistics.runner import (
     Runner,
     UnitedRunner,
     Work,
+    in_parts,
     of_field,
     require_question,
 )
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import TIME_MAX
 from slidestat.synopses.core.rounding import EXACT, down, up, with_rounded
 
 if TYPE_CHECKING:
@@ -149,9 +151,12 @@ class TopRunner(CombinableRunner, UnitedRunner, PastRunner):
 
 
 _BITS, _DIGITS = 4, 11
+_MOST_DIGIT = (1 << _BITS) - 1
 _SCALES = 1 << _BITS * np.arange(_DIGITS)
 # In units. A window holds 2^62 of them, so a quarter of a million of the largest weights.
 _LARGEST = (1 << _BITS * _DIGITS) - 1
+# So many copies of events are there at once, of some 100 bytes each; the largest weight has 165.
+_MOST_COPIES = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -174,14 +179,36 @@ class WeighedTopRunner(TopRunner):
     def meaning(self) -> str:
         return f"{super().meaning} weighing {list(self.weight)}, {self.decimals} decimals"
 
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        ends = self._ends(work)
+        return in_parts(states, work, ends, super().run) if ends else super().run(states, work)
+
+    def _ends(self, work: Work) -> list[int]:
+        """Return the times up to which to work at once, so that few copies are there; none where
+        all are few. Events of one time are never separated.
+        """
+        _, _, weights = work.weighed(self.field, self.weight)
+        if len(weights) * _DIGITS * _MOST_DIGIT <= _MOST_COPIES:
+            return []
+        order = np.argsort(work.times, kind="stable")
+        copies = self._digits(np.nan_to_num(work.numbers[self.weight]))[order].sum(axis=1)
+        pieces = np.cumsum(copies) // _MOST_COPIES
+        begins = work.times[order][1:][np.diff(pieces) > 0]
+        return [*np.unique(begins).tolist(), TIME_MAX] if len(begins) else []
+
+    def _digits(self, weights: Floats) -> Integers:
+        """Return the digits of weights, the lowest first: int64[n, _DIGITS]."""
+        units = np.rint(weights * 10.0**self.decimals).astype(np.int64)
+        digits: Integers = units[:, np.newaxis] // _SCALES % (1 << _BITS)
+        return digits
+
     def lists(
         self, states: Sequence[bytes | None], work: Work, share: float, instead: int = 0
     ) -> NamedBatch:
         from slidestat.synopses.frequent.named_items import added_lists
 
         work, items, weights = work.weighed(self.field, self.weight)
-        units = np.rint(weights * 10.0**self.decimals).astype(np.int64)
-        digits = units[:, np.newaxis] // _SCALES % (1 << _BITS)
+        digits = self._digits(weights)
         copies = np.repeat(np.arange(digits.size), digits.reshape(-1))
         event, part = np.divmod(copies, _DIGITS)
         before = np.concatenate((np.zeros(1, np.int64), np.cumsum(digits.sum(axis=1))))
