@@ -11,13 +11,14 @@ from slidestat.declare.declared import Declared
 from slidestat.declare.expressions.nodes import fields_of
 from slidestat.declare.figure_names import place_over_windows
 from slidestat.declare.rankings import MOST_PLACES, order_of
-from slidestat.declare.statistics.runner import Answered, Runner, Work, run_by_calendar
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.clock import closing_tick
 from slidestat.engine.emissions.rankings import Ranked, leading
 from slidestat.engine.keys.key_state import KeyState
-from slidestat.engine.ticks.kernel_calls import runners_by_calendar, unusable_state
+from slidestat.engine.keys.states import States
+from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.ranked_ticks import RankedFigure
 from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
@@ -25,7 +26,6 @@ from slidestat.live.live_query import asked_of
 from slidestat.schemas.query import RankingAnswer, RankingPart
 from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.errors import SynopsisError
 
 DEFAULT_PLACES = 10
 
@@ -78,12 +78,14 @@ class LiveRanking:
         for path in () if self._condition is None else fields_of(self._condition.node):
             name = figure_name(path)
             read.append(place_over_windows(name, known, f"having reads {name!r}"))
-        self._topology, self._places = _of_figures(topology, read)
-        self._past = {
-            **self._topology.derived_past,
-            **self._topology.past_figures_of(self._condition),
-        }
-        self._windows = np.array(self._topology.window_lengths, np.int64)
+        self._topology, places = _of_figures(topology, read)
+        # Where the synopsis of each runner is.
+        self._places = dict(zip(self._topology.runners, places, strict=True)).values()
+        past = self._topology.past_figures_of(self._condition)
+        self._calls = KernelCalls(
+            self._topology, PartitionWork(), further=(it.runner for it in past.values())
+        )
+        self._longest = int(max(self._topology.window_lengths))
         self._ranked = Ranked(size, smallest)
         self._kinds = kinds(is_sequence=topology.is_sequence)
 
@@ -120,7 +122,11 @@ class LiveRanking:
         states = [state for state in map(keys.states.__getitem__, rows) if state is not None]
         of_events = topology.span_length.of_events
         times = np.array([it.number + 1 for it in states], np.int64) if of_events else ends
-        answered = self._answered(states, times)
+        kept = [
+            it._replace(synopses=tuple(it.synopses[place] for place in self._places))
+            for it in states
+        ]
+        answered = self._calls.ask(States.of(kept, len(self._places)), np.arange(len(kept)), times)
         ranked = RankedFigure(topology, self._by, self._condition, self._ranked, keys.starts)
         table = ranked.table(answered)
         may, of_those, are_sure = ranked.that_may_have_places(table, answered)
@@ -174,32 +180,8 @@ class LiveRanking:
                 ends.append(end)
         return rows, np.array(ends, np.int64)
 
-    def _answered(self, states: Sequence[KeyState], times: Integers) -> dict[Runner, Answered]:
-        topology = self._topology
-        starts = np.arange(len(states) + 1)
-        work = Work.questions(topology.columns, starts, times, self._windows)
-        past: dict[Runner, list[Runner]] = {}
-        for figure in self._past.values():
-            past.setdefault(figure.runner.runner, []).append(figure.runner)
-        answered: dict[Runner, Answered] = {}
-        by_calendar = runners_by_calendar(topology)
-        try:
-            for runner, place in zip(topology.runners, self._places, strict=True):
-                own = [it.synopses[place] or None for it in states]
-                for each in (runner, *past.get(runner, ())):
-                    if each in answered:
-                        continue
-                    if each in by_calendar:
-                        windows = topology.window_lengths
-                        answered[each] = run_by_calendar(each, own, work, windows)
-                    else:
-                        answered[each] = each.run(own, work)
-        except SynopsisError as error:
-            raise unusable_state("topology", error) from error
-        return answered
-
     def _lacks(self, loss: Loss, end: int) -> bool:
-        longest = int(max(self._windows)) if self._topology.sees_span_alone else None
+        longest = self._longest if self._topology.sees_span_alone else None
         return bool(loss.concerns(np.array([end]), longest)[0])
 
 

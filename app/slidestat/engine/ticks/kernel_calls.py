@@ -1,7 +1,7 @@
 """Calls of the synopses' kernels: all keys of a slice in one call for each synopsis."""
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from types import MappingProxyType
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from slidestat.declare.statistics.runner import (
     Answered,
+    BorrowingRunner,
     ItemColumn,
     Runner,
     Work,
@@ -135,9 +136,10 @@ class KernelCalls:
         topology: Topology,
         observed: PartitionWork,
         starts: Mapping[Runner, int] = MappingProxyType({}),
+        further: Iterable[BorrowingRunner] = (),
     ) -> None:
         """Create the calls; `starts` are the times from which on synopses that were added take
-        events in.
+        events in, and `further` windows are asked for besides those of the topology.
         """
         self._starts = starts
         self._runners = list(dict.fromkeys(topology.runners))
@@ -146,8 +148,8 @@ class KernelCalls:
         self._calendar = topology.window_lengths
         self._of_calendar = runners_by_calendar(topology)
         self._further: dict[Runner, list[Runner]] = {}
-        for further in topology.further_windows:
-            self._further.setdefault(further.runner, []).append(further)
+        for window in dict.fromkeys((*topology.further_windows, *further)):
+            self._further.setdefault(window.runner, []).append(window)
         self._observed = observed
 
     def absorb(
