@@ -10,6 +10,7 @@ from slidestat.options import FIRST_PORT, LOOPBACK
 from slidestat.web.address import announced, announcements, listen
 
 TOKEN, FILE = "SLIDESTAT_WEB_TOKEN", "SLIDESTAT_WEB_TOKEN_FILE"
+VIEW = "SLIDESTAT_WEB_VIEW_TOKEN"
 
 
 def test_each_worker_has_a_port_of_its_own() -> None:
@@ -77,6 +78,24 @@ def test_what_is_no_token_is_refused(
     monkeypatch.setenv(FILE, str(tmp_path / "missing"))
     with pytest.raises(SlidestatError, match="cannot be read"):
         listen(LOOPBACK, 0)
+
+
+def test_a_token_for_looking_is_beside_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """From the environment or a file; alone, or as the same one, it would protect nothing."""
+    monkeypatch.setenv(VIEW, "view")
+    with pytest.raises(SlidestatError, match=f"{TOKEN} is not"):
+        listen(LOOPBACK, 0)
+    monkeypatch.setenv(TOKEN, "view")
+    with pytest.raises(SlidestatError, match="the same token"):
+        listen(LOOPBACK, 0)
+    monkeypatch.delenv(VIEW)
+    (tmp_path / "view").write_text("another\n")
+    monkeypatch.setenv(f"{VIEW}_FILE", str(tmp_path / "view"))
+    address = listen(LOOPBACK, 0)
+    with address.listener:
+        assert (address.token, address.view_token) == ("view", "another")
 
 
 def test_a_worker_says_in_its_folder_where_it_is(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The live page in a real browser: what a person sees and does, and what it must never do."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from threading import Thread
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -40,13 +41,27 @@ def page(worker: Shop, key: str = "", more: str = "") -> str:
 
 
 @contextmanager
-def below(prefix: str, url: str) -> Iterator[str]:
-    """A proxy that has a worker's answers below a path of its own; the address of that path."""
+def below(
+    prefix: str,
+    url: str,
+    instead: Callable[[str], tuple[int, dict[str, str]] | None] = lambda _: None,
+) -> Iterator[str]:
+    """A proxy that has a worker's answers below a path of its own; the address of that path. Where
+    there is something `instead`, it answers with that status and a page.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if not self.path.startswith(f"{prefix}/"):
                 self.send_error(404)
+                return
+            if (own := instead(self.path)) is not None:
+                status, headers = own
+                self.send_response(status)
+                for name, value in (headers | {"Content-Type": "text/html"}).items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
                 return
             try:
                 answer = urlopen(url + self.path.removeprefix(prefix))  # noqa: S310  # http
@@ -124,11 +139,172 @@ def test_keys_are_ranked_by_a_figure(browser: Browser, worker: Shop) -> None:
     browser.until(lambda: browser.texts("#keys button") == ["a", "b", "c"], "the keys")
     Select(browser.find("#by")).select_by_index(1)
     browser.until(lambda: browser.texts("#keys button") == ["c", "b", "a"], "the largest first")
-    assert browser.texts("#keys .note") == ["1: 3 in [3, 3]", "2: 2 in [2, 2]", "3: 1 in [1, 1]"]
+    assert browser.texts("#keys .place") == ["1", "2", "3"]
+    assert browser.texts("#keys td:nth-child(2) b") == ["3", "2", "1"]
     Select(browser.find("#order")).select_by_value("smallest")
     browser.until(lambda: browser.texts("#keys button") == ["a", "b", "c"], "the smallest first")
     Select(browser.find("#by")).select_by_index(0)
-    browser.until(lambda: browser.texts("#keys .note") == ["", "", ""], "by their names")
+    browser.until(lambda: browser.texts("#keys .place") == ["", "", ""], "by their names")
+
+
+def row_of(browser: Browser, key: str) -> list[str]:
+    """The cells of a key in the overview: its place, name and alerts, and its figures."""
+    found: list[str] = browser.script(
+        "const rows = [...document.querySelectorAll('#keys tr')];"
+        "const row = rows.find((it) => it.querySelector('button').value === arguments[0]);"
+        "return row ? [...row.cells].map((cell) => [...cell.children].map((it) => it.textContent)"
+        ".filter(Boolean).join(' ')) : [];",
+        key,
+    )
+    return found
+
+
+def heads(browser: Browser) -> list[str]:
+    return browser.texts("#keys-head button")
+
+
+def test_the_page_opens_with_an_overview(browser: Browser, worker: Shop) -> None:
+    """Each key with the figures of a window and their bounds, those of which an alert fires first;
+    an alert leads to its keys, and back; a figure's name orders them; the address keeps it all.
+    """
+    worker.sell(["a", "b"] * 20 + ["c"] * 40)
+    browser.open(page(worker))
+    browser.until(lambda: browser.texts("#keys button") == ["c", "a", "b"], "c, which fires")
+    assert heads(browser)[:3] == ["key", "count", "mean"]
+    browser.until(lambda: row_of(browser, "c")[:2] == ["c busy", "40"], "its alert and count")
+    assert row_of(browser, "a")[0] == "a"
+    top = browser.find("#keys tr").location["y"]
+    assert top < browser.find("#flow").location["y"]
+
+    link = browser.find("#total-firing a")
+    assert link.text == "busy: 1 key"
+    link.click()
+    browser.until(lambda: browser.texts("#keys button") == ["c"], "its keys alone")
+    assert "firing=busy" in browser.driver.current_url
+    browser.driver.refresh()
+    browser.until(lambda: browser.texts("#keys button") == ["c"], "after loading again")
+    browser.find("#total-firing a").click()
+    browser.until(lambda: len(browser.texts("#keys button")) == 3, "all keys again")
+
+    (count,) = [it for it in browser.all("#keys-head button") if it.text == "count"]
+    count.click()
+    browser.until(lambda: browser.find("#by").get_attribute("value") == "count_1m", "its order")
+    browser.until(lambda: row_of(browser, "b")[:1] == ["2 b"], "places")
+    (sorted_by,) = browser.all("#keys-head th[aria-sort]")
+    assert sorted_by.get_attribute("aria-sort") == "descending"
+    browser.find("#keys-head th[aria-sort] button").click()
+    browser.until(lambda: row_of(browser, "a")[:1] == ["1 a"], "the smallest first")
+    # It fires, wherever its place is.
+    assert browser.texts("#keys button") == ["c", "a", "b"]
+    assert "order=smallest" in browser.driver.current_url
+    Select(browser.find("#columns")).select_by_value("1h")
+    browser.until(lambda: heads(browser)[:3] == ["key", "count_1m", "count"], "another window")
+    browser.driver.refresh()
+    browser.until(lambda: heads(browser)[:3] == ["key", "count_1m", "count"], "after it, too")
+
+
+def test_the_way_from_the_overview_to_a_key_and_back(browser: Browser, worker: Shop) -> None:
+    """What was chosen of the overview is there again, by the link and by the browser's own way
+    back; on a narrow screen there is one of the two.
+    """
+    worker.sell(["a", "b", "b", "c"] * 5)
+    browser.size(420)
+    browser.open(page(worker, more="").rstrip("/") + "/#/shop?by=count_1h&begins=")
+    browser.until(lambda: browser.texts("#keys button") == ["b", "a", "c"], "the largest first")
+    browser.find("#keys button").click()
+    browser.until(lambda: "count" in figures(browser), "figures")
+    assert not browser.find("#keys").is_displayed()
+    assert browser.text("#key-title") == "b"
+    browser.find("#all-keys").click()
+    browser.until(lambda: browser.find("#keys").is_displayed(), "the overview")
+    assert "by=count_1h" in browser.driver.current_url
+    browser.driver.back()
+    browser.until(lambda: browser.find("#key").is_displayed(), "the key")
+    browser.size(1280)
+    browser.until(lambda: browser.find("#keys").is_displayed(), "both")
+
+
+@pytest.mark.parametrize("key", ["a", "a-name-longer-than-any-screen" * 8], ids=["short", "long"])
+def test_the_overview_on_a_narrow_screen(browser: Browser, worker: Shop, key: str) -> None:
+    """At 420 pixels the page is no wider than the screen: the name of a key and the figure by which
+    keys are ordered are in sight, and the name stays so when the others are looked at.
+    """
+    worker.sell([key] * 40 + ["b"])
+    browser.size(420)
+    browser.open(f"{worker.url}/#/shop?by=mean_1h")
+    browser.until(lambda: row_of(browser, key)[1:2], "figures")
+    assert browser.script("return document.documentElement.scrollWidth") <= 420
+    script = (
+        "const [name, first] = document.querySelector('#keys tr').cells;"
+        "return [name, first].map((cell) => cell.getBoundingClientRect())"
+        ".map((it) => [it.left, it.right])"
+    )
+    (left, _), (_, right) = browser.script(script)
+    assert left >= 0
+    assert right <= 420
+    browser.script("document.querySelector('.keys .table').scrollLeft = 500")
+    assert browser.script(script)[0][0] == pytest.approx(left, abs=4)
+
+
+def test_times_in_the_zone_of_the_viewer(browser: Browser, worker: Shop) -> None:
+    """UTC, unless the viewer chooses the zone of their machine, which stays chosen; times say what
+    they are in, also where clocks go back and an hour comes twice.
+    """
+    zone = "Emulation.setTimezoneOverride"
+    browser.driver.execute_cdp_cmd(zone, {"timezoneId": "Europe/Berlin"})
+    try:
+        worker.sell(["a"] * 20)
+        browser.open(page(worker, "a"))
+        browser.until(lambda: "UTC" in browser.text("#key-place"), "UTC")
+        options = browser.texts("#zone option")
+        assert options == ["UTC", "Europe/Berlin"]
+        Select(browser.find("#zone")).select_by_index(1)
+        browser.until(lambda: "+02:00" in browser.text("#key-place"), "the zone's offset")
+        assert "UTC" not in browser.text("#key-place")
+        assert browser.texts("[data-zone]") == ["Europe/Berlin"] * 2
+        browser.until(lambda: browser.texts("#over-time .u-value"), "the chart")
+        end = datetime.fromtimestamp(worker.now_ms / 1000, ZoneInfo("Europe/Berlin"))
+        assert browser.texts("#over-time .u-value")[0] == end.strftime("%Y-%m-%d %H:%M:%S")
+        told = browser.module(
+            "format.js",
+            "return arguments[0].map((ms) => module.timeIn(ms))",
+            [1729989000000, 1729992600000, -62135596800000],
+        )
+        assert told[:2] == ["2024-10-27 02:30:00 +02:00", "2024-10-27 02:30:00 +01:00"]
+        browser.driver.refresh()
+        browser.until(lambda: "+02:00" in browser.text("#key-place"), "the same, loaded again")
+        Select(browser.find("#zone")).select_by_index(0)
+        browser.until(lambda: "UTC" in browser.text("#key-place"), "UTC again")
+    finally:
+        browser.script("localStorage.clear()")
+        browser.driver.execute_cdp_cmd(zone, {"timezoneId": ""})
+
+
+@pytest.mark.parametrize("signs_in_by", ["a redirection", "a page", "a refusal"])
+def test_a_proxy_that_wants_one_to_sign_in(
+    browser: Browser, worker: Shop, signs_in_by: str
+) -> None:
+    """When a session at a proxy has ended, the page neither says that the worker is gone nor asks
+    for the worker's token: it is to be loaded again.
+    """
+    worker.sell(["a"] * 20)
+    ended: list[bool] = []
+
+    def answer(path: str) -> tuple[int, dict[str, str]] | None:
+        if not ended or "/topologies" not in path:
+            return None
+        status = {"a redirection": 302, "a page": 200, "a refusal": 401}[signs_in_by]
+        return status, {"Location": "http://127.0.0.1:1/login"} if status == 302 else {}
+
+    with below("/tools", worker.url, answer) as url:
+        browser.open(url)
+        browser.until(lambda: browser.texts("#keys button") == ["a"], "the key")
+        ended.append(True)
+        told = "A proxy answers in place of the worker. Load the page again to sign in."
+        browser.until(lambda: browser.text("#connection").startswith(told), "what to do")
+        assert not browser.find("#token-dialog").is_displayed()
+        browser.close()
+        browser.errors()
 
 
 def test_a_key_shows_its_figures_with_bounds(browser: Browser, worker: Shop) -> None:
@@ -658,7 +834,7 @@ def test_everything_is_reached_by_keyboard(browser: Browser, worker: Shop) -> No
     browser.open(page(worker))
     browser.until(lambda: browser.texts("#keys button") == ["a", "b"], "the keys")
     seen = []
-    for _ in range(7):
+    for _ in range(9):
         browser.driver.switch_to.active_element.send_keys(Keys.TAB)
         element = browser.driver.switch_to.active_element
         seen.append(element.get_attribute("id") or element.text or element.get_attribute("class"))
@@ -666,7 +842,11 @@ def test_everything_is_reached_by_keyboard(browser: Browser, worker: Shop) -> No
             browser.script("return getComputedStyle(document.activeElement).outlineStyle")
             == "solid"
         )
-    assert seen == ["Skip to the keys", "topology", "pause", "by", "prefix", "a", "b"]
+    assert seen[:7] == [
+        *("Skip to the keys", "topology", "pause", "by", "columns", "prefix", "keys-table")
+    ]
+    # The names of the columns order the keys.
+    assert seen[7:] == ["key", "count"]
     browser.find("#keys button").send_keys(Keys.ENTER)
     browser.until(
         lambda: browser.driver.switch_to.active_element.get_attribute("id") == "key-title",

@@ -11,6 +11,7 @@ from slidestat.options import LOOPBACK
 from slidestat.web.address import WORKER_HEADER, listen
 from slidestat.web.answers.parameters import MOST_PAIRS, MOST_VALUES
 from slidestat.web.peers import Peers
+from slidestat.web.routes import openapi_document
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
 from tests.web.serving import Answer, Held, get, serving, start
@@ -393,3 +394,24 @@ async def test_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
             for key in "ab":
                 answer = await get(worker.url, f"{KEYS}/{key}", headers={"Authorization": shown})
                 assert answer.status == 200
+
+
+async def test_the_token_for_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that there is to GET is answered, also by other workers; who bears it changes nothing,
+    whatever there may be to change, and is no worker.
+    """
+    assert {method for it in openapi_document()["paths"].values() for method in it} == {"get"}
+    monkeypatch.setenv("SLIDESTAT_WEB_TOKEN", "s3cret")
+    monkeypatch.setenv("SLIDESTAT_WEB_VIEW_TOKEN", "view")
+    looks = {"Authorization": "Bearer view"}
+    async with serving({0: ["a"]}, {1: ["b"]}) as [worker, other]:
+        for path in (f"{KEYS}/a", f"{KEYS}/b", KEYS, "/topologies", "/metrics", "/openapi.json"):
+            assert (await get(worker.url, path, headers=looks)).status == 200
+        for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+            assert is_error(await get(worker.url, KEYS, method=method, headers=looks), 403)
+        for name in (other.address.worker, worker.address.worker):
+            posed = looks | {"Slidestat-Worker": name}
+            assert is_error(await get(worker.url, KEYS, headers=posed), 403)
+        assert is_error(await get(worker.url, KEYS, headers={"Authorization": "Bearer vie"}), 401)
+        own = {"Authorization": "Bearer s3cret", "Slidestat-Worker": worker.address.worker}
+        assert (await get(worker.url, KEYS, headers=own)).status == 200

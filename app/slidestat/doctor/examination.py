@@ -40,6 +40,8 @@ from slidestat.options import (
     REGISTRY_VARIABLE,
     TOKEN_FILE_VARIABLE,
     TOKEN_VARIABLE,
+    VIEW_TOKEN_FILE_VARIABLE,
+    VIEW_TOKEN_VARIABLE,
 )
 from slidestat.text import human_duration
 
@@ -289,6 +291,8 @@ _READ = (
     REGISTRY_VARIABLE,
     TOKEN_VARIABLE,
     TOKEN_FILE_VARIABLE,
+    VIEW_TOKEN_VARIABLE,
+    VIEW_TOKEN_FILE_VARIABLE,
     CACHE_ENV,
     settings.PROTOCOL,
     settings.MECHANISM,

@@ -211,7 +211,8 @@ class PartitionProcessor:
     @property
     def firing(self) -> dict[str, int]:
         """The number of keys for which each alert fires, by its name."""
-        return {} if self._alerting is None else self._alerting.firing
+        alerts = {} if self._alerting is None else self._alerting.firing
+        return {alert: len(keys) for alert, keys in alerts.items()}
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -448,6 +449,7 @@ class PartitionProcessor:
             self._intake.loss,
             self._unabsorbed,
             self._starts,
+            {} if self._alerting is None else self._alerting.firing,
         )
 
     def snapshot(self, slots: Iterable[int] = range(SLOTS)) -> Snapshot | None:

@@ -1,8 +1,8 @@
 """The keys of a partition, for queries."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import merge
+from heapq import merge, nsmallest
 from itertools import islice
 from typing import Protocol
 
@@ -79,6 +79,8 @@ class PartitionView:
     unabsorbed: Unabsorbed | None = None
     # From when on figures that were added are counted, by their names.
     starts: Mapping[str, int] = field(default_factory=dict)
+    # The keys for which each alert fires, by its name.
+    firing: Mapping[str, set[str]] = field(default_factory=dict)
 
     @property
     def keys_held(self) -> int | None:
@@ -121,11 +123,17 @@ class PartitionView:
             return self.stored.peek_all(keys)
         return self.unabsorbed.states(keys)
 
-    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
+    def keys(
+        self, prefix: str, after: str, limit: int, firing: Collection[str] = ()
+    ) -> Iterator[str]:
         """Return the first `limit` keys after `after` that begin with `prefix`, in order of their
-        characters. Costs them and the keys that are new since the last flush, however many keys
-        there are.
+        characters; if alerts are named, of those for which one of them fires. Costs them and the
+        keys that are new since the last flush, or all that fire, however many keys there are.
         """
+        if firing:
+            found = set[str]().union(*(self.firing.get(alert, ()) for alert in firing))
+            those = (key for key in found if key.startswith(prefix) and key > after)
+            return iter(nsmallest(limit, those))
         stored = self.stored.keys(prefix, after, limit)
         waiting = sorted(
             key for key in self._waiting_keys() if key.startswith(prefix) and key > after

@@ -1,6 +1,8 @@
-"""Questions for the keys with the largest or the smallest values of a figure, as they are now."""
+"""Questions for figures of many keys at once, as they are now: for those with the largest or the
+smallest values of one, and for tables of several.
+"""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,9 +13,12 @@ from slidestat.declare.declared import Declared
 from slidestat.declare.expressions.nodes import fields_of
 from slidestat.declare.figure_names import place_over_windows
 from slidestat.declare.rankings import MOST_PLACES, order_of
+from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.clock import closing_tick
+from slidestat.engine.emissions.added_figures import AddedFigures
+from slidestat.engine.emissions.emission import FigureTable, at_end
 from slidestat.engine.emissions.rankings import Ranked, leading
 from slidestat.engine.keys.key_state import KeyState
 from slidestat.engine.keys.states import States
@@ -23,7 +28,7 @@ from slidestat.engine.ticks.ranked_ticks import RankedFigure
 from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import asked_of
-from slidestat.schemas.query import RankingAnswer, RankingPart
+from slidestat.schemas.query import KeyRow, RankingAnswer, RankingPart
 from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.arrays import Integers
 
@@ -47,7 +52,71 @@ class KeySlice(NamedTuple):
         return cls(*place, keys, view.states(keys))
 
 
-class LiveRanking:
+class _NamedFigures:
+    """Figures of a topology by their names with windows, such as "p99_5m", of any of its keys."""
+
+    def __init__(self, declared: Declared, named: Mapping[str, str], having: str = "") -> None:
+        """Create the question for the figures `named`, each with what names it in an error, and
+        those that the condition `having` reads. Raises SlidestatError for what there is not.
+        """
+        topology = _rankable(declared)
+        self._condition = figure_condition(having, "having") if having else None
+        known = topology.names_over_windows
+        read = [place_over_windows(name, known, said) for name, said in named.items()]
+        for path in () if self._condition is None else fields_of(self._condition.node):
+            name = figure_name(path)
+            read.append(place_over_windows(name, known, f"having reads {name!r}"))
+        self._topology, places = _of_figures(topology, read)
+        # Where the synopsis of each runner is.
+        self._places = dict(zip(self._topology.runners, places, strict=True)).values()
+        past = self._topology.past_figures_of(self._condition)
+        self._calls = KernelCalls(
+            self._topology, PartitionWork(), further=(it.runner for it in past.values())
+        )
+        self._longest = int(max(self._topology.window_lengths))
+
+    def _live(self, keys: KeySlice) -> tuple[list[int], Integers]:
+        """Return the rows of keys that have events and are not forgotten, though their states may
+        be there yet, and where the windows of each end.
+        """
+        topology = self._topology.states_of  # It decides when keys are forgotten.
+        rows, ends = [], []
+        for row, state in enumerate(keys.states):
+            if state is None or not state.number:
+                continue
+            end = max(keys.watermark, state.watermark) + 1
+            if topology.sees_span_alone:
+                is_over = state.last_time < end - topology.span_length.length
+            else:
+                silence = topology.forget_ms
+                is_over = silence is not None and (
+                    closing_tick(state.last_time, silence, topology.every_ms) < end
+                )
+            if not is_over:
+                rows.append(row)
+                ends.append(end)
+        return rows, np.array(ends, np.int64)
+
+    def _answered(self, found: Sequence[KeyState | None], ends: Integers) -> dict[Runner, Answered]:
+        """Return the answers of the synopses of keys that are there, at the ends of windows."""
+        of_events = self._topology.span_length.of_events
+        states = [state for state in found if state is not None]
+        times = np.array([it.number + 1 for it in states], np.int64) if of_events else ends
+        kept = [
+            it._replace(synopses=tuple(it.synopses[place] for place in self._places))
+            for it in states
+        ]
+        return self._calls.ask(States.of(kept, len(self._places)), np.arange(len(kept)), times)
+
+    def _lacks(self, keys: KeySlice, end: int) -> bool:
+        """Return whether windows that end there may lack records that were lost."""
+        if keys.loss is None:
+            return False
+        longest = self._longest if self._topology.sees_span_alone else None
+        return bool(keys.loss.concerns(np.array([end]), longest)[0])
+
+
+class LiveRanking(_NamedFigures):
     """A question for the keys of the largest, or the smallest, values of a figure.
 
     `by` is the name of a figure with its window, such as "p99_5m", or of a derived one; `size` how
@@ -64,30 +133,16 @@ class LiveRanking:
         smallest: bool = False,
         having: str = "",
     ) -> None:
-        topology = _rankable(declared)
         order = order_of(is_of_smallest=smallest)
         if not 1 <= size <= MOST_PLACES:
             raise SlidestatError(
                 f"{order} is {size}.", f"Give how many keys, from 1 to {MOST_PLACES:,}."
             )
+        super().__init__(declared, {by: f"by is {by!r}"}, having)
         self._by, self._having = by, having
         self.asked = {"by": by, order: str(size), **({"having": having} if having else {})}
-        self._condition = figure_condition(having, "having") if having else None
-        known = topology.names_over_windows
-        read = [place_over_windows(by, known, f"by is {by!r}")]
-        for path in () if self._condition is None else fields_of(self._condition.node):
-            name = figure_name(path)
-            read.append(place_over_windows(name, known, f"having reads {name!r}"))
-        self._topology, places = _of_figures(topology, read)
-        # Where the synopsis of each runner is.
-        self._places = dict(zip(self._topology.runners, places, strict=True)).values()
-        past = self._topology.past_figures_of(self._condition)
-        self._calls = KernelCalls(
-            self._topology, PartitionWork(), further=(it.runner for it in past.values())
-        )
-        self._longest = int(max(self._topology.window_lengths))
         self._ranked = Ranked(size, smallest)
-        self._kinds = kinds(is_sequence=topology.is_sequence)
+        self._kinds = kinds(is_sequence=self._topology.is_sequence)
 
     @classmethod
     def of_sizes(
@@ -119,14 +174,7 @@ class LiveRanking:
         rows, ends = self._live(keys)
         if not rows:
             return RankingPart(0, [])
-        states = [state for state in map(keys.states.__getitem__, rows) if state is not None]
-        of_events = topology.span_length.of_events
-        times = np.array([it.number + 1 for it in states], np.int64) if of_events else ends
-        kept = [
-            it._replace(synopses=tuple(it.synopses[place] for place in self._places))
-            for it in states
-        ]
-        answered = self._calls.ask(States.of(kept, len(self._places)), np.arange(len(kept)), times)
+        answered = self._answered([keys.states[row] for row in rows], ends)
         ranked = RankedFigure(topology, self._by, self._condition, self._ranked, keys.starts)
         table = ranked.table(answered)
         may, of_those, are_sure = ranked.that_may_have_places(table, answered)
@@ -134,7 +182,7 @@ class LiveRanking:
         found = []
         for row, is_sure in zip(may[chosen].tolist(), are_sure[chosen].tolist(), strict=True):
             end = int(ends[row])
-            lost = keys.loss is not None and self._lacks(keys.loss, end)
+            lost = self._lacks(keys, end)
             key, numbers = keys.keys[rows[row]], ranked.of(table)[row].tolist()
             found.append(
                 ranked.contender(key, numbers, end, keys.partition, is_sure=is_sure, lost=lost)
@@ -158,31 +206,46 @@ class LiveRanking:
             having=self._having,
         )
 
-    def _live(self, keys: KeySlice) -> tuple[list[int], Integers]:
-        """Return the rows of keys that have events and are not forgotten, though their states may
-        be there yet, and where the windows of each end.
-        """
-        topology = self._topology.states_of  # It decides when keys are forgotten.
-        rows, ends = [], []
-        for row, state in enumerate(keys.states):
-            if state is None or not state.number:
-                continue
-            end = max(keys.watermark, state.watermark) + 1
-            if topology.sees_span_alone:
-                is_over = state.last_time < end - topology.span_length.length
-            else:
-                silence = topology.forget_ms
-                is_over = silence is not None and (
-                    closing_tick(state.last_time, silence, topology.every_ms) < end
-                )
-            if not is_over:
-                rows.append(row)
-                ends.append(end)
-        return rows, np.array(ends, np.int64)
 
-    def _lacks(self, loss: Loss, end: int) -> bool:
-        longest = self._longest if self._topology.sees_span_alone else None
-        return bool(loss.concerns(np.array([end]), longest)[0])
+class LiveTable(_NamedFigures):
+    """A question for the figures of some keys, by their names with windows, as a table.
+
+    Raises SlidestatError, naming the parameter, for a name that no figure has.
+    """
+
+    def __init__(self, declared: Declared, figures: Sequence[str]) -> None:
+        super().__init__(declared, {name: f"figure is {name!r}" for name in figures})
+        self._columns = {name: self._topology.names_over_windows[name][0] for name in figures}
+        self._alerts = [alert.name for alert in declared.answering.alerts]
+
+    def rows(self, keys: KeySlice, firing: Mapping[str, Collection[str]]) -> list[KeyRow]:
+        """Return a row for each of the keys that has events and is not forgotten, with the alerts
+        that fire for it; and one without figures for others for which one fires, as for expected
+        ones that never came. Costs the synopses of these keys.
+
+        Raises SlidestatError for a stored state that cannot be read.
+        """
+        fires = {
+            key: names
+            for key in keys.keys
+            if (names := [alert for alert in self._alerts if key in firing.get(alert, ())])
+        }
+        rows, ends = self._live(keys)
+        silent = fires.keys() - {keys.keys[row] for row in rows}
+        found = [KeyRow(key, keys.partition, fires[key], {}) for key in silent]
+        if not rows:
+            return found
+        topology = self._topology
+        table = FigureTable(topology, topology.window_lengths, keys.starts)
+        numbered = table.numbered.rows(self._answered([keys.states[row] for row in rows], ends))
+        added = AddedFigures(topology, keys.starts)
+        for row, end, figures in zip(rows, ends.tolist(), numbered, strict=True):
+            key = keys.keys[row]
+            marked = added.marked(at_end(topology.calendar_windows, figures, end), end)
+            named = {name: marked[place] for name, place in self._columns.items()}
+            lost = self._lacks(keys, end)
+            found.append(KeyRow(key, keys.partition, fires.get(key, []), named, lost=lost))
+        return found
 
 
 def figures_to_rank_by(declared: Declared) -> Iterator[str]:

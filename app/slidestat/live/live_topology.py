@@ -42,8 +42,12 @@ class View(Protocol):
     def has(self, key: str) -> bool:
         """Return whether the key is in the view."""
 
-    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
-        """Yield the first `limit` keys after `after` that begin with `prefix`, in order."""
+    def keys(
+        self, prefix: str, after: str, limit: int, firing: Collection[str] = ()
+    ) -> Iterator[str]:
+        """Yield the first `limit` keys after `after` that begin with `prefix`, in order; if alerts
+        are named, of those for which one of them fires.
+        """
 
 
 class OneKey(Protocol):

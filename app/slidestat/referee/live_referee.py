@@ -5,7 +5,7 @@ stay away for longer than its patience, the last one that it has answered withou
 is what an emission of that tick would be, for other windows; it names the parties it is of.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -49,10 +49,15 @@ class RefereeView:
         """Return whether there is something to answer for a stream."""
         return key in self.streams and self.streams[key].is_known(self.watermark)
 
-    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
-        """Yield the first `limit` streams after `after` that begin with `prefix`, in order of their
-        characters. Costs a look at all of them.
+    def keys(
+        self, prefix: str, after: str, limit: int, firing: Collection[str] = ()
+    ) -> Iterator[str]:
+        """Return the first `limit` streams after `after` that begin with `prefix`, in order of
+        their characters; none for which an alert fires, as a referee has no alerts. Costs a look at
+        all of them.
         """
+        if firing:
+            return iter(())
         wanted = (key for key in self._known() if key > after and key.startswith(prefix))
         return islice(sorted(wanted), limit)
 

@@ -151,6 +151,25 @@ class KeyPage(msgspec.Struct, frozen=True):
     ]
 
 
+class KeyRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Some figures of a key, by their names with windows, and its alerts."""
+
+    key: Annotated[str, Meta(description="the events' key")]
+    source_partition: Annotated[int, Meta(description="partition of its events")]
+    firing: Annotated[list[str], Meta(description="names of the alerts that fire for it")]
+    figures: Annotated[dict[str, Figure], Meta(description="by name, such as p99_5m")]
+    lost: Annotated[
+        bool, Meta(description="whether its windows may lack records that were lost")
+    ] = False
+
+
+class KeyTable(msgspec.Struct, frozen=True):
+    """Figures of several keys, each over windows that end at the watermark of its partition."""
+
+    topology: Annotated[str, Meta(description="name of the topology")]
+    rows: Annotated[list[KeyRow], Meta(description="of the keys that are there, in their order")]
+
+
 class Contender(msgspec.Struct, frozen=True, omit_defaults=True):
     """A key that may have a place in a ranking, as workers tell each other."""
 

@@ -14,7 +14,13 @@ import msgspec
 from yarl import URL
 
 from slidestat.errors import SlidestatError
-from slidestat.options import FIRST_PORT, LOOPBACK, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from slidestat.options import (
+    FIRST_PORT,
+    LOOPBACK,
+    TOKEN_FILE_VARIABLE,
+    TOKEN_VARIABLE,
+    VIEW_TOKEN_VARIABLE,
+)
 from slidestat.redaction import keep_secret
 
 # On a request: which worker is meant, and that it is to answer for itself alone. On a response:
@@ -31,17 +37,16 @@ _UNREAD_MS = 15_000
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
 
-def read_token() -> str | None:
-    """Return the bearer token of the environment, or of the file that it names; None without one.
+def read_token(variable: str = TOKEN_VARIABLE) -> str | None:
+    """Return the bearer token of a variable, or of the file that `variable`_FILE names; None
+    without one.
 
     Raises SlidestatError for a file that cannot be read and for what is no token.
     """
-    token, file = os.environ.get(TOKEN_VARIABLE), os.environ.get(TOKEN_FILE_VARIABLE)
+    token, file = os.environ.get(variable), os.environ.get(f"{variable}_FILE")
     if token is not None and file is not None:
-        raise SlidestatError(
-            f"Both {TOKEN_VARIABLE} and {TOKEN_FILE_VARIABLE} are set.", "Unset one of them."
-        )
-    source = TOKEN_VARIABLE
+        raise SlidestatError(f"Both {variable} and {variable}_FILE are set.", "Unset one of them.")
+    source = variable
     if file is not None:
         source = file
         try:
@@ -50,7 +55,7 @@ def read_token() -> str | None:
             reason = error.strerror if isinstance(error, OSError) else "it is not ASCII"
             raise SlidestatError(
                 f"The token in {file} cannot be read: {reason}.",
-                f"Name a file with the token in {TOKEN_FILE_VARIABLE}.",
+                f"Name a file with the token in {variable}_FILE.",
             ) from error
     keep_secret(token)
     if token is not None and not _TOKEN.fullmatch(token):
@@ -61,9 +66,25 @@ def read_token() -> str | None:
     return token
 
 
+def _view_token(token: str | None) -> str | None:
+    """Return the token for looking, beside the worker's own; None without one."""
+    view = read_token(VIEW_TOKEN_VARIABLE)
+    if view is not None and token is None:
+        raise SlidestatError(
+            f"{VIEW_TOKEN_VARIABLE} is set, and {TOKEN_VARIABLE} is not.",
+            "Set both: workers ask each other with the second one.",
+        )
+    if view is not None and view == token:
+        raise SlidestatError(
+            f"{VIEW_TOKEN_VARIABLE} and {TOKEN_VARIABLE} hold the same token.",
+            "Use two: the first one is for those who only look.",
+        )
+    return view
+
+
 @dataclass(frozen=True)
 class WebAddress:
-    """A socket that listens, its token, and the worker's name, which is new in each process.
+    """A socket that listens, its tokens, and the worker's name, which is new in each process.
 
     Two workers on different machines may both be at 127.0.0.1:6066: the name distinguishes them.
     """
@@ -71,6 +92,7 @@ class WebAddress:
     listener: socket.socket
     host: str
     token: str | None
+    view_token: str | None = None
     worker: str = field(default_factory=lambda: uuid4().hex)
 
     @property
@@ -103,6 +125,7 @@ def listen(host: str, port: int | None) -> WebAddress:
     Raises SlidestatError for a host beyond loopback without a token, and where there is no port.
     """
     token = read_token()
+    view_token = _view_token(token)
     if token is None and ip_of(host) != "loopback":
         raise SlidestatError(
             f"The web side would be open to anyone who reaches {host}.",
@@ -112,7 +135,7 @@ def listen(host: str, port: int | None) -> WebAddress:
     refusal: OSError | UnicodeError | None = None
     for candidate in ports:
         try:
-            return WebAddress(_listener(host, candidate), host, token)
+            return WebAddress(_listener(host, candidate), host, token, view_token)
         except (socket.gaierror, UnicodeError) as error:  # No host: no port of it will do.
             refusal = error
             break

@@ -32,6 +32,7 @@ from slidestat.schemas.query import (
     KeyAnswer,
     KeyHistory,
     KeyPage,
+    KeyTable,
     RankingAnswer,
     TopologyDescription,
     TopologyList,
@@ -67,6 +68,7 @@ _STRUCTS = (
     KeyHistory,
     SequenceKeyHistory,
     KeyPage,
+    KeyTable,
     RankingAnswer,
     SequenceRankingAnswer,
     TopologyDescription,
@@ -79,7 +81,8 @@ _STRUCTS = (
 _ERRORS = {
     400: "A parameter cannot be.",
     401: "A token is set, and the request does not carry it.",
-    403: "No token is set, and the worker is called by a name that is not its machine's own.",
+    403: "No token is set, and the worker is called by a name that is not its machine's own; or"
+    " the token is for looking, and more is asked.",
     404: "There is no such topology or key.",
     409: "Producers have spread the key over several partitions.",
     421: "The request is for another worker.",
@@ -170,6 +173,14 @@ _KEYS = _ANY_KEY | {
         "maxItems": MOST_VALUES,
     },
 }
+_TABLE_KEYS = _KEYS | {
+    "description": f"The keys, percent-encoded. Keys times figures are at most {MOST_PAIRS}."
+}
+_FIGURES = _query_parameter(
+    "figure",
+    "The name of a figure with its window, such as p99_5m, or of a derived one.",
+    _listed({"type": "string"}) | {"minItems": 1},
+) | {"required": True}
 _TEXT = {"type": "string", "maxLength": MAX_KEY_LENGTH}
 _OF_A_PAGE = (
     _query_parameter("prefix", "Only keys that begin so.", _TEXT),
@@ -178,6 +189,11 @@ _OF_A_PAGE = (
         "limit",
         "How many keys a page has at most.",
         {"type": "integer", "minimum": 1, "maximum": MOST_KEYS, "default": KEYS_OF_A_PAGE},
+    ),
+    _query_parameter(
+        "firing",
+        "The name of an alert: only keys for which it fires, or one of several that are given.",
+        _listed({"type": "string"}),
     ),
 )
 _OF_A_RANKING = (
@@ -317,6 +333,14 @@ OPERATIONS = (
         (_NAME, *_OF_A_PAGE),
     ),
     Operation(
+        "/topologies/{name}/table",
+        "showTable",
+        "Some figures of several keys, and the alerts that fire for them",
+        _answer(KeyTable),
+        (*_OF_KEYS, 409),
+        (_NAME, _TABLE_KEYS, _FIGURES),
+    ),
+    Operation(
         "/topologies/{name}/ranking",
         "showRanking",
         "Keys in the order of a figure, and between which places each of them may be",
@@ -387,7 +411,8 @@ def openapi_document() -> dict[str, Any]:
             " worker of a group answers for all of it. Nothing here writes.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/"}],
+        # From where the document is: a proxy may have put it below a path.
+        "servers": [{"url": "./"}],
         "security": [{}, {"token": []}],
         "paths": {it.path: {"get": _described(it)} for it in OPERATIONS},
         "components": {
@@ -456,6 +481,7 @@ class Routes:
             "figureMetrics": keys.figure_metrics,
             "listKeys": keys.list_keys,
             "rankingMetrics": self._rankings.ranking_metrics,
+            "showTable": self._rankings.show_table,
             "showRanking": self._rankings.show_ranking,
             "showAnyKey": keys.show_key,
             "showAnyHistory": keys.show_history,

@@ -26,6 +26,7 @@ from slidestat.faust.delivery import BatchApp
 from slidestat.faust.worker.resources import open_files
 from slidestat.live.live_topology import LiveTopology
 from slidestat.live.looks import Looks
+from slidestat.options import TOKEN_VARIABLE
 from slidestat.schemas.query import Fault
 from slidestat.web.address import WORKER_HEADER, WebAddress, ip_of
 from slidestat.web.answers.history import History
@@ -113,39 +114,48 @@ def _files(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]]:
     return found
 
 
-# Who may ask: the bearer of the token, or, without one, who is on this machine.
+# Who may ask: the bearer of a token, or, without one, who is on this machine. With the token for
+# looking one may GET what there is, and not speak as a worker of the group.
 
 # For probes, which carry no token; their answers show no data.
 _OPEN_PATHS = frozenset(("/healthz", "/readyz"))
+_LOOKS = frozenset(("GET", "HEAD"))
 
 
-def guard(token: str | None) -> Middleware:
+def guard(token: str | None, view_token: str | None = None) -> Middleware:
     """Return a middleware that lets only permitted requests through."""
-    expected = None if token is None else f"Bearer {token}".encode()
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if expected is None:
+        if token is None:
             _check_host(request)
         elif request.path not in _OPEN_PATHS and not is_page(request.path):
-            _check_token(request, expected)
+            is_view = view_token is not None and _bears(request, view_token)
+            if not is_view and not _bears(request, token):
+                raise HttpError(
+                    401,
+                    "The request does not carry the worker's token.",
+                    "Send the header `Authorization: Bearer TOKEN`.",
+                    {"WWW-Authenticate": 'Bearer realm="slidestat"'},
+                )
+            if is_view and (request.method not in _LOOKS or WORKER_HEADER in request.headers):
+                raise HttpError(
+                    403,
+                    "The request carries the token for looking, and asks for more.",
+                    f"Send the token of {TOKEN_VARIABLE}.",
+                )
         return await handler(request)
 
     return check
 
 
-def _check_token(request: web.Request, expected: bytes) -> None:
+def _bears(request: web.Request, token: str) -> bool:
+    """Return whether a request carries a token."""
     shown = request.headers.get("Authorization", "")
     scheme, _, rest = shown.partition(" ")
     # The scheme's name may be written in any case.
     given = f"{scheme.capitalize()} {rest.strip()}".encode("utf-8", "replace")
-    if not hmac.compare_digest(given, expected):
-        raise HttpError(
-            401,
-            "The request does not carry the worker's token.",
-            "Send the header `Authorization: Bearer TOKEN`.",
-            {"WWW-Authenticate": 'Bearer realm="slidestat"'},
-        )
+    return hmac.compare_digest(given, f"Bearer {token}".encode())
 
 
 def _check_host(request: web.Request) -> None:
@@ -312,7 +322,7 @@ def application(
     async def sign(_request: web.Request, response: web.StreamResponse) -> None:
         response.headers[WORKER_HEADER] = address.worker
 
-    made = web.Application(middlewares=[answer_errors, guard(address.token)])
+    made = web.Application(middlewares=[answer_errors, guard(address.token, address.view_token)])
     made.on_response_prepare.append(sign)
     made.cleanup_ctx.append(peers.open)
     Routes(topologies, peers, address, remaining, history, looks).add_to(made)

@@ -361,14 +361,15 @@ class Alerting:
         ]
         self._is_provisional = False
         self.unconfirmed = unconfirmed or Unconfirmed()
-        # For how many keys each alert fires.
-        self.firing = dict.fromkeys((rule.name for rule in self._rules), 0)
+        # The keys for which each alert fires.
+        self.firing: dict[str, set[str]] = {rule.name: set() for rule in self._rules}
 
-    def found(self, standings: bytes) -> bool:
-        """Count the alerts that fire for a stored key; return whether one waits or fires."""
+    def found(self, key: str, standings: bytes) -> bool:
+        """Note the alerts that fire for a stored key; return whether one waits or fires."""
         known = self._known(standings)
         for rule in self._rules:
-            self.firing[rule.name] += rule.id in known and known[rule.id].is_firing
+            if rule.id in known and known[rule.id].is_firing:
+                self.firing[rule.name].add(key)
         return bool(known)
 
     def follow(
@@ -406,7 +407,8 @@ class Alerting:
             for rule, one in zip(self._rules, judged, strict=True):
                 change = _go_on(standing, rule, one, row, ticks[row], place in forgotten)
                 if change is not None:
-                    self.firing[rule.name] += 1 if change.state is AlertState.FIRING else -1
+                    fires = self.firing[rule.name]
+                    (fires.add if change.state is AlertState.FIRING else fires.discard)(place[1])
                 elif rule.id in told_again:
                     change = _as_it_is(standing.get(rule.id), one, row, ticks[row])
                 else:
@@ -518,7 +520,7 @@ class Alerting:
         """Return the same alerts for a trial, whose changes are provisional."""
         trial = copy(self)
         trial._is_provisional = True
-        trial.firing = dict(self.firing)
+        trial.firing = {name: set() for name in self.firing}
         return trial
 
     @staticmethod

@@ -125,7 +125,8 @@ class HeldKeys:
             if alerting is not None:
                 for row, state in enumerate(states):
                     if may_have_alerts(state):
-                        is_standing[row] = alerting.found(decode_key_state(state).alerts)
+                        standings = decode_key_state(state).alerts
+                        is_standing[row] = alerting.found(names[row], standings)
             clocks = read_clocks(states)
             held.stored_watermark = max(held.stored_watermark, int(clocks[:, 0].max()))
             held._arm(topology, names, clocks, watermark, is_standing)

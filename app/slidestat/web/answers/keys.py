@@ -137,12 +137,13 @@ class KeyAnswers:
     async def list_keys(self, request: web.Request) -> web.Response:
         """Return a page of the keys of all workers."""
         live = self._here.topology(request)
-        prefix, after, limit = checked(page_query, request)
+        asked = checked(lambda query: page_query(live.topology, query), request)
+        prefix, after, limit, firing = asked
         is_for_here = self._here.is_for_here(request)
 
         def read(view: View) -> list[str]:
             # One more shows whether another page follows.
-            return list(view.keys(prefix, after, limit + 1))
+            return list(view.keys(prefix, after, limit + 1, firing))
 
         async with self._questions.one():
             epoch, pages = await self._here.see(live, read)

@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from slidestat.declare.declared import Declared
 from slidestat.declare.rankings import MOST_PLACES
 from slidestat.declare.referee import Referee
-from slidestat.errors import SlidestatError, near_name, shown
+from slidestat.errors import SlidestatError, near_name, shown, unknown
 from slidestat.live.live_query import LiveQuery
-from slidestat.live.live_ranking import LiveRanking
+from slidestat.live.live_ranking import LiveRanking, LiveTable
 from slidestat.live.live_topology import Question
 from slidestat.options import KEYS_OF_A_PAGE
 from slidestat.referee.live_referee import RefereeQuery
@@ -121,9 +121,19 @@ def key_query(topology: Declared, query: str, *, can_be_past: bool = True) -> Qu
     return LiveQuery(topology.answering, *asked)
 
 
-def page_query(query: str) -> tuple[str, str, int]:
-    """Return prefix, after and limit of ?prefix=&after=&limit=."""
-    parameters = _parameters(query, ("prefix", "after", "limit"))
+def page_query(topology: Declared, query: str) -> tuple[str, str, int, list[str]]:
+    """Return prefix, after and limit of ?prefix=&after=&limit=, and the alerts of &firing=, any
+    number of times.
+    """
+    parameters = _parameters(query, ("prefix", "after", "limit", "firing"))
+    alerts = [alert.name for alert in topology.answering.alerts]
+    for name in parameters["firing"]:
+        if not alerts:
+            raise SlidestatError(
+                f"firing is {shown(name)}, and {topology.name} has no alerts.", "Leave firing out."
+            )
+        if name not in alerts:
+            raise unknown(f"firing is {shown(name)}, which is no alert.", name, alerts)
     prefix, after = _single(parameters, "prefix") or "", _single(parameters, "after") or ""
     limit = _single(parameters, "limit")
     limit = str(KEYS_OF_A_PAGE) if limit is None else limit
@@ -136,7 +146,22 @@ def page_query(query: str) -> tuple[str, str, int]:
         raise SlidestatError(
             f"limit is {limit!r}.", f"Give a whole number from 1 to {MOST_KEYS:,}."
         )
-    return prefix, after, int(limit)
+    return prefix, after, int(limit), parameters["firing"]
+
+
+def table_query(topology: Declared, query: str, keys: int) -> LiveTable:
+    """Return the question of ?figure=&figure= for so many keys."""
+    figures = list(dict.fromkeys(_parameters(query, ("figure",))["figure"]))
+    if not figures:
+        raise SlidestatError(
+            "figure is missing.", "Name figures with their windows: ?key=JFK&figure=p99_5m."
+        )
+    if keys * len(figures) > MOST_PAIRS:
+        raise SlidestatError(
+            f"{len(figures)} figures of {keys} keys are asked for.",
+            f"Ask for at most {MOST_PAIRS} in one question.",
+        )
+    return LiveTable(topology, figures)
 
 
 def ranking_query(topology: Declared, query: str, most: int = MOST_PLACES) -> LiveRanking:

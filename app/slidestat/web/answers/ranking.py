@@ -1,7 +1,10 @@
-"""Answer for the keys of the largest, or the smallest, values of a figure, over all workers."""
+"""Answer for many keys at once, over all workers: for those of the largest, or the smallest, values
+of a figure, and with tables of several figures.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from typing import TypeVar, cast
 from urllib.parse import urlencode
 
@@ -13,10 +16,16 @@ from prometheus_client.registry import Collector
 
 from slidestat.engine.emissions.rankings import keys_in_two_places
 from slidestat.engine.view import PartitionView
+from slidestat.errors import SlidestatError
 from slidestat.live.live_ranking import KeySlice, LiveRanking
 from slidestat.live.live_topology import LiveTopology, View
-from slidestat.schemas.query import RankedKey, RankingAnswer, RankingPart
-from slidestat.web.answers.parameters import MOST_SERIES, ranking_query
+from slidestat.schemas.query import KeyTable, RankedKey, RankingAnswer, RankingPart
+from slidestat.web.answers.parameters import (
+    MOST_SERIES,
+    keys_in_query,
+    ranking_query,
+    table_query,
+)
 from slidestat.web.answers.workers import (
     RANKING_S,
     Elsewhere,
@@ -25,15 +34,17 @@ from slidestat.web.answers.workers import (
     in_two_places,
     require_same,
 )
-from slidestat.web.errors import HttpError, json_response, unavailable
+from slidestat.web.errors import HttpError, bad_request, json_response, unavailable
 from slidestat.web.turns import Turns
 
 Seen = TypeVar("Seen")
+Firing = Mapping[str, set[str]]
 
 # A ranking looks at all keys: names, and states, so many in one look at the work.
 _NAMES, _STATES = 20_000, 1_000
 # One at a time, for which others wait for so many seconds.
 _RANKINGS = (1, 5.0)
+_TABLES = (1, 1.0)
 
 
 class _PlaceGauges(Collector):
@@ -88,6 +99,7 @@ class RankingAnswers:
         self._here = here
         self._elsewhere = elsewhere
         self._rankings = Turns(*_RANKINGS)
+        self._tables = Turns(*_TABLES)
 
     async def show_ranking(self, request: web.Request) -> web.Response:
         """Return the keys of the whole group in the order of a figure; to another worker, those
@@ -98,6 +110,37 @@ class RankingAnswers:
         if self._here.is_for_here(request):
             return json_response(await self._part(live, asked, live.epoch))
         return json_response(await self._ranking(live, asked))
+
+    async def show_table(self, request: web.Request) -> web.Response:
+        """Return figures of some keys of the whole group; to another worker, of those that are
+        here.
+        """
+        live = self._here.topology(request)
+        is_for_here = self._here.is_for_here(request)
+        try:
+            keys, query = keys_in_query(request.rel_url.raw_query_string)
+            asked = table_query(live.topology, query, len(keys))
+        except SlidestatError as error:
+            raise bad_request(error) from error
+
+        def read(view: View) -> tuple[KeySlice, Firing]:
+            # A referee, which has others, is refused before.
+            partition = cast(PartitionView, view)
+            fires = {alert: found.intersection(keys) for alert, found in partition.firing.items()}
+            return KeySlice.of(partition, keys), fires
+
+        async with self._tables.one():
+            epoch, found = await self._here.see(live, read)
+            rows = [row for part in found for row in asked.rows(*part)]
+        if not is_for_here:
+            rows += await self._elsewhere.rows(live, request, epoch)
+        order = {key: place for place, key in enumerate(keys)}
+        rows.sort(key=lambda row: order[row.key])
+        for key, places in groupby(rows, lambda row: row.key):
+            partitions = [f"partition {row.source_partition}" for row in places]
+            if len(partitions) > 1:
+                raise in_two_places(key, partitions)
+        return json_response(KeyTable(live.topology.name, rows))
 
     async def ranking_metrics(self, request: web.Request) -> web.Response:
         """Answer Prometheus with a ranking of the whole group."""

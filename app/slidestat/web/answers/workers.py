@@ -11,7 +11,7 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology, View
 from slidestat.live.looks import Looks
-from slidestat.schemas.query import KeyPage, RankingPart
+from slidestat.schemas.query import KeyPage, KeyRow, KeyTable, RankingPart
 from slidestat.web.address import WORKER_HEADER
 from slidestat.web.errors import HttpError, bad_request, too_many, unavailable
 from slidestat.web.peers import ANSWER_S, Peers, Reply
@@ -86,6 +86,7 @@ def require_ready(live: LiveTopology) -> None:
 # Ask the other workers of the group for what is not here.
 
 _page_decoder = msgspec.json.Decoder(KeyPage)
+_table_decoder = msgspec.json.Decoder(KeyTable)
 _part_decoder = msgspec.json.Decoder(RankingPart)
 
 RANKING_S = 30.0
@@ -118,6 +119,13 @@ class Elsewhere:
         """Return the other workers' pages of keys; raises HttpError if one does not answer."""
         replies = await self._ask(live, request.rel_url.raw_path_qs, epoch)
         return _decoded(replies, _page_decoder)
+
+    async def rows(self, live: LiveTopology, request: web.Request, epoch: int) -> list[KeyRow]:
+        """Return the rows of keys that the other workers have; raises HttpError if one does not
+        answer.
+        """
+        replies = await self._ask(live, request.rel_url.raw_path_qs, epoch)
+        return [row for table in _decoded(replies, _table_decoder) for row in table.rows]
 
     async def ranking_parts(self, live: LiveTopology, query: str, epoch: int) -> list[RankingPart]:
         """Return the other workers' parts of a ranking; raises HttpError if one does not answer."""

@@ -22,9 +22,15 @@ async function get(path) {
     response = await fetch(new URL(path, document.baseURI), {
       headers: token ? { Authorization: `Bearer ${token}` } : {},
       signal: AbortSignal.timeout(10_000),
+      // A worker never redirects: a proxy does, to where one signs in.
+      redirect: "manual",
     });
   } catch {
     throw new ApiError(0, "The worker does not answer.", "Is it running? The page asks again.");
+  }
+  const isJson = response.headers.get("Content-Type")?.startsWith("application/json");
+  if (response.type === "opaqueredirect" || (!isJson && (response.ok || [401, 403].includes(response.status)))) {
+    throw new ApiError(0, "A proxy answers in place of the worker. Load the page again to sign in.");
   }
   let body;
   try {
@@ -49,6 +55,7 @@ function query(parameters) {
 export const topologies = async () => (await get("topologies")).topologies;
 export const status = (topology) => get(`${of(topology)}/status`);
 export const keys = (topology, parameters) => get(`${of(topology)}/keys${query(parameters)}`);
+export const table = (topology, parameters) => get(`${of(topology)}/table${query(parameters)}`);
 export const ranking = (topology, parameters) => get(`${of(topology)}/ranking${query(parameters)}`);
 
 // A path cannot have these, however they are encoded: to a browser they are folders.

@@ -1,7 +1,7 @@
 // Charts of an estimate inside the band between its lower and its upper bound, drawn by uPlot.
 
 import uPlot from "./vendor/uplot/uPlot.esm.js";
-import { axisTexts, compact, duration, lengthText, lowerText, number, upperText, utc } from "./format.js";
+import { axisTexts, compact, duration, lengthText, lowerText, number, time, upperText, zone } from "./format.js";
 
 const HEIGHT = 230;
 
@@ -140,9 +140,9 @@ function hatch(ctx, left, right, { top, height }, step) {
 
 /** Along the axis: event time, in seconds. */
 export const alongTime = {
-  title: "window end, event time, UTC",
+  title: `window end, event time, ${zone}`,
   time: true,
-  value: (x) => (x === null ? "–" : utc(x * 1000)),
+  value: (x) => (x === null ? "–" : time(x * 1000)),
 };
 
 /** Along the axis: numbers of a sequence, which are no times. */
@@ -215,7 +215,7 @@ function options(x, width, band) {
   return {
     width: width || 300,
     height: HEIGHT,
-    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), zone === "UTC" ? "Etc/UTC" : zone),
     scales: { x: { time: x.time === true, range: (chart, least, most) => apart(chart, least, most, x, band) }, y: { range: { min: soft(0.1), max: soft(0.1) } } },
     cursor: { y: false, drag: { x: false } },
     legend: { markers: { show: false } },

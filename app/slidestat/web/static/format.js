@@ -1,4 +1,5 @@
-// Numbers, lengths and times as people read them. Times are UTC, as the command line shows them.
+// Numbers, lengths and times as people read them. Times are UTC, as the command line shows them, or
+// in the viewer's own zone.
 
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1_000], ["ms", 1]];
 const WORDS = { d: "day", h: "hour", m: "minute", s: "second", ms: "millisecond" };
@@ -85,11 +86,61 @@ export function parseLength(text, ofEvents) {
   return ofEvents ? count : count * UNITS.find(([unit]) => unit === match[2])[1];
 }
 
-/** 2001-02-06 16:00:00 */
-export const utc = (ms) => new Date(ms).toISOString().replace("T", " ").replace(/\.\d+Z$/, "");
+const ZONE = "slidestat-zone";
+const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+/** The zones that can be chosen: UTC, and the viewer's. */
+export const ZONES = [...new Set(["UTC", OWN_ZONE])];
+
+/** Keep the choice of a zone, for the next time the page is loaded as well. */
+export function keepZone(zone) {
+  try {
+    localStorage.setItem(ZONE, zone === "UTC" ? "UTC" : "own");
+  } catch {
+    // The browser keeps nothing for pages.
+  }
+}
+
+function keptZone() {
+  try {
+    return localStorage.getItem(ZONE) === "own" ? OWN_ZONE : "UTC";
+  } catch {
+    return "UTC";
+  }
+}
+
+/** The zone that times are shown in. */
+export const zone = keptZone();
+
+const clock = new Intl.DateTimeFormat("en", {
+  timeZone: zone,
+  hourCycle: "h23",
+  ...Object.fromEntries(["month", "day", "hour", "minute", "second"].map((part) => [part, "2-digit"])),
+  year: "numeric",
+  timeZoneName: "longOffset",
+});
+
+function parts(ms) {
+  const found = Object.fromEntries(clock.formatToParts(ms).map(({ type, value }) => [type, value]));
+  const { year, month, day, hour, minute, second, timeZoneName } = found;
+  const offset = timeZoneName.replace("GMT", "") || "+00:00";
+  return { time: `${year}-${month}-${day} ${hour}:${minute}:${second}`, offset };
+}
+
+/** 2001-02-06 16:00:00, in the zone that is shown. */
+export const time = (ms) => parts(ms).time;
+
+/** The same with what it is in: UTC, or +01:00, as an hour comes twice when clocks go back. */
+export function timeIn(ms) {
+  const { time: written, offset } = parts(ms);
+  return `${written} ${zone === "UTC" ? "UTC" : offset}`;
+}
 
 /** An event time, or the number of a sequence that is given in its place. */
-export const timeOrNumber = (ms, seq) => (seq === undefined ? `${utc(ms)} UTC` : whole.format(seq));
+export const timeOrNumber = (ms, seq) => (seq === undefined ? timeIn(ms) : whole.format(seq));
+
+/** 1 key, 2 keys. */
+export const count = (number, word) => `${whole.format(number)} ${word}${number === 1 ? "" : "s"}`;
 
 /** What tells a figure from the others of its window: quantile 0.99, histogram [0, 10). */
 export function figureName(figure) {

@@ -3,10 +3,10 @@
 import * as api from "./api.js";
 import { byId, h, say } from "./dom.js";
 import { Flow } from "./flow.js";
-import { utc } from "./format.js";
+import { keepZone, timeIn, zone, ZONES } from "./format.js";
 import { Key } from "./key.js";
 import { Keys } from "./keys.js";
-import { Status } from "./status.js";
+import { firingOf, Status } from "./status.js";
 
 const EVERY_MS = 2_000;
 // Keys come and go more slowly than figures.
@@ -19,15 +19,22 @@ let answeredAt;
 
 const flow = new Flow();
 const status = new Status(flow);
-const keys = new Keys((key) => goTo(topology.name, key), failed);
+const keys = new Keys({
+  choose: (key) => goTo(topology.name, key),
+  moved: () => remember(),
+  failed,
+  linkTo: (choice) => address(topology.name, undefined, choice),
+});
 const key = new Key(remember, failed);
 
-/** #/TOPOLOGY/KEY?window=5m&series=count&ago=24h */
-function address(name, chosen, window, series, ago) {
-  const parameters = new URLSearchParams();
-  if (window) parameters.set("window", window);
-  if (series) parameters.set("series", series);
-  if (ago) parameters.set("ago", ago);
+// What is chosen of a key, and of the overview.
+const OF_KEY = ["window", "series", "ago"];
+const OF_KEYS = ["by", "order", "firing", "begins", "of"];
+
+/** #/TOPOLOGY/KEY?window=5m&series=count&ago=24h&by=p99_5m */
+function address(name, chosen, choices) {
+  const given = Object.entries(choices).filter(([each, text]) => text || (each === "of" && text === ""));
+  const parameters = new URLSearchParams(given);
   const path = [name, chosen].filter((part) => part !== undefined).map(encodeURIComponent);
   return `#/${path.join("/")}${parameters.size ? `?${parameters}` : ""}`;
 }
@@ -36,8 +43,9 @@ function place() {
   const [path, parameters] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, chosen] = path.split("/").map(decoded);
   const asked = new URLSearchParams(parameters ?? "");
-  const [window, series, ago] = ["window", "series", "ago"].map((each) => asked.get(each));
-  return { name, chosen, window, series, ago };
+  const [window, series, ago] = OF_KEY.map((each) => asked.get(each));
+  const ofKeys = Object.fromEntries(OF_KEYS.filter((each) => asked.has(each)).map((each) => [each, asked.get(each)]));
+  return { name, chosen, window, series, ago, ofKeys };
 }
 
 function decoded(text) {
@@ -49,13 +57,19 @@ function decoded(text) {
 }
 
 function goTo(name, chosen) {
-  const isOpen = name === topology.name && key.key !== undefined;
-  location.hash = address(name, chosen, isOpen ? key.window.asText : null, key.series, isOpen ? key.before.asText : null);
+  location.hash = address(name, chosen, name === topology.name ? choices() : { series: key.series });
 }
 
-/** What was chosen inside of a key goes into the address, but is no step to go back to. */
+function choices() {
+  const ofKey = key.key === undefined ? {} : { window: key.window.asText, ago: key.before.asText };
+  return { ...ofKey, series: key.series, ...keys.chosenOf };
+}
+
+/** What was chosen goes into the address, but is no step to go back to. */
 function remember() {
-  history.replaceState(null, "", address(topology.name, key.key, key.window.asText, key.series, key.before.asText));
+  history.replaceState(null, "", address(topology.name, key.key, choices()));
+  byId("all-keys").href = address(topology.name, undefined, keys.chosenOf);
+  keys.showAlerts();
 }
 
 /** Show what the address says. */
@@ -68,10 +82,11 @@ async function follow() {
     byId("topology").value = topology.name;
     status.clear();
     flow.of(topology);
-    keys.of(topology);
   }
   const chosen = found.name === asked.name ? asked.chosen : undefined;
   keys.mark(chosen);
+  keys.of(topology, asked.name === found.name ? asked.ofKeys : {});
+  byId("all-keys").href = address(topology.name, undefined, keys.chosenOf);
   document.title = chosen === undefined ? `${topology.name} · slidestat` : `${chosen} · ${topology.name} · slidestat`;
   if (chosen === undefined) {
     key.close();
@@ -96,6 +111,7 @@ async function round() {
     const found = await api.status(topology.name);
     if (found.topology !== topology.name) return;
     status.show(found);
+    keys.fire(firingOf(found));
     connected(found);
     rounds += 1;
     if (rounds % KEYS_EVERY === 0) keys.refresh();
@@ -127,7 +143,7 @@ function failed(error) {
   } else if (error.status === 429) {
     connection("restoring", "busy");
   } else {
-    const since = answeredAt === undefined ? "" : ` What is shown is of ${utc(answeredAt)} UTC.`;
+    const since = answeredAt === undefined ? "" : ` What is shown is of ${timeIn(answeredAt)}.`;
     connection("error", `${error.message}${since}`);
   }
 }
@@ -161,6 +177,15 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   byId("prefix").focus();
 });
 addEventListener("hashchange", follow);
+
+byId("zone").replaceChildren(...ZONES.map((name) => h("option", { value: name }, name.replaceAll("_", " "))));
+byId("zone").value = zone;
+byId("zone").parentElement.hidden = ZONES.length === 1;
+for (const place of document.querySelectorAll("[data-zone]")) say(place, zone);
+byId("zone").addEventListener("change", (event) => {
+  keepZone(event.target.value);
+  location.reload();
+});
 
 async function forever() {
   for (;;) {

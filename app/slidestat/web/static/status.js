@@ -1,7 +1,7 @@
 // How the workers are: totals, rates from one answer to the next, and a row for each partition.
 
 import { byId, fillRows, h, say } from "./dom.js";
-import { bytes, howLong, keysText, number, perSecond, utc } from "./format.js";
+import { bytes, howLong, keysText, number, perSecond, time, timeIn } from "./format.js";
 
 // Rates are over so many answers back.
 const BACK = 5;
@@ -27,7 +27,6 @@ export class Status {
     this.flow.show({ rates, totals, workers: status.workers.length });
     this.showTotals(totals, rates, status.now_ms);
     showMoving(status.workers);
-    showFiring(status.workers);
     showIncomplete(partitions, totals.isSequence);
     showWorkers(status.workers);
     fillRows(
@@ -91,17 +90,13 @@ function showMoving(workers) {
   say(byId("total-moving"), `${texts.join(", ")} records`);
 }
 
-/** For how many keys of all workers each alert fires; nothing for a topology without alerts. */
-function showFiring(workers) {
+/** For how many keys of all workers each alert fires, by its name. */
+export function firingOf({ workers }) {
   const keys = new Map();
   for (const [alert, count] of workers.flatMap(({ firing }) => Object.entries(firing))) {
     keys.set(alert, (keys.get(alert) ?? 0) + count);
   }
-  const fires = [...keys].filter(([, count]) => count);
-  byId("firing").hidden = !keys.size;
-  byId("firing").dataset.fires = String(fires.length > 0);
-  const texts = fires.map(([alert, count]) => `${alert}: ${number(count)} ${count === 1 ? "key" : "keys"}`);
-  say(byId("total-firing"), texts.join(", ") || "none fires");
+  return keys;
 }
 
 /** Until when the windows of statistics that were added are incomplete; of all partitions the last. */
@@ -112,7 +107,7 @@ function showIncomplete(partitions, isNumber) {
     until.set(added.statistic, Math.max(end, until.get(added.statistic) ?? end));
   }
   const texts = [...until].map(([name, end]) =>
-    end === Infinity ? `${name}: not of all events` : `${name}: until ${isNumber ? number(end) : `${utc(end)} UTC`}`,
+    end === Infinity ? `${name}: not of all events` : `${name}: until ${isNumber ? number(end) : timeIn(end)}`,
   );
   byId("incomplete").hidden = !texts.length;
   say(byId("total-incomplete"), texts.join(", "));
@@ -125,7 +120,7 @@ const isSequence = (p) => p.watermark_seq !== undefined;
 
 function watermarkText(watermark, isNumber) {
   if (watermark === null) return "–";
-  return isNumber ? number(watermark) : utc(watermark);
+  return isNumber ? number(watermark) : time(watermark);
 }
 
 const lagOf = (p) => (p.end_offset === null ? null : Math.max(0, p.end_offset - p.next_offset));
