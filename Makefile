@@ -33,7 +33,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test kernels wheel vectors test-laws test-others \
 	test-long test-rare test-bounds test-quick chaos simulate fuzz model mutate demo docs bench bench-full figures plots pictures audit schemas \
-	reference golden hooks lock lock-peers clean
+	reference golden chart hooks lock lock-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -211,6 +211,14 @@ reference: setup ## write the reference of declarations again after a change of 
 
 golden: setup ## write the golden files of new cases; none that is there is changed
 	$(BIN)/python -m tests.golden.freeze
+
+# Helm is built from its Go module, once: the tests check what it made, and need neither.
+HELM := build/bin/helm
+$(HELM):
+	GOBIN=$(CURDIR)/build/bin go install helm.sh/helm/v3/cmd/helm@v3.19.0
+
+chart: setup $(HELM) ## lint the Helm chart, and render the Kubernetes manifest from it; needs Go 1.24 or later
+	$(BIN)/python -m scripts.chart $(HELM)
 
 hooks: setup ## run the same checks before each git commit
 	$(BIN)/pre-commit install

@@ -25,7 +25,7 @@ NOT_RUN = {
     r"slidestat alertmanager": "there is none; tests/admin plays one",
     r"slidestat spark": "the tests of Spark run each of them, a session for all",
     r"zip |spark-submit ": "there is no cluster",
-    r"docker |kubectl |echo \"SLIDESTAT_WEB_TOKEN": "there is no engine; tests/deploy checks both",
+    r"docker |kubectl |helm |echo \"SLIDESTAT_WEB_TOKEN": "no engine; tests/deploy checks them",
     r"python -m benchmarks": "they take minutes; the tests of benchmarks run small ones",
 }
 # Whole documents whose brokers or clusters are not here.
