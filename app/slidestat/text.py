@@ -10,6 +10,7 @@ from slidestat.schemas.alert import FoundChange
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.emission import Figure, LostRecords
 from slidestat.schemas.event import EARLIEST_TIME_MS
+from slidestat.schemas.query import ValueRank
 
 # The numbers of a figure for people: only digits that its bounds make certain.
 
@@ -152,7 +153,7 @@ def change_text(change: FoundChange) -> str:
     return f"from {before} to {after} since {iso_time(change.since_ms)}"
 
 
-def window_text(figure: Figure) -> str:
+def window_text(figure: Figure | ValueRank) -> str:
     """Return the length of a figure's window: 5m, 1,000 events, or all."""
     if figure.window is not None:
         return figure.window

@@ -1,16 +1,20 @@
 """Figures of chosen keys for Prometheus."""
 
 from collections.abc import Iterator
+from math import inf
 
 import msgspec
 import pytest
+from hypothesis import given, settings, strategies as st
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import KeyAnswer
 from slidestat.web.answers.keys import registry_of
-from tests.web.serving import get, serving
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode
+from tests.web.serving import TOPOLOGY, get, serving, serving_of
 
 Labels = frozenset[tuple[str, str]]
 
@@ -57,6 +61,37 @@ async def test_gauges_are_the_answers() -> None:
                     if value is not None:
                         expected["slidestat_figure" + suffix, frozenset(labels.items())] = value
     assert told == expected
+
+
+@pytest.mark.asyncio
+@given(values=st.lists(st.floats(0.001, 1_000), min_size=1, max_size=60), data=st.data())
+@settings(max_examples=20, deadline=None)
+async def test_buckets_are_a_histogram(values: list[float], data: st.DataObject) -> None:
+    """Of a window, with bounds that hold: how many events have at most each value asked about, and
+    how many there are at +Inf; each rises, as histogram_quantile wants it.
+    """
+    asked = data.draw(st.lists(st.floats(0.001, 1_000), min_size=1, max_size=8, unique=True))
+    query = "&".join(f"rank={value!r}" for value in asked)
+    events = [Record(i, None, encode("a", START_MS + i, it), 0) for i, it in enumerate(values)]
+    # A partition's first record waits for the second.
+    events.append(Record(len(events), None, encode("b", START_MS + 1_000, 1), 0))
+    async with serving_of(TOPOLOGY, {0: events}) as [worker]:
+        answer = await get(worker.url, f"/topologies/orders/metrics?key=a&window=1h&{query}")
+    found: dict[str, list[tuple[float, float]]] = {}
+    for name, labels, value in gauges(answer.body):
+        if "bucket" in name:
+            assert labels["window"] == "1h"
+            found.setdefault(name, []).append((float(labels["le"]), value))
+    kept = [float(it) for it in values]
+    for name, buckets in found.items():
+        assert [le for le, _ in buckets] == [*sorted(asked), inf], name
+        assert [value for _, value in buckets] == sorted(value for _, value in buckets)
+    own = "slidestat_figure_bucket"
+    rows = zip(found[own], found[f"{own}_lower"], found[f"{own}_upper"], strict=True)
+    for (le, estimate), (_, lower), (_, upper) in rows:
+        exact = sum(it <= le for it in kept)
+        assert lower <= exact <= upper
+        assert lower <= estimate <= upper
 
 
 @pytest.mark.asyncio

@@ -319,7 +319,7 @@ OPERATIONS = (
     Operation(
         "/topologies/{name}/metrics",
         "figureMetrics",
-        "Figures of chosen keys of this worker, for Prometheus",
+        "Figures of chosen keys of this worker, for Prometheus; with `rank` as a histogram",
         _EXPOSITION,
         (*_OF_A_TOPOLOGY, 429, 500, 503),
         (_NAME, _KEYS, *_OF_FIGURES),

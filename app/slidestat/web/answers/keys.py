@@ -5,7 +5,7 @@ their figures, and their past emissions.
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from heapq import merge
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice
 
 import msgspec
 from aiohttp import web
@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from slidestat.declare.statistics.base import ListStatistic
 from slidestat.errors import SlidestatError
@@ -29,6 +30,7 @@ from slidestat.schemas.query import (
     TopologyDescription,
     TopologyList,
     TopologyStatus,
+    ValueRank,
     WorkerDescription,
     WorkerStatus,
 )
@@ -54,6 +56,8 @@ from slidestat.web.turns import Turns
 # worker answers for those that it has.
 
 _LABELS = ("topology", "key", "statistic", "window", "quantile", "at_least", "below", "item")
+# With the name and this label PromQL's histogram_quantile takes gauges for a histogram.
+_BUCKET_LABELS = ("topology", "key", "statistic", "window", "le")
 
 
 def registry_of(answers: Sequence[KeyAnswer], lists: Container[str]) -> CollectorRegistry:
@@ -83,6 +87,8 @@ class _FigureGauges(Collector):
                 if value is not None:
                     family.add_metric(_labels(answer, figure), value)
             yield family
+        if any(answer.ranks for answer in self._answers):
+            yield from self._buckets()
         end = GaugeMetricFamily(
             "slidestat_figure_window_end_timestamp_seconds",
             "Event time at which the windows end.",
@@ -103,12 +109,56 @@ class _FigureGauges(Collector):
         if end_number.samples:
             yield end_number
 
+    def _buckets(self) -> Iterator[Metric]:
+        """Yield gauges of how many events of a window have at most each of the values asked about,
+        and how many there are. As the exact ones, they rise with the values.
+        """
+        families = [
+            GaugeMetricFamily(f"slidestat_figure_bucket{suffix}", text, labels=_BUCKET_LABELS)
+            for suffix, text in (
+                ("", "The estimate of how many events have at most this value."),
+                ("_lower", "Not fewer events have at most this value."),
+                ("_upper", "Not more events have at most this value."),
+            )
+        ]
+        for answer in self._answers:
+            known = [rank for rank in answer.ranks or () if rank.counted_from_ms is None]
+            for (statistic, window), found in groupby(
+                known, lambda rank: (rank.statistic, window_text(rank))
+            ):
+                ranks = sorted(found, key=lambda rank: rank.value)
+                names = [*map(floatToGoString, (rank.value for rank in ranks)), "+Inf"]
+                for family, numbers in zip(families, _rising(ranks), strict=True):
+                    for le, number in zip(names, numbers, strict=True):
+                        own = answer.topology, answer.key, statistic, window
+                        family.add_metric((*own, le), number)
+        yield from families
+
     def _gauged(self) -> Iterator[tuple[KeyAnswer, Figure]]:
         for answer in self._answers:
             for figure in answer.figures:
                 # Bounds are of all of a window: of what was added later there is no gauge yet.
                 if figure.statistic not in self._lists and figure.counted_from_ms is None:
                     yield answer, figure
+
+
+def _rising(ranks: Sequence[ValueRank]) -> tuple[list[float], list[float], list[float]]:
+    """Return estimates, lowers and uppers of how many events have at most each of some rising
+    values, and at last of all events.
+    """
+    last = ranks[-1]
+    estimates, lowers, uppers = (
+        [
+            *(getattr(rank.at_most, field) or 0.0 for rank in ranks),
+            (getattr(last.at_most, field) or 0.0) + (getattr(last.more_than, field) or 0.0),
+        ]
+        for field in ("estimate", "lower", "upper")
+    )
+    return (
+        list(accumulate(estimates, max)),
+        list(accumulate(lowers, max)),
+        list(accumulate(reversed(uppers), min))[::-1],
+    )
 
 
 def _labels(answer: KeyAnswer, figure: Figure) -> tuple[str, ...]:

@@ -68,11 +68,11 @@ def keys_in_query(query: str) -> tuple[list[str], str]:
             f"Name 1 to {MOST_VALUES} keys: ?key=JFK&key=ATL.",
         )
     asked = 1
-    for name in ("window", "quantile"):
+    for name in ("window", "quantile", "rank"):
         asked *= max(1, sum(pair.partition("=")[0] == name for pair in others))
     if len(keys) * asked > MOST_PAIRS:
         raise SlidestatError(
-            f"{len(keys)} keys with {asked} windows and quantiles are asked for.",
+            f"{len(keys)} keys with {asked} windows and quantiles or ranks are asked for.",
             f"Ask for at most {MOST_PAIRS} in one scrape.",
         )
     return keys, "&".join(others)
