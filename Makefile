@@ -225,7 +225,7 @@ hooks: setup ## run the same checks before each git commit
 
 lock: setup ## lock again after a change of pyproject.toml (delete the locks first to move them on)
 	$(LOCK) pyproject.toml --extra worker --extra local --output-file requirements.lock
-	$(LOCK) pyproject.toml --group dev --extra avro --extra protobuf --extra local --extra spark --extra msk --extra mcp --constraint requirements.lock \
+	$(LOCK) pyproject.toml --group dev --extra avro --extra protobuf --extra local --extra spark --extra msk --extra mcp --extra otlp --constraint requirements.lock \
 	    --output-file requirements-dev.lock
 	$(LOCK) --group build --constraint requirements-dev.lock --output-file requirements-build.lock
 	$(LOCK) --group docs --constraint requirements-dev.lock --output-file requirements-docs.lock

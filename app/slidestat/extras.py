@@ -18,6 +18,7 @@ _EXTRAS = {
     "fastavro": "avro",
     "google": "protobuf",
     "grpc_tools": "protobuf",
+    "opentelemetry": "otlp",
     "httpx2": "avro",
     "pandas": "spark",
     "py4j": "spark",

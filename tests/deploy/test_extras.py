@@ -23,6 +23,7 @@ IMPORTED = {
     "confluent-kafka": ("confluent_kafka",),
     "prometheus-client": ("prometheus_client",),
     "python-json-logger": ("pythonjsonlogger",),
+    "opentelemetry-proto": ("opentelemetry",),
 }
 # Imports as if what these extras bring were not installed.
 WITHOUT = """

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from slidestat.declare.rankings import MOST_PLACES
@@ -57,7 +58,6 @@ from slidestat.web.answers.parameters import (
 from slidestat.web.answers.ranking import RankingAnswers
 from slidestat.web.answers.workers import Elsewhere, Here, checked, require_ready
 from slidestat.web.errors import json_response, unavailable
-from slidestat.web.metrics import worker_registry
 from slidestat.web.peers import Peers
 from slidestat.web.turns import Turns
 
@@ -456,6 +456,7 @@ class Routes:
         remaining: Callable[[], int],
         history: History,
         looks: Looks,
+        metrics: CollectorRegistry,
     ) -> None:
         here = Here(topologies, looks, address.worker)
         self._keys = KeyAnswers(here, Elsewhere(peers), history)
@@ -464,7 +465,7 @@ class Routes:
         self._of_topologies = TopologyAnswers(here, peers, address.url, remaining, self._watchers)
         self._topologies = topologies
         self._looks = looks
-        self._metrics = worker_registry(topologies, remaining)
+        self._metrics = metrics
         self._openapi = msgspec.json.encode(openapi_document())
 
     def add_to(self, app: web.Application) -> None:

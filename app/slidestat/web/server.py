@@ -8,8 +8,9 @@ import asyncio
 import hashlib
 import hmac
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import cast
@@ -20,6 +21,7 @@ from aiohttp.typedefs import Handler, Middleware
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.tables.manager import TableManager
 from faust.web.drivers.aiohttp import Web
+from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from slidestat.faust.delivery import BatchApp
@@ -31,6 +33,8 @@ from slidestat.schemas.query import Fault
 from slidestat.web.address import WORKER_HEADER, WebAddress, ip_of
 from slidestat.web.answers.history import History
 from slidestat.web.errors import HttpError, answer_errors
+from slidestat.web.metrics import worker_registry
+from slidestat.web.otlp import sending
 from slidestat.web.peers import Peers
 from slidestat.web.routes import Routes
 
@@ -325,9 +329,18 @@ def application(
     made = web.Application(middlewares=[answer_errors, guard(address.token, address.view_token)])
     made.on_response_prepare.append(sign)
     made.cleanup_ctx.append(peers.open)
-    Routes(topologies, peers, address, remaining, history, looks).add_to(made)
+    metrics = worker_registry(topologies, remaining)
+    made.cleanup_ctx.append(partial(_sending, metrics, address.worker, looks))
+    Routes(topologies, peers, address, remaining, history, looks, metrics).add_to(made)
     Page().add_to(made)
     return made
+
+
+async def _sending(
+    metrics: CollectorRegistry, worker: str, looks: Looks, _app: web.Application
+) -> AsyncIterator[None]:
+    async with sending(metrics, worker, looks):
+        yield
 
 
 def runner(made: web.Application) -> web.AppRunner:

@@ -1,0 +1,261 @@
+"""Metrics for a collector of OpenTelemetry: the same figures as at /metrics."""
+
+import asyncio
+import gzip
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from prometheus_client.parser import text_string_to_metric_families
+
+from slidestat.web.otlp import is_wanted
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode
+from tests.web.serving import TOPOLOGY, get, serving_of
+
+pytestmark = pytest.mark.asyncio
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+CUMULATIVE = 2
+Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@dataclass
+class Collector:
+    """What was sent to a collector: paths, headers and requests."""
+
+    url: str
+    status: int = 200
+    paths: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    requests: list[ExportMetricsServiceRequest] = field(default_factory=list)
+
+    async def one_more(self) -> ExportMetricsServiceRequest:
+        """The next request that begins after this call; AssertionError without."""
+        before = len(self.requests) + 1
+        for _ in range(600):
+            if len(self.requests) > before:
+                return self.requests[-1]
+            await asyncio.sleep(0.05)
+        raise AssertionError(self.paths)
+
+
+@contextmanager
+def collector() -> Iterator[Collector]:
+    """A collector that takes metrics by HTTP."""
+    found: list[Collector] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            (own,) = found
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            own.paths.append(self.path)
+            own.headers.append({name.lower(): text for name, text in self.headers.items()})
+            own.requests.append(ExportMetricsServiceRequest.FromString(body))
+            answer = ExportMetricsServiceResponse().SerializeToString()
+            self.send_response(own.status)
+            self.send_header("Content-Type", "application/x-protobuf")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        found.append(Collector(f"http://127.0.0.1:{server.server_port}"))
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield found[0]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The variables of a worker that sends often."""
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "100")
+    return monkeypatch
+
+
+def metrics_of(request: ExportMetricsServiceRequest) -> Iterator[Any]:
+    for resource in request.resource_metrics:
+        for scope in resource.scope_metrics:
+            yield from scope.metrics
+
+
+def labels(point: Any) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((it.key, it.value.string_value) for it in point.attributes))
+
+
+def sent(request: ExportMetricsServiceRequest) -> Series:
+    """What Prometheus would make of a request."""
+    found: Series = {}
+    for metric in metrics_of(request):
+        kind = metric.WhichOneof("data")
+        data = getattr(metric, kind)
+        if kind != "gauge":
+            assert data.aggregation_temporality == CUMULATIVE
+        for point in data.data_points:
+            if kind == "histogram":
+                below = 0
+                bounds = [*map(str, point.explicit_bounds), "+Inf"]
+                for bound, count in zip(bounds, point.bucket_counts, strict=True):
+                    below += count
+                    at = tuple(sorted((*labels(point), ("le", bound))))
+                    found[f"{metric.name}_bucket", at] = below
+                found[f"{metric.name}_count", labels(point)] = point.count
+                found[f"{metric.name}_sum", labels(point)] = point.sum
+            else:
+                name = f"{metric.name}_total" if kind == "sum" else metric.name
+                assert kind != "sum" or data.is_monotonic
+                found[name, labels(point)] = point.as_double
+    return found
+
+
+def scraped(text: str) -> Series:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+
+
+def events() -> list[Record]:
+    values = [encode("ab"[i % 2], START_MS + 4_000 * i, i) for i in range(60)]
+    return [Record(i, None, it, 0) for i, it in enumerate([*values, b"no json"])]
+
+
+async def test_the_same_figures_as_at_metrics(asked: pytest.MonkeyPatch) -> None:
+    """Every series that a scrape has, under the name and with the number that it has there."""
+    with collector() as own:
+        asked.setenv(ENDPOINT, own.url)
+        async with serving_of(TOPOLOGY, {0: events(), 3: []}) as [worker]:
+            found = sent(await own.one_more())
+            expected = scraped((await get(worker.url, "/metrics")).body.decode())
+        assert set(own.paths) == {"/v1/metrics"}
+    moving = {"slidestat_watermark_delay_seconds", "python_gc", "process_"}
+    fixed = {key for key in expected if not key[0].startswith(tuple(moving))}
+    assert found.keys() >= fixed
+    assert {key: found[key] for key in fixed} == {key: expected[key] for key in fixed}
+    assert {name for name, _ in found} == {name for name, _ in expected}
+    assert found["slidestat_records_total", (*PARTITION, ("topology", "orders"))] == 60
+
+
+PARTITION = (("outcome", "counted"), ("partition", "0"))
+
+
+async def test_who_sends_is_said(asked: pytest.MonkeyPatch) -> None:
+    """The worker is the instance; what the environment says goes before. Each point has the time
+    from which it counts, and names that end with a unit have it.
+    """
+    asked.setenv("OTEL_SERVICE_NAME", "latencies")
+    asked.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=prod")
+    asked.setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=s3cret")
+    asked.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+    with collector() as own:
+        asked.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", f"{own.url}/otlp/v1/metrics")
+        async with serving_of(TOPOLOGY, {0: events()}) as [worker]:
+            request = await own.one_more()
+        assert own.paths[-1] == "/otlp/v1/metrics"
+        assert own.headers[-1]["api-key"] == "s3cret"
+    (resource,) = request.resource_metrics
+    told = {it.key: it.value.string_value for it in resource.resource.attributes}
+    assert told["service.name"] == "latencies"
+    assert told["service.instance.id"] == worker.address.worker
+    assert told["deployment.environment"] == "prod"
+    units = {it.name: it.unit for it in metrics_of(request)}
+    assert units["slidestat_state_bytes"] == "By"
+    assert units["slidestat_emission_latency_seconds"] == "s"
+    assert units["slidestat_keys"] == ""
+    (records,) = [it for it in metrics_of(request) if it.name == "slidestat_records"]
+    for point in records.sum.data_points:
+        assert 0 < point.start_time_unix_nano < point.time_unix_nano
+
+
+async def test_a_collector_that_is_away(
+    asked: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The worker answers, stops at once, and no log has what is secret in the headers."""
+    asked.setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=s3cret-of-the-collector")
+    with collector() as own, caplog.at_level(logging.DEBUG):
+        own.status = 401
+        asked.setenv(ENDPOINT, own.url)
+        async with serving_of(TOPOLOGY, {0: events()}) as [worker]:
+            await own.one_more()
+            assert (await get(worker.url, "/metrics")).status == 200
+    with caplog.at_level(logging.DEBUG):
+        asked.setenv(ENDPOINT, "http://127.0.0.1:1")
+        async with serving_of(TOPOLOGY, {0: events()}) as [worker]:
+            await asyncio.sleep(0.5)
+            assert (await get(worker.url, "/metrics")).status == 200
+            began = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - began < 5
+    assert "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "words"),
+    [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "'grpc'; metrics are sent as http/protobuf"),
+        ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "DELTA", "Metrics are cumulative"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "1m", "Give a number of milliseconds"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "0", "Give a number of milliseconds"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "nan", "Give a number of milliseconds"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", "gzip, or leave it out"),
+        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "collector:4318", "Give a URL such as"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem", "cannot be read"),
+    ],
+)
+async def test_what_cannot_be_sent_is_said(
+    asked: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    variable: str,
+    text: str,
+    words: str,
+) -> None:
+    """With what to do; the worker goes on: clusters set these variables for all that they run."""
+    with collector() as own:
+        asked.setenv(ENDPOINT, own.url)
+        asked.setenv(variable, text)
+        async with serving_of(TOPOLOGY, {0: []}) as [worker]:
+            assert (await get(worker.url, "/metrics")).status == 200
+            await asyncio.sleep(0.3)
+        assert own.paths == []
+    assert words in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({}, False),
+        ({ENDPOINT: "http://c:4318"}, True),
+        ({ENDPOINT: ""}, False),
+        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c:4318/v1/metrics"}, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4318/v1/traces"}, False),
+        ({ENDPOINT: "http://c:4318", "OTEL_METRICS_EXPORTER": "none"}, False),
+        ({ENDPOINT: "http://c:4318", "OTEL_METRICS_EXPORTER": "console, otlp"}, True),
+        ({ENDPOINT: "http://c:4318", "OTEL_SDK_DISABLED": "True"}, False),
+    ],
+)
+async def test_when_metrics_are_sent(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], wanted: bool
+) -> None:
+    """Where a collector for them is named, and nothing turns it off."""
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    assert is_wanted() is wanted
