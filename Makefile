@@ -32,7 +32,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test kernels wheel vectors test-laws test-others \
-	test-long test-rare test-bounds test-quick chaos simulate fuzz model mutate demo docs bench bench-full figures plots pictures audit schemas \
+	test-long test-rare test-bounds test-quick chaos simulate fuzz model mutate demo docs bench bench-full figures plots pictures audit sbom schemas \
 	reference golden chart hooks lock lock-peers clean
 
 help: ## list these targets
@@ -202,6 +202,11 @@ pictures: setup ## draw the theory's pictures, and take those of both pages with
 audit: setup ## known vulnerabilities of what is locked, as PyPI tells them; needs the internet
 	$(BIN)/uv tool run pip-audit==2.10.1 --requirement requirements-dev.lock --disable-pip --no-deps \
 	    --strict
+
+sbom: setup ## a bill of materials of what a worker is installed with, CycloneDX, into build/sbom.json
+	@mkdir -p build
+	$(BIN)/uv tool run --from cyclonedx-bom==7.3.0 cyclonedx-py requirements requirements.lock \
+	    --pyproject pyproject.toml --mc-type application --output-reproducible --of JSON -o build/sbom.json
 
 schemas: setup ## write the JSON Schemas again after a change of the structs
 	$(BIN)/python -m slidestat.schemas.publish

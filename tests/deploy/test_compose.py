@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from slidestat.declare.forms.files import load_topology
 from slidestat.errors import SlidestatError
 from slidestat.options import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from slidestat.web.address import listen
@@ -148,7 +149,49 @@ def test_producer_sends_the_shipped_extract() -> None:
     assert file.startswith(f"{target}/")
     names = pq.read_schema(ROOT / folder / file.removeprefix(f"{target}/")).names
     options = dict(option.lstrip("-").split("=") for option in producer["command"][2:])
-    assert {options[column] for column in ("key", "time", "value")} <= set(names)
+    sent = {options[column] for column in ("key", "time", "value", "with")}
+    assert sent <= set(names)
+    # All that is counted: a statistic of a field that is not sent stays empty.
+    topology = load_topology("flights")
+    value = options["value"] if topology.value_field == "value" else topology.value_field
+    read = {".".join(it.path(topology.value_path)) for it in topology.statistics}
+    assert read <= sent | {value, "value"}
+    assert "destination" in read
+
+
+def test_what_watches_is_configured() -> None:
+    """Prometheus finds the workers where they listen, by the secret that it is given; Grafana has
+    our dashboards and that Prometheus; both only for this machine.
+    """
+    worker, watcher = SERVICES["worker"]["command"], SERVICES["prometheus"]
+    config = yaml.safe_load((ROOT / "deploy/prometheus/compose.yml").read_text("utf-8"))
+    (scrape,) = config["scrape_configs"]
+    (found,) = scrape["dns_sd_configs"]
+    assert found["names"] == ["worker"]
+    assert str(found["port"]) == worker[worker.index("--web-port") + 1]
+    secret = scrape["authorization"]["credentials_file"]
+    assert secret == SERVICES["worker"]["environment"][TOKEN_FILE_VARIABLE]
+    assert watcher["secrets"] == SERVICES["worker"]["secrets"]
+    for rules in config["rule_files"]:
+        assert (ROOT / "deploy/prometheus" / rules).exists()
+    for name in ("prometheus", "grafana", "registry"):
+        assert SERVICES[name]["profiles"] == ["registry" if name == "registry" else "monitoring"]
+        assert all(port.startswith("127.0.0.1:") for port in SERVICES[name]["ports"])
+        for volume in SERVICES[name].get("volumes", ()):
+            own, _, mode = volume.split(":")
+            assert (ROOT / own).exists()
+            assert mode == "ro"
+    folder = ROOT / "deploy/grafana/provisioning"
+    (source,) = yaml.safe_load((folder / "datasources/prometheus.yml").read_text("utf-8"))[
+        "datasources"
+    ]
+    assert source["url"] == "http://prometheus:9090"
+    (provider,) = yaml.safe_load((folder / "dashboards/slidestat.yml").read_text("utf-8"))[
+        "providers"
+    ]
+    path = provider["options"]["path"]
+    shown = [it.split(":")[1] for it in SERVICES["grafana"]["volumes"]]
+    assert {f"{path}/{it}.json" for it in ("slidestat", "figures")} <= set(shown)
 
 
 def test_image_has_its_sources_and_no_root() -> None:
