@@ -154,6 +154,28 @@ def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
     assert batch.columns["key"].missing().tolist() == [False, False]
 
 
+@pytest.mark.parametrize(("suffix", "sign"), [("csv", b","), ("tsv", b"\t")])
+def test_a_row_of_another_width_that_is_not_utf8(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], suffix: str, sign: bytes
+) -> None:
+    """It is a bad row with its bytes; the rows around it are read, and nothing is printed."""
+    rows = [
+        b"key,time,value",
+        b"\xe9,1,2",
+        b"Z\xfcrich,1,2,3",
+        "\U0010ffff,1,2".encode(),
+        b"ok,1,2",
+    ]
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(b"\n".join(rows).replace(b",", sign) + b"\n")
+    (batch,) = Reader(event_file(path)).batches(NAMES)
+    (bad,) = batch.malformed
+    assert bad == BadRow(3, "has 4 columns, not 3", rows[2].replace(b",", sign))
+    assert batch.columns["key"].text().to_pylist() == [None, "\U0010ffff", "ok"]
+    assert batch.columns["key"].column.to_pylist()[0] == b"\xe9"
+    assert capfd.readouterr().err == ""
+
+
 def test_json_lines_that_are_none(tmp_path: Path) -> None:
     """Blank lines pass, lines that are no object are named, whatever stands in them."""
     deep = b"[" * 100_000

@@ -15,7 +15,7 @@ from slidestat.errors import SlidestatError
 from slidestat.produce.events import Columns, encode
 from slidestat.produce.file_records import FileRecords, Part
 from slidestat.produce.files import EventFile, Format
-from slidestat.produce.quotes import CheckedQuotes
+from slidestat.produce.quotes import CheckedQuotes, Utf8Stream, restored
 from slidestat.produce.readers import BadRow, Reader, Rows
 
 TEXTS, SIZES, MUTATED = 3_000, (1, 2, 3, 7, 64), 400
@@ -66,6 +66,25 @@ def test_bytes_of_good_files_pass_and_others_are_told() -> None:
         told = {reason for reason in told if "longer than" not in reason}
         assert len(told) <= (not is_good(text)), text
     assert TEXTS / 4 < good < TEXTS * 3 / 4
+
+
+def test_bytes_that_are_not_utf8_can_be_read_and_restored() -> None:
+    """What comes of any bytes is UTF-8 in blocks of any size, with the same bytes of ASCII in the
+    same order; UTF-8 passes as it is, but for the sign of an escape.
+    """
+    parts = [b"a", b",", b"\n", b"\xe9", b"\xc3", b"\xa9", b"\xed\xa0\x80", b"\xf4\x90", b"\x80"]
+    parts += ["é".encode(), "€".encode(), "😀".encode(), "\U0010ffff".encode()]
+    for seed in range(TEXTS):
+        chance = Random(seed)
+        whole = b"".join(chance.choices(parts, k=chance.randrange(1, 14)))
+        for size in SIZES:
+            stream = Utf8Stream(io.BytesIO(whole))
+            found = b"".join(iter(lambda it=stream, size=size: it.read(size), b""))
+            found.decode()
+            assert restored(found) == whole, (whole, size)
+            assert stream.escaped or found == whole, (whole, size)
+            plain = [bytes(x for x in text if x < 0x80) for text in (found, whole)]
+            assert plain[0] == plain[1], (whole, size)
 
 
 def in_both_ways(content: bytes) -> tuple[list[bytes], list[BadRow]]:

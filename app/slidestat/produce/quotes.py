@@ -1,13 +1,18 @@
-"""Quotes of CSV, looked at on their way to pyarrow's reader.
+"""Quotes and bytes of CSV, looked at on their way to pyarrow's reader.
 
 pyarrow takes a quote that is never closed for a cell of all that follows, and drops a quote that
-closes before other text. Rows behind either would be gone in silence, as parts of a cell.
+closes before other text. Rows behind either would be gone in silence, as parts of a cell. Of a row
+with too many cells it reads the text as UTF-8, and refuses the whole file if that fails.
 """
 
+import codecs
 import io
+import re
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from slidestat.errors import SlidestatError
 from slidestat.produce.files import ByteStream
@@ -22,6 +27,77 @@ _BESIDE = np.isin(np.arange(256), list(_CELL_ENDS + b'"'))
 _ADVICE = (
     'Close it, or write a quote that is part of a cell twice, and that cell in quotes: "5"" pipe".'
 )
+
+# A sign that no text has: U+10FFFF is none, by the Unicode standard. Before another it stands for a
+# byte, and two of it for itself.
+_ESCAPE = "\U0010ffff"
+_ESCAPED = re.compile(b"%b([\xc2-\xf4][\x80-\xbf]{1,3})" % _ESCAPE.encode())
+_TO_ESCAPE = re.compile(f"[\udc80-\udcff{_ESCAPE}]")
+
+
+class Utf8Stream(io.RawIOBase):
+    """A stream of text whose bytes that are not UTF-8 are escaped; `escaped` once there was one.
+
+    Rows are read as they would be without, as no escape has a byte that is ASCII. `restored` has
+    the bytes as they were.
+    """
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._held = self._ready = b""
+        self._is_over = False
+        self.escaped = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
+        while not (self._ready or self._is_over):
+            self._ready = self._next(len(into))
+        size = min(len(into), len(self._ready))
+        into[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def _next(self, size: int) -> bytes:
+        more = self._stream.read(size)
+        self._is_over = not more
+        data, self._held = self._held + more, b""
+        if data.isascii():
+            return data
+        try:
+            text, end = codecs.utf_8_decode(data, "strict", self._is_over)
+        except UnicodeDecodeError:
+            text, end = codecs.utf_8_decode(data, "surrogateescape", self._is_over)
+        data, self._held = data[:end], data[end:]
+        if _TO_ESCAPE.search(text) is None:
+            return data
+        self.escaped = True
+        return _TO_ESCAPE.sub(_escaped, text).encode()
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return _ESCAPE + (found[0] if found[0] == _ESCAPE else chr(code - 0xDC00))
+
+
+def restored(text: bytes) -> bytes:
+    """Return the bytes of a text that `Utf8Stream` escaped."""
+    return _ESCAPED.sub(_unescaped, text)
+
+
+def restored_cells(column: pa.Array) -> pa.Array:
+    """Return the bytes of cells that `Utf8Stream` escaped."""
+    has = pc.fill_null(pc.match_substring(column, _ESCAPE), False)
+    if not pc.any(has).as_py():
+        return column
+    cells = map(restored, column.filter(has).to_pylist())
+    return pc.replace_with_mask(column, has, pa.array(cells, column.type))
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    text = found[1].decode()
+    return found[1] if text == _ESCAPE else bytes([ord(text)])
 
 
 class CheckedQuotes(io.RawIOBase):

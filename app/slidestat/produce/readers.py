@@ -34,7 +34,7 @@ from slidestat.produce.files import (
     OpenFile,
     Share,
 )
-from slidestat.produce.quotes import CheckedQuotes
+from slidestat.produce.quotes import CheckedQuotes, Utf8Stream, restored, restored_cells
 
 BATCH_ROWS = 32_768
 _BLOCK_BYTES = 1 << 20
@@ -186,7 +186,8 @@ class Reader:
             reason = f"has {row.actual_columns} columns, not {row.expected_columns}"
             if mark in row.text:
                 reason = 'has text behind a quote that closes; within a cell write it twice: ""'
-            malformed.append(BadRow(row.number, reason, row.text.replace(mark, "").encode()))
+            text = row.text.replace(mark, "").encode()
+            malformed.append(BadRow(row.number, reason, restored(text)))
             set_aside.add(row.number)
             return "skip"
 
@@ -201,7 +202,10 @@ class Reader:
                 self.done = table.opened.position()
                 numbers = _numbers(row, batch.num_rows, set_aside)
                 row = numbers[-1] + 1 if numbers else row
-                found = {name: WrittenCells(batch[name]) for name in read}
+                cells = {name: batch[name] for name in read}
+                if table.text.escaped:
+                    cells = {name: restored_cells(column) for name, column in cells.items()}
+                found = {name: WrittenCells(column) for name, column in cells.items()}
                 yield Rows(numbers, self._with_absent(names, found, len(numbers)), malformed[:])
                 malformed.clear()
             if malformed:
@@ -231,7 +235,8 @@ class Reader:
             )
         header = self._open_separated(lambda _: "skip", None)
         try:
-            names: list[str] = header.reader.schema.names
+            # pyarrow has no names that are not UTF-8.
+            names = [restored(x.encode()).decode() for x in header.reader.schema.names]
         except UnicodeDecodeError as error:
             raise SlidestatError(
                 f"The header of {self.file.name} is not UTF-8.", _converted(self.file, "CP1252")
@@ -248,8 +253,9 @@ class Reader:
     ) -> "_Separated":
         opened = OpenFile(self.file, self._share, headed=True)
         tabs = self.file.format is Format.TSV
-        quotes = CheckedQuotes(opened.stream, self.file.name, mark.encode())
-        stream, released = LentStream(opened.stream if tabs else quotes), Event()
+        text = Utf8Stream(opened.stream)
+        quotes = CheckedQuotes(text, self.file.name, mark.encode())
+        stream, released = LentStream(text if tabs else quotes), Event()
         weakref.finalize(stream, released.set).atexit = False
         try:
             reader = pa.csv.open_csv(
@@ -278,7 +284,7 @@ class Reader:
             finally:
                 opened.close()
             raise
-        return _Separated(opened, reader, released)
+        return _Separated(opened, text, reader, released)
 
     def _json_lines(self, names: list[str], needed: list[str]) -> Iterator[Rows]:
         fields = _JsonFields(names)
@@ -370,6 +376,7 @@ class LentStream(io.RawIOBase):
 @dataclass
 class _Separated:
     opened: OpenFile
+    text: Utf8Stream
     reader: Any
     released: Event
 
