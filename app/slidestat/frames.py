@@ -21,9 +21,8 @@ from slidestat.declare.derived import EMIT_EVENTS, EMIT_WINDOWS
 from slidestat.declare.lengths import window_length
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology, require_json, require_times
-from slidestat.engine.clock import RECORDS as CLOCK_RECORDS
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
+from slidestat.engine.decoding.tick_records import TickDecoder, ticks_at
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.intake.letters import Letter
@@ -36,7 +35,7 @@ from slidestat.produce.file_records import RECORDS, FileRecords
 from slidestat.produce.readers import Rows, rows_of_table
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
-from slidestat.testing.records import DriverDecoder, MemoryStore, tick_at
+from slidestat.testing.records import MemoryStore
 
 Frame = TypeVar("Frame")
 
@@ -213,7 +212,7 @@ class _Events:
         times = events["timestamp"].fill_null(_NO_TIMESTAMP).to_numpy()
         order = np.argsort(times, kind="stable")
         topology, source = self.topology, self.topology.events_topic
-        decoder = DriverDecoder(topology, SourceSchemas())
+        decoder = TickDecoder(topology)
         codec = JsonCodec()
         engine = PartitionProcessor(topology, source, 0, MemoryStore(), decoder, codec)
         emissions: list[Emission] = []
@@ -233,11 +232,7 @@ class _Events:
         if engine.newest_time != NO_TIME:
             span = topology.span_length
             rest = topology.every_ms + topology.lateness_ms + (0 if span.of_events else span.length)
-            tick = tick_at(engine.newest_time + rest)
-            for offset in range(len(order), len(order) + CLOCK_RECORDS):
-                offsets = np.array([offset], np.int64)
-                one = ([tick.key], [tick.value], [tick.timestamp])
-                take(engine.process(RecordBatch(source, 0, offsets, *one, offset)))
+            take(engine.process(ticks_at(engine.newest_time + rest, source, 0, len(order))))
         self._warn(letters, order)
         return emissions
 

@@ -19,7 +19,7 @@ from slidestat.admin.seed_files import EventFiles, RecordFiles
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import RECORDS
 from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
+from slidestat.engine.decoding.tick_records import TickDecoder, ticks_at
 from slidestat.engine.keys.key_state import (
     KeyState,
     decode_key_state,
@@ -29,11 +29,11 @@ from slidestat.engine.keys.key_state import (
 from slidestat.engine.keys.stored_keys import NoStates
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import NO_TIME
+from slidestat.faust.local_states import LocalStates
 from slidestat.options import TIME_UNIT
 from slidestat.produce.file_records import FileRecords
 from slidestat.produce.files import event_file
-from slidestat.spark.backfill.local_states import LocalStates
-from slidestat.testing.records import DriverDecoder, Row, tick_at
+from slidestat.testing.records import Row
 from tests.engine.cases import BY_FIGURES, EMITTED, TOPOLOGIES, Case, cases, laws
 from tests.engine.memory import (
     PARTITION,
@@ -175,14 +175,11 @@ def test_events_up_to_a_time_and_then_the_topic(case: Case, share: float, moved_
     end = len(history) + RECORDS
     start = max(0, end + moved_by)
 
-    decoder = DriverDecoder(topology, SourceSchemas())
+    decoder = TickDecoder(topology)
     whole = PartitionProcessor(topology, SOURCE, PARTITION, NoStates(), decoder)
-    tick = tick_at(cut + topology.lateness_ms)
-    ticks = [Record(len(history) + place, *tick[:3]) for place in range(RECORDS)]
     if history:
         whole.process(batch_of(history))
-    # By identity: a column would copy its value.
-    whole.process(replace(batch_of(ticks), values=[it.value for it in ticks]))
+    whole.process(ticks_at(cut + topology.lateness_ms, SOURCE, PARTITION, len(history)))
     snapshot = whole.snapshot()
     assert snapshot is not None
     before, first = whole.checkpoint, rows_of(snapshot)

@@ -12,7 +12,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import RecordBatch
 from slidestat.spark.backfill.partition_batches import by_place
-from slidestat.spark.backfill.reading.partition_history import History
+from slidestat.spark.backfill.partition_history import History
 
 NOON = 1_764_072_000_000
 TOPOLOGY = Topology(

@@ -56,13 +56,14 @@ from slidestat.engine.checkpoints.checkpoint import (
     stored_meaning,
 )
 from slidestat.engine.clock import RECORDS as CLOCK_RECORDS
-from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
+from slidestat.engine.decoding.tick_records import TickDecoder, ticks_at
 from slidestat.engine.effects import Effects
 from slidestat.engine.garbage_collector import collect_garbage
 from slidestat.engine.keys.key_state import with_nothing_written
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.errors import SlidestatError
+from slidestat.faust.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.faust.table import STATE_KEY
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.partitioner import expected_places
@@ -73,8 +74,6 @@ from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import TIME_UNIT
 from slidestat.produce.file_records import FileRecords
 from slidestat.produce.files import files_of
-from slidestat.spark.backfill.local_states import FLUSH_RECORDS, LocalStates
-from slidestat.testing.records import DriverDecoder, tick_at
 from slidestat.text import iso_time
 
 # One partition, without a broker.
@@ -123,7 +122,7 @@ class SeededPartition:
             topology.events_topic,
             partition,
             self._states,
-            DriverDecoder(topology, SourceSchemas()),
+            TickDecoder(topology),
             topic_id=topic_id,
             expected=expected,
             file=folder / f"{partition}.waiting",
@@ -163,20 +162,8 @@ class SeededPartition:
         """
         read = self._processor.next_offset
         newest = self._processor.newest_time
-        tick = tick_at(time_ms + self._topology.lateness_ms)
-        self.read(
-            [
-                RecordBatch(
-                    self._topology.events_topic,
-                    self._partition,
-                    np.arange(read, read + CLOCK_RECORDS, dtype=np.int64),
-                    [tick.key] * CLOCK_RECORDS,
-                    [tick.value] * CLOCK_RECORDS,
-                    [tick.timestamp] * CLOCK_RECORDS,
-                    read,
-                )
-            ]
-        )
+        moved = time_ms + self._topology.lateness_ms
+        self.read([ticks_at(moved, self._topology.events_topic, self._partition, read)])
         self._flush()
         found = self._processor.checkpoint
         if found.next_offset != read + CLOCK_RECORDS:

@@ -25,8 +25,8 @@ from slidestat.errors import SlidestatError
 from slidestat.produce.cells import Cells
 from slidestat.produce.file_records import RECORDS, FileRecords, Part
 from slidestat.produce.files import EventFile, Format
+from slidestat.produce.ordered_pieces import PIECE_ORDER, in_order, in_pieces
 from slidestat.produce.readers import Reader
-from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER, in_order, in_pieces
 
 # Behind the places of all pieces of a file come those of the next one.
 _RANK_BITS = 42

@@ -18,6 +18,7 @@ from slidestat.declare.times.calendar_windows import CALENDAR_WINDOWS
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.clock import RECORDS
+from slidestat.engine.decoding.tick_records import TickDecoder
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_codec
 from slidestat.engine.emissions.output_records import AlertRecord, OutputRecord
@@ -40,7 +41,6 @@ from slidestat.schemas.ranking import Ranking, decode_ranking
 from slidestat.schemas.sequence import decode_alert_change
 from slidestat.testing.records import (
     NO_TIMESTAMP,
-    DriverDecoder,
     EventWriter,
     MemoryStore,
     SourceRecord,
@@ -344,7 +344,7 @@ class TopologyDriver:
         self.topology = topology
         self._synopses = SynopsisTopic(topology, len(self._partitions))
         self._writer = EventWriter(topology, self._schemas)
-        self._decoder = DriverDecoder(topology, self._writer.schemas)
+        self._decoder = TickDecoder(topology, self._writer.schemas)
         self._codec = JsonCodec() if topology.writes_rows else emission_codec(topology, _REGISTRY)
 
     def _start(self, *, change_statistics: bool = False) -> list[PartitionProcessor]:

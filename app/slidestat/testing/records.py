@@ -1,18 +1,13 @@
 """Records of a driver: its own ticks, events written in the source's format, a table in memory."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.decoding.formats.source_schemas import (
     HEADER_OF_ID,
     PROTOBUF,
@@ -21,22 +16,18 @@ from slidestat.engine.decoding.formats.source_schemas import (
     SourceSchemas,
     UnusableSchemaError,
     framed,
-    framed_by_headers,
 )
 from slidestat.engine.decoding.formats.translations import (
     avro_schema,
     protobuf_of,
     require_protobuf,
 )
+from slidestat.engine.decoding.tick_records import TICK
 from slidestat.engine.records import Headers
 from slidestat.errors import SlidestatError, shown
 
-# Ticks of a driver's own, which only move event time: their records, and how they are read.
-
-# As in Kafka: a record without one.
 NO_TIMESTAMP = -1
-# It is recognised by its identity: an event may have any key and any value.
-_TICK = b"a tick of the driver's clock"
+"""As in Kafka: a record without one."""
 
 
 class SourceRecord(NamedTuple):
@@ -50,41 +41,12 @@ class SourceRecord(NamedTuple):
     @property
     def is_tick(self) -> bool:
         """Return whether it is the driver's own."""
-        return self.value is _TICK
+        return self.value is TICK
 
 
 def tick_at(time: int) -> SourceRecord:
     """Return a record that moves event time to `time`, and is not counted."""
-    return SourceRecord(None, _TICK, time)
-
-
-class DriverDecoder(EventDecoder):
-    """A decoder that reads ticks as records that the topology passes over: no condition, no
-    statistic and no output sees them. A fetch has ticks alone, or none.
-    """
-
-    def __init__(self, topology: Topology, schemas: SourceSchemas) -> None:
-        super().__init__(topology, schemas=schemas)
-        self._known = schemas
-
-    def decode(
-        self,
-        records: Sequence[bytes | None],
-        keys: Sequence[bytes | None] = (),
-        timestamps: npt.ArrayLike = (),
-        headers: Sequence[Headers] | None = None,
-    ) -> EventColumns:
-        if len(records) and records[0] is _TICK:
-            times = np.asarray(timestamps, np.int64)
-            return replace(
-                super().decode([]), passed_over=np.arange(len(times)), passed_over_times=times
-            )
-        for schema_id in self._known.unknown(framed_by_headers(records, headers)):
-            self._known.lack(schema_id, "the driver has none of this id")
-        return super().decode(records, keys, timestamps, headers)
-
-    def of(self, topology: Topology) -> "DriverDecoder":
-        return DriverDecoder(topology, self._known)
+    return SourceRecord(None, TICK, time)
 
 
 # Events as the records of a source, in its format.

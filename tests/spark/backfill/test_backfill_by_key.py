@@ -17,7 +17,7 @@ from slidestat.errors import SlidestatError
 from slidestat.spark.backfill.backfill import by_partition, fill_lake
 from slidestat.spark.backfill.by_key import spread_by_key, spreads_keys
 from slidestat.spark.backfill.history import Files, read_files
-from slidestat.spark.backfill.reading.partition_history import History
+from slidestat.spark.backfill.partition_history import History
 from slidestat.spark.backfill.stretches import spread
 from slidestat.spark.lake.lake import Lake
 from tests.spark.requests_history import NOON, TOPOLOGY, history_of, requests

@@ -21,10 +21,10 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.errors import SlidestatError
 from slidestat.produce.file_records import FileRecords
+from slidestat.spark.backfill import file_tasks
 from slidestat.spark.backfill.backfill import backfill
+from slidestat.spark.backfill.file_tasks import file_urls, files_here
 from slidestat.spark.backfill.history import Files, read_files
-from slidestat.spark.backfill.reading import file_tasks
-from slidestat.spark.backfill.reading.file_tasks import file_urls, files_here
 from tests.spark.requests_history import NOON
 
 TOPOLOGY = Topology(

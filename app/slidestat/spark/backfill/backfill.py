@@ -31,7 +31,7 @@ from slidestat.spark.backfill.by_key import Spread, spread_by_key, spreads_keys
 from slidestat.spark.backfill.emissions import EmissionFolder, emission_folder
 from slidestat.spark.backfill.engine_outputs import KEYS, READ, EngineOutputs, read_row
 from slidestat.spark.backfill.partition_batches import by_number, one_after_another
-from slidestat.spark.backfill.reading.partition_history import History
+from slidestat.spark.backfill.partition_history import History
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA, arrow_rows
 from slidestat.spark.backfill.stretches import require_stretches
 from slidestat.spark.errors import in_words

@@ -32,7 +32,7 @@ from slidestat.engine.shares import Judge, Judged, KeyShare, SharedRecords
 from slidestat.spark.backfill.emissions import EmissionFolder
 from slidestat.spark.backfill.engine_outputs import EngineOutputs, read_row
 from slidestat.spark.backfill.partition_batches import by_number, by_place, one_after_another
-from slidestat.spark.backfill.reading.partition_history import History
+from slidestat.spark.backfill.partition_history import History
 from slidestat.spark.backfill.record_rows import (
     RECORD_ARROW,
     RECORD_SCHEMA,

@@ -25,8 +25,8 @@ from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.statistics.base import ListStatistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.output_records import EmittedNumbers, OutputRecords
+from slidestat.produce.ordered_pieces import equal_runs
 from slidestat.schemas.emission import DECLARATION_HEADER
-from slidestat.spark.backfill.reading.ordered_pieces import equal_runs
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
 from slidestat.spark.executors import runs_each_task_once
 from slidestat.spark.lake.files import LakeFiles

@@ -18,10 +18,10 @@ from slidestat.engine.publishing import (
     SynopsisTopic,
     published_statistics,
 )
+from slidestat.faust.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
 from slidestat.spark.backfill.emissions import EmissionFolder
-from slidestat.spark.backfill.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.spark.backfill.record_rows import Out, arrow_rows, emitted, letter_rows
 
 KEYS = "_keys"

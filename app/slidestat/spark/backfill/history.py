@@ -21,9 +21,9 @@ from slidestat.kafka.settings import CarriedSecurity, broker_security
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import HISTORY_FORMAT, TIME_UNIT, TimeUnit
 from slidestat.produce.file_records import RECORDS, FileRecords
-from slidestat.spark.backfill.reading.file_tasks import FORMATS, file_urls, files_here, pieces
-from slidestat.spark.backfill.reading.ordered_pieces import BATCH_RECORDS, PIECE_ORDER, in_order
-from slidestat.spark.backfill.reading.partition_history import History
+from slidestat.produce.ordered_pieces import BATCH_RECORDS, PIECE_ORDER, in_order
+from slidestat.spark.backfill.file_tasks import FORMATS, file_urls, files_here, pieces
+from slidestat.spark.backfill.partition_history import History
 from slidestat.spark.backfill.stretches import placed_by_partition
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka import topic_state

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from slidestat.engine.records import RecordBatch
-from slidestat.spark.backfill.reading.ordered_pieces import BATCH_RECORDS, equal_runs
+from slidestat.produce.ordered_pieces import BATCH_RECORDS, equal_runs
 
 Place = tuple[int, ...]
 Part = TypeVar("Part", contravariant=True)

@@ -22,12 +22,13 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.errors import SlidestatError
+from slidestat.kafka.partitioner import partitions_of
 from slidestat.options import TIME_UNIT
 from slidestat.produce.file_records import FileRecords
+from slidestat.produce.ordered_pieces import BATCH_RECORDS
 from slidestat.produce.readers import rows_of_table
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.emission import DECLARATION_HEADER
-from slidestat.spark.backfill.reading.ordered_pieces import BATCH_RECORDS, partitions_of
 from slidestat.spark.backfill.record_rows import RECORD_ARROW, arrow_rows, emitted, letter_rows
 
 SHARDS = pa.schema([("slot", pa.int32()), ("shard", pa.int32()), ("block", pa.binary())])

@@ -6,7 +6,7 @@ import pytest
 from aiokafka.partitioner import DefaultPartitioner
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.spark.backfill.reading.ordered_pieces import partitions_of
+from slidestat.kafka.partitioner import partitions_of
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 7, 100])

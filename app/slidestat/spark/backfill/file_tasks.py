@@ -29,7 +29,7 @@ from slidestat.produce.files import (
     require_no_table,
     start_of,
 )
-from slidestat.spark.backfill.reading.ordered_pieces import PIECE_DDL, in_pieces
+from slidestat.produce.ordered_pieces import PIECE_DDL, in_pieces
 from slidestat.spark.errors import in_words
 
 FORMATS = {"parquet": Format.PARQUET, "csv": Format.CSV, "json": Format.JSON_LINES}

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.spark.backfill.reading import ordered_pieces
-from slidestat.spark.backfill.reading.ordered_pieces import (
+from slidestat.kafka.partitioner import partitions_of
+from slidestat.produce import ordered_pieces
+from slidestat.produce.ordered_pieces import (
     PIECE_ORDER,
     in_order,
     in_pieces,
-    partitions_of,
 )
 
 SCHEMA = pa.schema([("timestamp", pa.int64()), ("key", pa.binary()), ("number", pa.int64())])

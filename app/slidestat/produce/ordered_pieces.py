@@ -1,9 +1,10 @@
-"""Rows of files put in order of time, partition by partition, with few rows for Spark to move.
+"""Rows of files put in order of time, partition by partition, as pieces that are moved whole.
 
-Where files are read their rows are gathered by partition, put in order, and cut into pieces; Spark
-hands a piece as one row to the task of its partition, by its first time; and that task merges the
-pieces. What it holds is the pieces that lie over each other, and `BATCH_RECORDS` rows more: few of
-files in order of time, and of files in none a piece for each time that rows were gathered.
+Where files are read their rows are gathered by partition, put in order, and cut into pieces. A
+backfill hands each piece to Spark as one row, and a seed keeps it on the local disk. The pieces of
+a partition come in order of their first times, and are merged. What is held is the pieces that lie
+over each other, and `BATCH_RECORDS` rows more: few of files in order of time, and of files in none
+a piece for each time that rows were gathered.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.kernels.compile import borrowing_kernel
+from slidestat.kafka.partitioner import partitions_of
+from slidestat.synopses.core.arrays import Integers
 
 BATCH_RECORDS = 50_000
 """How many records are given to the kernels at once: a call costs as much for one key as for many.
@@ -36,53 +37,6 @@ def equal_runs(*columns: npt.NDArray[Any]) -> Iterator[tuple[int, int]]:
     if count:
         changes = reduce(or_, (column[1:] != column[:-1] for column in columns))
         yield from pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), count])
-
-
-# The partition where Kafka's clients send a key, by its murmur2 hash, for a column of keys.
-
-Int32s = npt.NDArray[np.int32]
-
-_SEED, _MIX = 0x9747B28C, 0x5BD1E995
-_UINT32, _POSITIVE = 0xFFFFFFFF, 0x7FFFFFFF
-
-
-def partitions_of(keys: BinaryColumn, partitions: int) -> Int32s:
-    """Return the partition of each key, int32[n]; 0 of None, which a client would send anywhere."""
-    found = np.zeros(len(keys), np.int32)
-    _place(keys.buffer, keys.starts, keys.ends, partitions, found)
-    return found
-
-
-@borrowing_kernel
-def _place(buffer: Bytes, starts: Integers, ends: Integers, partitions: int, found: Int32s) -> None:
-    for row in range(len(starts)):
-        if starts[row] <= ends[row]:
-            found[row] = (_murmur2(buffer, starts[row], ends[row]) & _POSITIVE) % partitions
-
-
-@borrowing_kernel
-def _murmur2(buffer: Bytes, start: int, end: int) -> int:
-    """Return the hash of a span as an unsigned number; a product of two is below 2**63."""
-    mixed = _SEED ^ (end - start)
-    place = start
-    while end - place >= 4:
-        word = _word(buffer, place, 4) * _MIX & _UINT32
-        word = (word ^ word >> 24) * _MIX & _UINT32
-        mixed = (mixed * _MIX & _UINT32) ^ word
-        place += 4
-    if place < end:
-        mixed = (mixed ^ _word(buffer, place, end - place)) * _MIX & _UINT32
-    mixed = (mixed ^ mixed >> 13) * _MIX & _UINT32
-    return mixed ^ mixed >> 15
-
-
-@borrowing_kernel
-def _word(buffer: Bytes, place: int, size: int) -> int:
-    """Return so many bytes as a number, the first being its lowest."""
-    word = 0
-    for i in range(size):
-        word |= int(np.int64(buffer[place + i])) << 8 * i
-    return word
 
 
 Place = tuple[int, int]

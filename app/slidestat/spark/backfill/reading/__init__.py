@@ -1,1 +1,0 @@
-"""Read history: a topic, or files as the records that a topic would have had."""
