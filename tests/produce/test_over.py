@@ -170,8 +170,9 @@ def test_times_are_instants(times: pa.Array) -> None:
             {"x", "y"},
         ),
         (pa.array([Decimal("1.10"), Decimal("2.00")]), {"1.10", "2.00"}),
+        (pa.RunEndEncodedArray.from_arrays([1, 2], ["x", "y"]), {"x", "y"}),
     ],
-    ids=["whole", "double", "dictionary", "view", "dictionary of views", "decimal"],
+    ids=["whole", "double", "dictionary", "view", "dictionary of views", "decimal", "run ends"],
 )
 def test_keys_are_texts(keys: pa.Array, texts: set[str]) -> None:
     """As they are produced: a number of a float column is a whole one, a category its text."""

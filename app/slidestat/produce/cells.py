@@ -304,7 +304,7 @@ def _one_value(cell: str) -> str | None:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Return a column without a dictionary, and of a type of Arrow's own."""
+    """Return a column without a dictionary or run ends, and of a type of Arrow's own."""
     kind = column.type
     if isinstance(kind, pa.UuidType):
         texts = [None if x is None else str(UUID(bytes=x)) for x in column.storage.to_pylist()]
@@ -313,6 +313,8 @@ def _plain(column: pa.Array) -> pa.Array:
         return column.storage.cast(pa.bool_())
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(column.storage)
+    if pa.types.is_run_end_encoded(kind):
+        return _plain(pc.run_end_decode(column))
     if pa.types.is_dictionary(kind):
         values = column.dictionary
         # Arrow cannot decode a dictionary of views, as Polars has for categories.
