@@ -171,6 +171,7 @@ def test_an_audit_of_what_a_worker_wrote(
     assert said.count("broken: ") == 1
     assert f"at {last.window_end_ms}: emitted twice, differently" in said
     assert said.splitlines()[-1].endswith("PROMISES BROKEN")
+    assert "windows that begin before a `slidestat seed`" in said
 
 
 def _check_clean(audited: Audited, said: str) -> None:

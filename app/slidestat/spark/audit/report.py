@@ -188,6 +188,8 @@ def _line(row: Row) -> str:
 # An audit's outcome on the terminal.
 
 _WIDTH = 110
+# Nothing in the topic, the lake or a checkpoint tells a state that was seeded from one of records.
+_OF_SEEDS = "windows that begin before a `slidestat seed` fail, too: the topic lacks those events"
 
 
 def show(report: AuditReport) -> None:
@@ -211,6 +213,8 @@ def show(report: AuditReport) -> None:
     console.print(table)
     for line in report.broken:
         console.print(f"broken: {line}", highlight=False, markup=False, soft_wrap=True)
+    if report.broken:
+        console.print(_OF_SEEDS, highlight=False, soft_wrap=True)
     for line in _judged(report.judged):
         console.print(line, highlight=False, soft_wrap=True)
     if report.sample < 1:
