@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test kernels wheel vectors test-laws test-others \
+.PHONY: help setup check lint format types test test-spark kernels wheel vectors test-laws test-others \
 	test-long test-rare test-bounds test-quick chaos simulate fuzz model mutate demo docs bench bench-full figures plots pictures audit sbom schemas \
 	reference golden chart hooks lock lock-peers clean
 
@@ -145,6 +145,18 @@ test-bounds: setup ## no kernel reads outside its arrays: all laws once more, wi
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest $(addprefix --ignore tests/,admin broker chaos cli docs doctor infer local produce spark)
+
+# PySpark alone is another: what it needs of others is what is locked. The folder comes first on the
+# path, for workers of Spark as well.
+SPARK ?= 4.1.4
+SPARK_FOLDER := build/pyspark-$(SPARK)
+
+test-spark: setup ## the tests of Spark with another PySpark (SPARK=4.1.4) than the locked one
+	@[ -d $(SPARK_FOLDER) ] || { \
+	    $(BIN)/python -m pip install --no-build-isolation --no-deps --target $(SPARK_FOLDER).part \
+	        pyspark==$(SPARK) && mv $(SPARK_FOLDER).part $(SPARK_FOLDER); \
+	}
+	PYTHONPATH=$(abspath $(SPARK_FOLDER)) $(PYTEST) -n 1 -m "not long" tests/spark
 
 chaos: setup ## two million events while all fails, then an hour (SOAK_MINUTES) in which nothing may grow
 	CHAOS_EVENTS=2000000 CHAOS_ROUNDS=20 SOAK_MINUTES=$(SOAK_MINUTES) \
