@@ -8,7 +8,9 @@ statistics in Spark's state store. Spark's own query has count, average and appr
 tumbling minutes, which are less: no sliding windows, no bounds. Both queries give their rows to a
 sink that drops them; they are timed from their start to their end, two tasks at a time. The first
 round pays for Python's start and the JVM's compiler as well. Memory is the most that JVM and Python
-workers had together, sampled. A round is a worker and then each query; a ratio is of one round.
+workers had together, sampled. A round is a worker and then each query; a ratio is of one round. Of
+the last round it says how long each micro-batch took, and how much is in the state store then, by
+Spark's own count and on the disk.
 """
 
 import shutil
@@ -51,6 +53,21 @@ class Timing:
     seconds: float
     cpu_seconds: float
     peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How long each micro-batch of a run took, and the state store at its end."""
+
+    seconds: list[float]
+    state_rows: int
+    state_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.seconds)} batches of {told(self.seconds, '.1f')} s; at the end"
+            f" {self.state_rows:,} rows in the state store, {self.state_bytes / 2**20:,.0f} MiB"
+        )
 
 
 @contextmanager
@@ -100,7 +117,7 @@ def _own(records: DataFrame) -> DataFrame:
     )
 
 
-def _time_query(rows: DataFrame, folder: Path) -> Timing:
+def _time_query(rows: DataFrame, folder: Path) -> tuple[Timing, Batches]:
     peaks: list[int] = []
     began, cpu_before = time.monotonic(), spark_cpu_seconds()
     with _peak_bytes(peaks):
@@ -112,8 +129,12 @@ def _time_query(rows: DataFrame, folder: Path) -> Timing:
         )
         query.awaitTermination()
     timing = Timing(time.monotonic() - began, spark_cpu_seconds() - cpu_before, peaks[0])
+    batches = [one for one in query.recentProgress if one.numInputRows]
+    held = query.recentProgress[-1].stateOperators
+    seconds = [one.durationMs["triggerExecution"] / 1e3 for one in batches]
+    on_disk = sum(file.stat().st_size for file in (folder / "state").rglob("*") if file.is_file())
     shutil.rmtree(folder)
-    return timing
+    return timing, Batches(seconds, sum(one.numRowsTotal for one in held), on_disk)
 
 
 def compare(
@@ -153,11 +174,13 @@ def compare(
 
             timings: dict[str, list[Timing]] = {_STREAM: [], _OWN: []}
             workers: list[Timing] = []
+            batches: dict[str, Batches] = {}
             for _ in range(rounds):
                 run = bench.run(SYSTEMS[OURS]).measurement
                 workers.append(Timing(run.seconds, run.cpu_seconds, run.peak_rss))
                 for subject, rows in queries().items():
-                    timings[subject].append(_time_query(rows, folder / "checkpoint"))
+                    timing, batches[subject] = _time_query(rows, folder / "checkpoint")
+                    timings[subject].append(timing)
         console.print(
             f"{events:,} events, {key_count:,} keys, {workload}, {rounds} rounds: a worker"
             f" {told((events / it.seconds for it in workers), ',.0f')} events a second, at most"
@@ -172,6 +195,7 @@ def compare(
                 f" second, {by_clock} times the worker, {by_cpu} a CPU second; at most"
                 f" {told((it.peak_bytes / 2**20 for it in found), ',.0f')} MiB"
             )
+            console.print(f"    {batches[subject]}")
         queries_of_round = zip(timings[_STREAM], timings[_OWN], strict=True)
         ratio = told((own.seconds / it.seconds for it, own in queries_of_round), ".2f")
         console.print(f"  {_STREAM} beside {_OWN}: {ratio} times as fast")
