@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from slidestat.addresses import checked_address
 from slidestat.errors import SlidestatError
@@ -32,7 +30,7 @@ from slidestat.web.address import read_token
 Answer = TypeVar("Answer")
 
 # A worker on the way through a large batch answers after it, and ranks all keys within half.
-_TIMEOUT = aiohttp.ClientTimeout(60.0)
+PATIENCE_S = 60.0
 _fault = msgspec.json.Decoder(Fault).decode
 _topologies = msgspec.json.Decoder(TopologyList).decode
 _keys = msgspec.json.Decoder(KeyPage).decode
@@ -57,13 +55,18 @@ class Client:
             )
         self._url = url.rstrip("/")
         token = read_token() if token is None else token
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.last_json = b""
         """The newest answer, as the worker sent it."""
 
     async def __aenter__(self) -> Self:
         """Open the connections. No proxy is asked: workers are near, and a token is for them."""
-        self._session = aiohttp.ClientSession(headers=self._headers, timeout=_TIMEOUT)
+        # The command asks by other means, and aiohttp takes a third of its time to import.
+        import aiohttp
+
+        self._session = aiohttp.ClientSession(
+            headers=self.headers, timeout=aiohttp.ClientTimeout(PATIENCE_S)
+        )
         return self
 
     async def __aexit__(self, *_error: object) -> None:
@@ -144,14 +147,26 @@ class Client:
         """Return the alerts of a key that fire, or wait for more ticks to do so."""
         return (await self.query(topology, key)).alerts or []
 
+    async def fetch(self, address: str) -> tuple[int, bytes]:
+        """Return the status and the body of what answers at an address; raises OSError or
+        ValueError where nothing does. A redirect is followed; to another server it goes without
+        the token.
+        """
+        from aiohttp import ClientError
+        from yarl import URL
+
+        try:
+            async with self._session.get(URL(address, encoded=True)) as response:
+                return response.status, await response.read()
+        except ClientError as error:
+            raise OSError(str(error) or type(error).__name__) from error
+
     async def _ask(self, decode: Callable[[bytes], Answer], path: str, **asked: object) -> Answer:
         given = {name: it for name, it in asked.items() if it is not None}
         address = f"{self._url}/topologies{path}?{urlencode(given, doseq=True)}"
         try:
-            # A redirect is followed; to another server it goes without the token.
-            async with self._session.get(URL(address.rstrip("?"), encoded=True)) as response:
-                body, status = await response.read(), response.status
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+            status, body = await self.fetch(address.rstrip("?"))
+        except (OSError, ValueError) as error:
             raise SlidestatError(
                 f"No worker answers at {self._url}: {error or type(error).__name__}.",
                 "Start one with `slidestat run`; it prints its URL.",

@@ -12,6 +12,9 @@ REGISTRY_VARIABLE = "SCHEMA_REGISTRY_URL"
 
 FIRST_PORT = 6066
 KEYS_OF_A_PAGE = 100
+# Looking once, without --from-beginning, reads this many of a partition's newest records: enough
+# for any screen, and soon done whatever the topic's length.
+TAIL_RECORDS = 10_000
 TOKEN_VARIABLE = "SLIDESTAT_WEB_TOKEN"  # noqa: S105  a variable's name
 TOKEN_FILE_VARIABLE = f"{TOKEN_VARIABLE}_FILE"
 # Who has this one may look, and nothing more.

@@ -39,16 +39,19 @@ def test_help(command: str, run_cli: RunCli) -> None:
     assert command in run_cli("--help").stdout
 
 
-HEAVY = ("numba", "pyarrow", "pyspark", "faust", "aiokafka", "aiohttp", "confluent_kafka", "numpy")
+HEAVY = (
+    *("numba", "pyarrow", "pyspark", "faust", "aiokafka", "aiohttp", "asyncio", "filelock"),
+    *("confluent_kafka", "numpy"),
+)
 
 
 @pytest.mark.parametrize(
     ("arguments", "imported"),
     [
         (["--help"], []),
-        (["query", "flights", "JFK"], ["aiohttp", "confluent_kafka", "numpy"]),
+        (["query", "flights", "JFK"], ["numpy"]),
         # Kernels are loaded once the declaration is shown.
-        (["topology", "show", "flights"], ["numba", "pyarrow", "numpy"]),
+        (["topology", "show", "flights"], ["numba", "pyarrow", "filelock", "numpy"]),
     ],
 )
 def test_quick_commands_import_little(

@@ -4,6 +4,7 @@ from slidestat.cli.display.query import lines_of
 from slidestat.schemas.alert import Certainty
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import RankedKey, RankingAnswer
+from tests.commands import RunCli
 
 
 def at(
@@ -34,3 +35,12 @@ def test_lines_of_a_ranking() -> None:
     assert lines_of(RankingAnswer("t", "p99", "largest", 2, 0, [])) == [
         "place  may be  p99  bounds  key"
     ]
+
+
+def test_without_a_figure(run_cli: RunCli) -> None:
+    """Those of the topology are named; no worker need run."""
+    run = run_cli("top", "flights")
+    assert run.returncode == 2
+    first, advice = run.stderr.splitlines()
+    assert first == "error: It is not clear by which figure to rank the keys."
+    assert "count_1d" in advice

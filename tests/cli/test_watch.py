@@ -145,7 +145,9 @@ def test_nothing_to_show_once(
         (
             empty,
             (),
-            f"{empty} has no emissions; `slidestat dlq count` says whether records were refused.",
+            f"{empty} has no emissions; `slidestat dlq count` says whether records were refused."
+            " A worker writes figures when event time less the lateness passes a multiple of"
+            " `every`.",
         ),
         (
             output_topic,

@@ -1,5 +1,6 @@
 """The asynchronous client: each question answered by real workers, each error with what to do."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -8,6 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from slidestat.admin.query import ask
 from slidestat.client import Client
 from slidestat.declare.alerts import Alert
 from slidestat.errors import SlidestatError
@@ -149,3 +151,31 @@ async def test_nothing_is_left_open() -> None:
     session = client._session
     assert isinstance(session, aiohttp.ClientSession)
     assert session.closed
+
+
+@pytest.mark.asyncio
+async def test_the_command_asks_as_the_client_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same answers, errors and redirects, without an event loop of its own."""
+    monkeypatch.setenv("SLIDESTAT_WEB_TOKEN", "of-the-environment")
+
+    async def asked(url: str) -> object:
+        answer, _ = await asyncio.to_thread(ask, url, lambda client: client.topologies())
+        return answer
+
+    async with server('{"topologies":[]}') as (url, shown), server(None, url) as (proxy, first):
+        assert await asked(url) == await asked(proxy) == []
+    assert first == ["Bearer of-the-environment"]
+    assert shown == ["Bearer of-the-environment", ""]
+    async with server("<html>Log in</html>") as (url, _):
+        with pytest.raises(SlidestatError, match="is no worker of slidestat"):
+            await asked(url)
+    async with serving_of(TOPOLOGY, {0: records("a", STRANGE)}) as [worker]:
+        answer, body = await asyncio.to_thread(
+            ask, worker.url, lambda client: client.query("orders", STRANGE)
+        )
+        assert answer.key == STRANGE
+        assert body.startswith(b'{"topology":"orders"')
+        with pytest.raises(SlidestatError, match="no key 'b'"):
+            await asyncio.to_thread(ask, worker.url, lambda client: client.query("orders", "b"))
+    with pytest.raises(SlidestatError, match=r"No worker answers at http://127.0.0.1:9: .*refused"):
+        await asked("http://127.0.0.1:9")

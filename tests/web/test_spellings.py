@@ -1,14 +1,15 @@
-"""`slidestat query --where` says where the text is written otherwise."""
+"""`slidestat query` says how else a text of `--where` is written, and which keys there are."""
 
 import asyncio
 import json
 
 import pytest
 
-from slidestat import Distinct, Topology
+from slidestat import Count, Distinct, Topology
 from slidestat.cli.display.query import query
+from slidestat.errors import SlidestatError
 from tests.engine.model import Record
-from tests.engine.streams import START_MS
+from tests.engine.streams import START_MS, encode
 from tests.web.serving import serving_of
 
 RIDES = Topology(
@@ -47,3 +48,16 @@ async def test_a_number_written_otherwise(
     said = capsys.readouterr().err
     assert (said == "") is (told is None)
     assert told is None or f"nothing has seats={asked}, and {told}" in said
+
+
+@pytest.mark.asyncio
+async def test_a_key_that_is_not_there() -> None:
+    """Whoever asks for one is told some that are."""
+    topology = Topology(name="rides", source="rides", span="1h", every="1m", statistics=(Count(),))
+    events = [Record(i, None, encode(key, START_MS + i, 1), 0) for i, key in enumerate("abcd")]
+    async with serving_of(topology, {0: events}) as [worker]:
+        with pytest.raises(SlidestatError, match="no key 'K'") as told:
+            await asyncio.to_thread(
+                query, worker.url, "rides", "K", [], [], [], None, as_json=False
+            )
+    assert told.value.advice.endswith(" Keys that are there: 'a', 'b', 'c'.")

@@ -1,13 +1,14 @@
 """Ask a worker for the live figures of a key."""
 
-import asyncio
 import http.client
 import urllib.request
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 
-from slidestat.client import Client
+from slidestat.client import PATIENCE_S, Client
 from slidestat.declare.declared import Declared
 from slidestat.errors import SlidestatError
 from slidestat.faust.data_folder import user_folders
@@ -17,8 +18,51 @@ _PROBE_S = 5.0
 
 Answer = TypeVar("Answer")
 
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Redirects that are followed as aiohttp does: to another server without the token."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        followed = super().redirect_request(req, fp, code, msg, headers, newurl)
+        before, after = urlsplit(req.full_url), urlsplit(newurl)
+        is_same = before[:2] == after[:2]
+        is_made_safe = (before.scheme, after.scheme) == ("http", "https")
+        if followed and not is_same and not (is_made_safe and before.hostname == after.hostname):
+            followed.remove_header("Authorization")
+        return followed
+
+
 # No proxy: workers are near.
-_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Redirects)
+
+
+class _WaitingClient(Client):
+    """A client that waits for each answer: its coroutines never leave the caller's thread.
+
+    Importing aiohttp and asyncio takes as long as all else that `slidestat query` does.
+    """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Close nothing: each answer closes its connection."""
+
+    async def fetch(self, address: str) -> tuple[int, bytes]:
+        """Return the status and the body, as `Client` does."""
+        request = urllib.request.Request(address, headers=self.headers)  # noqa: S310 - it was checked
+        try:
+            with _opener.open(request, timeout=PATIENCE_S) as response:
+                return response.status, response.read()
+        except HTTPError as refusal:
+            with refusal:
+                return refusal.code, refusal.read()
+        except URLError as error:
+            raise OSError(str(error.reason)) from error
+        except http.client.HTTPException as error:
+            raise OSError(str(error) or type(error).__name__) from error
 
 
 def find_worker(topology: Declared, data_dir: Path | None = None) -> str:
@@ -54,8 +98,9 @@ def ask(
     Raises SlidestatError for an error in the worker's answer, and where none answers.
     """
 
-    async def asked() -> tuple[Answer, bytes]:
-        async with Client(url) as client:
-            return await question(client), client.last_json
-
-    return asyncio.run(asked())
+    client = _WaitingClient(url)
+    try:
+        question(client).send(None)
+    except StopIteration as answered:
+        return answered.value, client.last_json
+    raise RuntimeError("a question left the thread of who asked it")

@@ -187,8 +187,11 @@ def query(
 def top(
     topology: TopologyArgument,
     by: Annotated[
-        str, typer.Argument(help="A figure with its window, such as p99_5m, or a derived one.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="FIGURE", help="A figure with its window, such as p99_5m, or a derived one."
+        ),
+    ] = None,
     largest: Annotated[
         int | None, typer.Option(metavar="N", help="How many keys, the largest first; 10.")
     ] = None,
@@ -212,6 +215,13 @@ def top(
     from slidestat.declare.forms.files import load_declaration
 
     asked = load_declaration(topology)
+    if by is None:
+        from slidestat.live.live_ranking import figures_to_rank_by
+
+        raise SlidestatError(
+            "It is not clear by which figure to rank the keys.",
+            f"Name one of {', '.join(figures_to_rank_by(asked)) or 'a topology that ranks'}.",
+        )
     ranking(
         url or find_worker(asked, data_dir),
         asked.name,

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
-from filelock import FileLock, Timeout
 from platformdirs import user_data_path
 
 from slidestat.errors import SlidestatError
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 _LABEL = "slidestat.json"
 _SLOTS = 1000
@@ -58,8 +61,10 @@ def _lock(chosen: Path | None, application_id: str) -> Iterator[Path]:
     )
 
 
-def _try_lock(folder: Path) -> FileLock | None:
+def _try_lock(folder: Path) -> "FileLock | None":
     """Return a held lock on the folder; None if another process holds it."""
+    from filelock import FileLock, Timeout  # Whoever only looks for a worker needs no lock.
+
     lock = FileLock(folder / "worker.lock", timeout=0)
     try:
         folder.mkdir(parents=True, exist_ok=True)

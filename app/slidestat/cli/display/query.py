@@ -12,9 +12,12 @@ from rich.console import Console
 from slidestat.admin.query import ask
 from slidestat.cli.display.watch import show_rows
 from slidestat.client import Client
+from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import KeyAnswer, RankedKey, RankingAnswer, ValueRank
 from slidestat.text import Row, iso_time, numbers_text, printable, short
+
+_FEW_KEYS = 3
 
 
 def query(
@@ -46,7 +49,12 @@ def query(
             ago=ago,
         )
 
-    answer, body = ask(url, partial(question, where=where))
+    try:
+        answer, body = ask(url, partial(question, where=where))
+    except SlidestatError as error:
+        if not error.message.endswith(f"has no key {key!r}."):
+            raise
+        raise SlidestatError(error.message, f"{error.advice}{_some_keys(url, topology)}") from error
     if as_json:
         sys.stdout.write(body.decode() + "\n")
         return
@@ -78,6 +86,15 @@ def query(
             else f"it came to {iso_time(absent.since_ms)}"
         )
         print(f"Without {printable(absent.party)}: {came}.", file=sys.stderr)
+
+
+def _some_keys(url: str, topology: str) -> str:
+    """Return a sentence with some keys that there are; none where they cannot be had."""
+    try:
+        page, _ = ask(url, lambda client: client.keys(topology, limit=_FEW_KEYS))
+    except SlidestatError:
+        return ""
+    return f" Keys that are there: {', '.join(map(repr, page.keys))}." if page.keys else ""
 
 
 def ranking(

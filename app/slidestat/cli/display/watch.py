@@ -3,9 +3,11 @@ of `slidestat watch --alerts` lines as they come, a table at once, or JSON.
 """
 
 import sys
+import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -13,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from slidestat.kafka.read.topic_reader import TAIL_RECORDS, AlertReader, EmissionReader
+from slidestat.options import TAIL_RECORDS
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission
 from slidestat.text import (
@@ -27,10 +29,17 @@ from slidestat.text import (
     window_text,
 )
 
+if TYPE_CHECKING:  # Rows are shown without Kafka's client, too.
+    from slidestat.kafka.read.topic_reader import AlertReader, EmissionReader, Record
+
+# So long nothing may come until it is said what is shown.
+_SILENCE_S = 5.0
 # Characters of the statistic in a plain line: at least, and at most for the sake of the others.
 _NARROWEST, _WIDEST = 14, 40
 # Characters of a window in a plain line, at least.
 _SHORT_WINDOW = 4
+_WRITTEN = "A worker writes figures when event time less the lateness passes a multiple of `every`."
+_BEFORE = "Of what was written before, --once shows the newest and --from-beginning all."
 _HEADINGS = ("key", "statistic", "window", "window end", "estimate", "lower", "upper", "± %")
 _NUMBERS = frozenset(("window", "estimate", "lower", "upper", "± %"))
 # Widths in a table: the border of each column; what is little for key and statistic together, and
@@ -38,7 +47,7 @@ _NUMBERS = frozenset(("window", "estimate", "lower", "upper", "± %"))
 _BORDER, _NARROW, _SHORTEST, _MARKS = 3, 24, 6, 11
 
 
-def watch(reader: EmissionReader, rows: int, statistic: str | None, *, as_json: bool) -> None:
+def watch(reader: "EmissionReader", rows: int, statistic: str | None, *, as_json: bool) -> None:
     """Show what the reader reads until it ends or Ctrl-C is pressed.
 
     `rows` bounds the table, and what is shown once. Of a `statistic`, only its figures are shown;
@@ -120,9 +129,21 @@ class Latest:
         return rows[: self._rows]
 
 
-def _show_json(reader: EmissionReader, statistic: str | None) -> int:
-    shown = 0
+def _batches(reader: "EmissionReader") -> "Iterator[list[Record]]":
+    """Yield the reader's batches; where none has a record for a while, say once what there is."""
+    told_at = time.monotonic() + _SILENCE_S
     for records in reader.batches():
+        yield records
+        if not reader.once and told_at and time.monotonic() >= told_at:
+            told_at = 0.0
+            if not reader.read:
+                before = "" if reader.from_beginning else f" {_BEFORE}"
+                print(f"Nothing new for {_SILENCE_S:.0f} s.{before} {_WRITTEN}", file=sys.stderr)
+
+
+def _show_json(reader: "EmissionReader", statistic: str | None) -> int:
+    shown = 0
+    for records in _batches(reader):
         for record in records:
             if statistic is None or rows_of(record.emission, statistic):
                 sys.stdout.write(record.json.decode() + "\n")
@@ -131,16 +152,18 @@ def _show_json(reader: EmissionReader, statistic: str | None) -> int:
     return shown
 
 
-def _show_lines(reader: EmissionReader, statistic: str | None) -> int:
+def _show_lines(reader: "EmissionReader", statistic: str | None) -> int:
     shown = 0
-    for records in reader.batches():
+    for records in _batches(reader):
         for record in records:
             shown += _print_lines(rows_of(record.emission, statistic))
         sys.stdout.flush()
     return shown
 
 
-def _show_latest(reader: EmissionReader, rows: int, statistic: str | None, console: Console) -> int:
+def _show_latest(
+    reader: "EmissionReader", rows: int, statistic: str | None, console: Console
+) -> int:
     latest = Latest(rows, statistic)
     for records in reader.batches():
         latest.update(record.emission for record in records)
@@ -159,9 +182,11 @@ def show_rows(rows: Sequence[Row], console: Console) -> int:
     return len(rows)
 
 
-def _show_live(reader: EmissionReader, rows: int, statistic: str | None, console: Console) -> int:
+def _show_live(reader: "EmissionReader", rows: int, statistic: str | None, console: Console) -> int:
     latest = Latest(rows, statistic)
     waiting = f"waiting for figures on {reader.topic}; Ctrl-C ends"
+    if not reader.from_beginning:
+        waiting += f"\n{_BEFORE}"
     with Live(_table([], console.width, waiting), console=console, auto_refresh=False) as live:
         for records in reader.batches():
             latest.update(record.emission for record in records)
@@ -171,12 +196,12 @@ def _show_live(reader: EmissionReader, rows: int, statistic: str | None, console
     return len(latest.newest_first())
 
 
-def _nothing(reader: EmissionReader, statistic: str | None) -> str:
+def _nothing(reader: "EmissionReader", statistic: str | None) -> str:
     """Return the reason why nothing was shown, in one line."""
     if not reader.read:
         return (
             f"Nothing is there: {reader.topic} has no emissions; `slidestat dlq count` says whether"
-            " records were refused."
+            f" records were refused. {_WRITTEN}"
         )
     wanted = []
     if reader.key_glob is not None:
@@ -253,7 +278,7 @@ def _longest(rows: Iterable[Sequence[str]]) -> list[int]:
 _OF_ALERTS = ("window end", "alert", "key", "state", "", "figures")
 
 
-def watch_alerts(reader: AlertReader, rows: int, *, as_json: bool) -> None:
+def watch_alerts(reader: "AlertReader", rows: int, *, as_json: bool) -> None:
     """Show the changes that the reader reads until it ends or Ctrl-C is pressed; `rows` bounds what
     is shown once. Raises SlidestatError as the reader does.
     """
@@ -272,7 +297,7 @@ def watch_alerts(reader: AlertReader, rows: int, *, as_json: bool) -> None:
         )
 
 
-def _show_as_they_come(reader: AlertReader, *, as_json: bool) -> int:
+def _show_as_they_come(reader: "AlertReader", *, as_json: bool) -> int:
     shown = 0
     for records in reader.batches():
         for change, json in records:
@@ -282,7 +307,7 @@ def _show_as_they_come(reader: AlertReader, *, as_json: bool) -> int:
     return shown
 
 
-def _show_newest(reader: AlertReader, rows: int, console: Console) -> int:
+def _show_newest(reader: "AlertReader", rows: int, console: Console) -> int:
     changes = [record.change for records in reader.batches() for record in records]
     changes.reverse()  # The last record of a place replaces a provisional one.
     changes.sort(key=lambda change: change.window_end_ms, reverse=True)

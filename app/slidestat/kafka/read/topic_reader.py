@@ -24,14 +24,11 @@ from slidestat.errors import SlidestatError
 from slidestat.kafka.read.scan import concerns_group, offset_bounds
 from slidestat.kafka.retries import passes
 from slidestat.kafka.settings import client_config
+from slidestat.options import TAIL_RECORDS
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.sequence import decode_alert_change
-
-# Looking once, without --from-beginning, reads this many of a partition's newest records: enough
-# for any screen, and soon done whatever the topic's length.
-TAIL_RECORDS = 10_000
 
 _FETCH_RECORDS = 1_000
 _ANSWER_S = 10.0
