@@ -717,3 +717,32 @@ def test_rates_are_told_in_plain_numbers() -> None:
         "0.075",
         "25,000,000",
     ]
+
+
+@pytest.mark.parametrize("wrong_ms", [8 * 365 * 86_400_000, 2 * 3_600_000])
+def test_wrong_clocks_do_not_shape_the_windows(wrong_ms: int, tmp_path: Path) -> None:
+    """A device in forty that is hours or years ahead: the worker refuses its events, so they are
+    told, and windows and lateness are those of all other events.
+    """
+    plain, _ = proposed(sample(requests()), tmp_path)
+    records = requests()
+    for place in range(5, len(records), 40):
+        records[place][1]["at"] += wrong_ms
+    skewed, topology = proposed(sample(records), tmp_path)
+    assert (skewed.windows.lengths, skewed.lateness) == (plain.windows.lengths, plain.lateness)
+    assert topology.span == "1h"
+    told = [it for it in skewed.warnings if it not in plain.warnings]
+    assert len(told) == 1
+    assert told[0].startswith("50 of 2,000 sampled events lie ")
+
+
+def test_numbers_among_other_texts(tmp_path: Path) -> None:
+    """Where some values are none, the warning has what reads the others; it is a declaration."""
+    records = requests()
+    for place in range(0, len(records), 50):
+        records[place][1]["took"]["ms"] = "-"
+    proposal, topology = proposed(sample(records), tmp_path)
+    (told,) = (it for it in proposal.warnings if "are no numbers" in it)
+    computed = told.partition("computed = ['")[2].partition("']")[0]
+    name = told.partition("value_field = '")[2].partition("'")[0]
+    assert replace(topology, computed=(computed,), value_field=name).value_field == name

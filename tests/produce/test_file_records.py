@@ -409,3 +409,14 @@ def test_a_file_without_a_key_is_named() -> None:
     assert read(file_of(b"key,time\na,1764072000000\n", Format.CSV)) == [
         Record(NOON, b"a", b'{"key":"a","time":1764072000000}')
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "is_told"),
+    [(b'{"at":1}\n', Format.JSON_LINES, True), (b"at\n1\n", Format.CSV, False)],
+)
+def test_lines_of_other_fields_may_go_as_they_are(text: bytes, form: Format, is_told: bool) -> None:
+    """JSON lines whose fields are the user's own are most often sent with --raw."""
+    with pytest.raises(SlidestatError, match="has no column") as told:
+        produced(file_of(text, form))
+    assert ("--raw --key FIELD" in told.value.advice) == is_told

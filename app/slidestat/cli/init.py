@@ -33,9 +33,15 @@ _YesOption = Annotated[
 ]
 
 
-_KeyOption = Annotated[str | None, typer.Option(metavar="FIELD", help="The key, if you know it.")]
-_TimeOption = Annotated[str | None, typer.Option(metavar="FIELD", help="So with the event time.")]
-_ValueOption = Annotated[str | None, typer.Option(metavar="FIELD", help="So with the value.")]
+_KeyOption = Annotated[
+    str | None, typer.Option(metavar="FIELD", help="The key's field; by default it is guessed.")
+]
+_TimeOption = Annotated[
+    str | None, typer.Option(metavar="FIELD", help="The event time's field, in the same way.")
+]
+_ValueOption = Annotated[
+    str | None, typer.Option(metavar="FIELD", help="The value's field, in the same way.")
+]
 
 
 def init(

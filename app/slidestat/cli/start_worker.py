@@ -35,6 +35,7 @@ from slidestat.options import BOOTSTRAP_VARIABLE, CHECKPOINT_INTERVAL_S, DEFAULT
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.repartition.elected_mover import ElectedMover
 from slidestat.repartition.moved_from import Move
+from slidestat.synopses.kernels.units import ship_with_the_package
 from slidestat.web.address import announced, listen
 
 if TYPE_CHECKING:
@@ -197,10 +198,11 @@ def _load_kernels(topologies: Sequence[Declared], bootstrap: str) -> int:
     Better now than in the group, which takes a worker that is silent for too long for dead.
     """
     letter_bytes = LETTER_BYTES
+    first = "" if ship_with_the_package() else "; the first time they are compiled, for a minute"
     for topology in topologies:
         log_event(
             "loading kernels",
-            f"{topology.name}: loading kernels; the first time they are compiled, for a minute",
+            f"{topology.name}: loading kernels{first}",
             topology=topology.name,
         )
         if isinstance(topology, Referee):

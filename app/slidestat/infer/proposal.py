@@ -19,6 +19,7 @@ from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import Mean, Sum
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
+from slidestat.engine.clock import RECORDS
 from slidestat.engine.decoding.formats.source_schemas import (
     other_framing,
 )
@@ -45,7 +46,7 @@ from slidestat.infer.proposed_fields import (
 from slidestat.infer.sampling import Sample, SampledRecord
 from slidestat.infer.survey import FieldSurvey, Survey, as_object, key_text
 from slidestat.options import QUANTILES
-from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.arrays import Bools, Integers
 
 # The lengths of windows and lateness of a proposed topology, by the times of a topic's events.
 
@@ -57,12 +58,14 @@ _AHEAD_MS = duration_ms(Topology.ahead, "ahead")
 @dataclass(frozen=True)
 class Disorder:
     """The out-of-orderness of sampled events: how far each lies behind the newest before it, int64
-    ms; how many events a worker would refuse as from the future, which do not count for the others'
-    order; and how many ms lie between the first and the last event.
+    ms; how many events a worker would refuse as from the future, by their records' timestamps or by
+    the events around them, which do not count for the others' order; and how many ms lie between
+    the first and the last event.
     """
 
     behind: Integers
     refused: int
+    ahead: int
     length: int
 
     def late(self, lateness: int) -> float:
@@ -75,19 +78,38 @@ class Disorder:
 
 def disorder(sample: Sample, path: FieldPath | None, time_format: str) -> Disorder:
     """Return the disorder of the sample's events, whose times are in the field at `path`."""
-    refused = 0
+    refused = ahead = 0
     behind, firsts, lasts = [np.zeros(0, np.int64)], [], []
     for partition in range(sample.partitions):
         times, stamps = _times(sample, partition, path, time_format)
         wrong = (times - stamps > _AHEAD_MS) & (stamps > 0)
         times = times[~wrong]
         refused += int(wrong.sum())
+        alone = _ahead_of_most(times)
+        times = times[~alone]
+        ahead += int(alone.sum())
         if len(times):
             behind.append(np.maximum.accumulate(times) - times)
             firsts.append(int(times.min()))
             lasts.append(int(times.max()))
     length = max(lasts) - min(firsts) if firsts else 0
-    return Disorder(np.concatenate(behind), refused, length)
+    return Disorder(np.concatenate(behind), refused, ahead, length)
+
+
+def _ahead_of_most(times: Integers) -> Bools:
+    """Return which events of a partition come from a clock that is wrong: they lie further ahead of
+    what most of the next 16 records reach than any lateness that is proposed covers.
+    """
+    size = min(RECORDS, len(times))
+    if size <= 2:
+        return np.zeros(len(times), bool)
+    beside = np.lib.stride_tricks.sliding_window_view(times, size)
+    most = size // 2 + 1
+    reached = np.maximum.accumulate(np.partition(beside, size - most, axis=1)[:, size - most])
+    fronts = reached[np.minimum(np.arange(len(times)), len(reached) - 1)]
+    length = int(reached[-1] - reached[0])
+    found: Bools = times - fronts > max(_AHEAD_MS, length // _LATENESS_OF_LENGTH)
+    return found
 
 
 def _times(
@@ -309,7 +331,12 @@ def _as_number(
         )
         return Guess(written((name,)), value.reason), (text,)
     if chosen.numbers < chosen.present:
-        warnings.append(some_are_not(chosen, chosen.present - chosen.numbers, "numbers"))
+        refused = some_are_not(chosen, chosen.present - chosen.numbers, "numbers")
+        name, text = cast_of(chosen, found, "try_cast")
+        warnings.append(
+            f"{refused} With computed = ['{text}'] and value_field = '{name}' numbers in texts are"
+            " read, and what is no number is left out."
+        )
     return value, ()
 
 
@@ -342,6 +369,12 @@ def propose(
         warnings.append(
             f"{order.refused:,} of {len(sample.records):,} sampled events lie more than"
             f" {Topology.ahead} after the time when they were produced: they will be dead letters."
+        )
+    if order.ahead:
+        warnings.append(
+            f"{order.ahead:,} of {len(sample.records):,} sampled events lie far ahead of those"
+            " around them, as of a clock that is wrong: they will be dead letters, and lateness and"
+            " windows are proposed without them."
         )
     taken = {key.value, time.value}
     numbers = [f for f in common_fields(found) if is_measure(f) and written(f.path) not in taken]

@@ -308,15 +308,15 @@ def propose_value(numbers: Sequence[FieldSurvey], found: Survey, doubts: Doubts)
     return Guess(written(best.path), f"{reason}, by its name" if named else reason)
 
 
-def cast_of(seen: FieldSurvey, found: Survey) -> tuple[str, str]:
+def cast_of(seen: FieldSurvey, found: Survey, function: str = "cast") -> tuple[str, str]:
     """Return the name of a computed field that no event has, and its declaration: the number that a
-    text writes.
+    text writes, by `cast` or `try_cast`.
     """
     names = {path[0] for path in found.fields}
     name = f"{seen.path[-1]}_number"
     while name in names:
         name += "_"
-    cast = Call("cast", (FieldValue(seen.path), Literal("double")))
+    cast = Call(function, (FieldValue(seen.path), Literal("double")))
     return name, f"{text_of(cast)} as {name_text(name)}"
 
 

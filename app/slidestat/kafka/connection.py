@@ -1,6 +1,7 @@
 """The check that a broker answers, and that it lets us in."""
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -79,6 +80,7 @@ def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
     kafka_errors: list[KafkaError] = []
     admin = admin_client(bootstrap, kafka_errors.append)
     deadline = time.monotonic() + timeout_s
+    is_told = not sys.stderr.isatty()
     while True:
         remaining_s = deadline - time.monotonic()
         try:
@@ -87,6 +89,9 @@ def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
         except KafkaException as error:
             admin.poll(0)
             _raise_refusal(bootstrap, kafka_errors)
+            if not is_told:
+                is_told = True
+                print(f"waiting for a broker at {bootstrap} ...", file=sys.stderr)
             if remaining_s <= _ATTEMPT_S:
                 hint = _hint(kafka_errors)
                 raise SlidestatError(

@@ -529,7 +529,12 @@ def _require_columns(file: EventFile, names: Sequence[str], present: Sequence[st
     where = f" in its first {_LOOKED_AT:,} rows" if file.name == STANDARD_INPUT else ""
     raise SlidestatError(
         f"{file.name} has no column {', '.join(map(repr, missing))}{where}; {known}.",
-        "Say which columns to take with --key, --time, --value, --with and --text.",
+        "Say which columns to take with --key, --time, --value, --with and --text."
+        + (
+            " To send the lines as they are, under the key in a field: --raw --key FIELD."
+            if file.format is Format.JSON_LINES
+            else ""
+        ),
     )
 
 

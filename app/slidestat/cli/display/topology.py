@@ -245,7 +245,7 @@ def _statistics(topology: Topology, footprints: "Sequence[Footprint]") -> Table:
         pad_edge=False,
     )
     for heading in ("statistic", "error at most", "kept as"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for footprint in footprints:
         table.add_column(f"{footprint.events:,}", justify="right", no_wrap=True)
     span = topology.span_length.length
