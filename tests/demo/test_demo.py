@@ -81,6 +81,15 @@ def test_without_a_java_for_spark_the_rest_is_done(
     assert not list(tmp_path.iterdir())
 
 
+def test_without_spark_its_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whole, in its brackets: a line said to install 'slidestat', which was installed."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    console = Console(file=StringIO(), width=1_000)
+    show_lake(load_topology("flights"), "nowhere:1", tmp_path, console)
+    assert isinstance(console.file, StringIO)
+    assert "slidestat[spark]" in console.file.getvalue()
+
+
 def emission(key: str, *figures: Figure, end_ms: int = 978_393_600_000) -> Emission:
     return Emission(
         topology="flights",

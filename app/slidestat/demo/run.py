@@ -177,7 +177,9 @@ def show_lake(topology: Topology, bootstrap: str, folder: Path, console: Console
     try:
         require_spark()
     except SlidestatError as error:
-        console.print(f"Left out: ingest, audit and report. {error}", soft_wrap=True)
+        # The name of an extra is in brackets, as markup is.
+        line = f"Left out: ingest, audit and report. {error}"
+        console.print(line, soft_wrap=True, markup=False)
         return
     console.print("Spark: the topics as Parquet files, every figure audited once more …")
     with spark_session("demo") as spark:

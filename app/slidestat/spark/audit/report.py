@@ -194,7 +194,7 @@ _OF_SEEDS = "windows that begin before a `slidestat seed` fail, too: the topic l
 
 def show(report: AuditReport) -> None:
     """Print what was compared, a line for each statistic, and every broken promise's sample."""
-    console = Console()
+    console = Console(markup=False)  # Names of statistics may have brackets.
     console.width = max(console.width, _WIDTH)  # A table that is cut is of no use.
     r = report.records
     console.print(
@@ -224,7 +224,6 @@ def show(report: AuditReport) -> None:
         console.print(
             f"published, so audited with the referee that answers for them: {names}",
             highlight=False,
-            markup=False,
             soft_wrap=True,
         )
     figures = sum(statistic.figures for statistic in report.statistics)
