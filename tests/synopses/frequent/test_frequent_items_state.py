@@ -99,7 +99,7 @@ def test_what_cannot_be_taken_is_refused_by_name() -> None:
     for item in (1.0, True, "page", 2**63):
         with pytest.raises(SynopsisError, match="items must be one row of 64-bit whole numbers"):
             summary.insert([10], [item])
-    with pytest.raises(SynopsisError, match="a value is needed for each time: 2, not"):
+    with pytest.raises(SynopsisError, match="an item is needed for each time: 2, not"):
         summary.insert([10, 11], [1])
     with pytest.raises(SynopsisError, match="time went back"):
         summary.advance(9)

@@ -21,9 +21,9 @@ from slidestat.synopses import (
     read_summary,
     take_summary,
 )
-from slidestat.synopses.core.envelope import sealed
+from slidestat.synopses.core.envelope import large, sealed
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
-from slidestat.synopses.merge.summary import SUMMARY, large
+from slidestat.synopses.merge.summary import SUMMARY
 from tests.synopses.hostile import DAMAGES, damaged, sealed as resealed
 from tests.synopses.summarised import FAMILIES, GROUPINGS, SPAN, cut
 
