@@ -2,7 +2,16 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
+from slidestat.synopses.blocks.columns import (
+    column_limit,
+    doubles,
+    get_column,
+    ordered,
+    put_column,
+)
+from tests.engine.cases import laws
 from tests.synopses.streams import TIMES
 from tests.synopses.valued import MAKERS, SIGNED, fed
 
@@ -20,3 +29,18 @@ def test_no_split_of_doubles_shows(name: str) -> None:
         assert singles.to_bytes() == fed(name, times, values).to_bytes()
         again = type(singles).from_bytes(singles.to_bytes())
         assert (again.to_bytes(), again.now) == (singles.to_bytes(), singles.now)
+
+
+_SORTS = (0.1, 2.0**-10, 1 / 3, 16_777_217.0, 2.0**53, 1e15, 0.25, -7.5, 3.0, 2.0**-140, 1e300)
+
+
+@settings(laws, max_examples=300)
+@given(st.lists(st.sampled_from(_SORTS) | st.floats(width=32, allow_nan=False), max_size=8))
+def test_columns_of_any_sorts_keep_every_value(values: list[float]) -> None:
+    """Also where a decimal comes before a value that is none, but single precision."""
+    written = ordered(np.array([value + 0.0 for value in values if abs(value) < np.inf]))
+    data = np.zeros(column_limit(len(written)), np.uint8)
+    end = put_column(data, 0, written, True)
+    read = np.empty_like(written)
+    assert get_column(data, 0, end, read, True) == end
+    assert doubles(read).tolist() == doubles(written).tolist()

@@ -70,8 +70,12 @@ def _mode_of(values: Floats) -> int:
         while not _fits(value, mode):
             mode += 1
         peak = max(peak, abs(value))
-    if 0 < mode <= MAX_DECIMALS and not np.rint(peak * _SCALES[mode]) <= _MOST_UNITS:
-        # What fitted with fewer decimals has too many units now.
+    has_too_many_units = 0 < mode <= MAX_DECIMALS and not (
+        np.rint(peak * _SCALES[mode]) <= _MOST_UNITS
+    )
+    if has_too_many_units or mode == SINGLES:
+        # What fitted with fewer decimals has too many units now, or what fitted as a decimal need
+        # not be single precision: 0.1 before 2^-10.
         mode = SINGLES
         for value in values:
             while not _fits(value, mode):
