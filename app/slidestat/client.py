@@ -4,8 +4,8 @@ async with Client("http://127.0.0.1:6066") as client:
     answer = await client.query("flights", "JFK", windows=["7d"])
 """
 
-from collections.abc import Callable, Sequence
-from typing import Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -25,7 +25,10 @@ from slidestat.schemas.query import (
     TopologyStatus,
 )
 from slidestat.schemas.sequence import decode_key_answer, decode_key_history, decode_ranking
-from slidestat.web.address import read_token
+from slidestat.web.address import check_token, read_token
+
+if TYPE_CHECKING:
+    import aiohttp
 
 Answer = TypeVar("Answer")
 
@@ -54,8 +57,11 @@ class Client:
                 f"Leave it out; a token is in {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}.",
             )
         self._url = url.rstrip("/")
+        if token:
+            check_token(token, "`token`")
         token = read_token() if token is None else token
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._session: "aiohttp.ClientSession | None" = None
         self.last_json = b""
         """The newest answer, as the worker sent it."""
 
@@ -71,15 +77,16 @@ class Client:
 
     async def __aexit__(self, *_error: object) -> None:
         """Close them."""
-        await self._session.close()
+        if self._session is not None:
+            await self._session.close()
 
     async def topologies(self) -> list[TopologyDescription]:
         """Return the topologies of the worker."""
-        return (await self._ask(_topologies, "")).topologies
+        return (await self._ask(_topologies)).topologies
 
     async def status(self, topology: str) -> TopologyStatus:
         """Return how far all workers have come, and for how many keys each alert fires."""
-        return await self._ask(_status, f"/{quote(topology, safe='')}/status")
+        return await self._ask(_status, topology, "status")
 
     async def keys(
         self, topology: str, *, prefix: str = "", after: str = "", limit: int = KEYS_OF_A_PAGE
@@ -87,8 +94,8 @@ class Client:
         """Return a page of the keys that begin with `prefix`, behind the key `after`, which is the
         `next_after` of the page before.
         """
-        path = f"/{quote(topology, safe='')}/keys"
-        return await self._ask(_keys, path, prefix=prefix, after=after, limit=limit)
+        asked = {"prefix": prefix, "after": after, "limit": limit}
+        return await self._ask(_keys, topology, "keys", **asked)
 
     async def query(
         self,
@@ -110,7 +117,8 @@ class Client:
             )
         return await self._ask(
             decode_key_answer,
-            f"/{quote(topology, safe='')}/key",
+            topology,
+            "key",
             key=key,
             window=windows,
             statistic=statistics,
@@ -123,9 +131,7 @@ class Client:
 
     async def history(self, topology: str, key: str) -> KeyHistory:
         """Return the newest emissions of a key that the output topic has."""
-        return await self._ask(
-            decode_key_history, f"/{quote(topology, safe='')}/key/history", key=key
-        )
+        return await self._ask(decode_key_history, topology, "key/history", key=key)
 
     async def ranking(
         self,
@@ -139,9 +145,8 @@ class Client:
         """Return the keys of the largest or the smallest figures, each with the places between
         which it is.
         """
-        path = f"/{quote(topology, safe='')}/ranking"
         given = {"by": by, "largest": largest, "smallest": smallest, "having": having or None}
-        return await self._ask(decode_ranking, path, **given)
+        return await self._ask(decode_ranking, topology, "ranking", **given)
 
     async def alerts(self, topology: str, key: str) -> list[KeyAlert]:
         """Return the alerts of a key that fire, or wait for more ticks to do so."""
@@ -155,17 +160,27 @@ class Client:
         from aiohttp import ClientError
         from yarl import URL
 
+        if self._session is None or self._session.closed:
+            raise SlidestatError(
+                f"The client of {self._url} is not open.",
+                "Ask within `async with Client(...) as client:`.",
+            )
         try:
             async with self._session.get(URL(address, encoded=True)) as response:
                 return response.status, await response.read()
         except ClientError as error:
             raise OSError(str(error) or type(error).__name__) from error
 
-    async def _ask(self, decode: Callable[[bytes], Answer], path: str, **asked: object) -> Answer:
-        given = {name: it for name, it in asked.items() if it is not None}
-        address = f"{self._url}/topologies{path}?{urlencode(given, doseq=True)}"
+    async def _ask(
+        self,
+        decode: Callable[[bytes], Answer],
+        topology: str | None = None,
+        what: str = "",
+        **asked: object,
+    ) -> Answer:
+        address = self._address(topology, what, asked)
         try:
-            status, body = await self.fetch(address.rstrip("?"))
+            status, body = await self.fetch(address)
         except (OSError, ValueError) as error:
             raise SlidestatError(
                 f"No worker answers at {self._url}: {error or type(error).__name__}.",
@@ -185,3 +200,18 @@ class Client:
         if status == 401:
             advice = f"Set {TOKEN_VARIABLE} to the token that the worker was started with."
         raise SlidestatError(told.error, advice)
+
+    def _address(self, topology: str | None, what: str, asked: Mapping[str, object]) -> str:
+        """Return the address of a question, of all topologies where `topology` is None."""
+        if topology == "":
+            raise SlidestatError("The topology is empty.", "Name one that the worker runs.")
+        given = {name: it for name, it in asked.items() if it is not None}
+        try:
+            path = "" if topology is None else f"/{quote(topology, safe='')}/{what}"
+            query = urlencode(given, doseq=True)
+        except UnicodeEncodeError as error:
+            raise SlidestatError(
+                f"{error.object!r} is no Unicode text.",
+                "Give texts as records have them, in UTF-8.",
+            ) from error
+        return f"{self._url}/topologies{path}" + (f"?{query}" if query else "")

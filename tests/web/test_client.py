@@ -84,6 +84,9 @@ async def test_errors_have_advice() -> None:
             (client.query("orders", "b"), "no key 'b'"),
             (client.query("orders", "a", windows=["2h"]), "2h"),
             (client.query("orders", ""), "The key is empty"),
+            (client.query("orders", "\ud800"), "no Unicode text"),
+            (client.query("", "a"), "The topology is empty"),
+            (client.status("\udcff"), "no Unicode text"),
             (client.ranking("orders", "p99"), "p99"),
         ):
             with pytest.raises(SlidestatError, match=error) as told:
@@ -93,6 +96,11 @@ async def test_errors_have_advice() -> None:
         with pytest.raises(SlidestatError, match="worker") as refused:
             Client(url)
         assert "secret" not in str(refused.value)
+    with pytest.raises(SlidestatError, match="no bearer token"):
+        Client("http://127.0.0.1:9", token="a\n")  # noqa: S106  a test's
+    for closed in (Client("http://127.0.0.1:9"), client):
+        with pytest.raises(SlidestatError, match="is not open"):
+            await closed.topologies()
 
 
 @asynccontextmanager

@@ -57,13 +57,19 @@ def read_token(variable: str = TOKEN_VARIABLE) -> str | None:
                 f"The token in {file} cannot be read: {reason}.",
                 f"Name a file with the token in {variable}_FILE.",
             ) from error
+    if token is not None:
+        check_token(token, source)
+    return token
+
+
+def check_token(token: str, source: str) -> None:
+    """Keep a bearer token out of texts; raise SlidestatError, with its source, for none."""
     keep_secret(token)
-    if token is not None and not _TOKEN.fullmatch(token):
+    if not _TOKEN.fullmatch(token):
         raise SlidestatError(
             f"{source} holds no bearer token.",
             "Use letters, digits and -._~+/, such as `openssl rand -hex 32` prints.",
         )
-    return token
 
 
 def _view_token(token: str | None) -> str | None:
