@@ -49,6 +49,8 @@ async def test_an_assistant_asks_a_worker() -> None:
             assert (firing["firing_keys"], firing["workers_not_counted"]) == ({"busy": 2}, [])
             (alert,) = (await call("alerts", topology="orders", key="b"))["alerts"]
             assert (alert["state"], alert["certainty"]) == ("firing", "certain")
+            refusal = await call("query", topology="orders", key="b", items=["a"])
+            assert "neither counts of items nor top items" in refusal
             refusal = await call("query", topology="orders", key="b", windows=["2h"])
             assert "window is '2h'" in refusal
             assert "Ask for at most '1h'" in refusal

@@ -98,11 +98,13 @@ class _Tools:
         windows: list[str] | None = None,
         statistics: list[str] | None = None,
         quantiles: list[float] | None = None,
+        items: list[str] | None = None,
         ago: str | None = None,
     ) -> dict[str, Any]:
         """Return the figures of a key over windows up to the span, such as "5m" or "7d", as of now
         or as of so long ago, such as "24h". Each figure has an estimate, and the exact one is at
-        least `lower` and at most `upper`; `in_words` has each with its bounds in a sentence.
+        least `lower` and at most `upper`; `in_words` has each with its bounds in a sentence. With
+        `items` they are how often each of these came, of a topology with item_counts or top.
         """
         async with Client(self._url) as client:
             answer = await client.query(
@@ -111,6 +113,7 @@ class _Tools:
                 windows=windows or (),
                 statistics=statistics or (),
                 quantiles=quantiles or (),
+                items=items or (),
                 ago=ago,
             )
             words = [_words(figure) for figure in answer.figures]
