@@ -1,5 +1,7 @@
 """Topics are created once, as asked, and listed as they are."""
 
+import socket
+
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -100,6 +102,22 @@ def test_no_broker(capfd: pytest.CaptureFixture[str]) -> None:
     assert "slidestat broker" in no.value.advice
     captured = capfd.readouterr()
     assert captured.out + captured.err == ""
+
+
+def test_a_broker_that_advertises_an_unknown_address(
+    bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of another container: it answers first, and every client would wait for it then."""
+
+    def unknown(*_address: object) -> None:
+        raise socket.gaierror("Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(
+        SlidestatError, match=r"says that the brokers are at 127\.0\.0\.1:\d+"
+    ) as no:
+        require_broker(bootstrap_servers)
+    assert "advertised.listeners" in no.value.advice
 
 
 @pytest.mark.parametrize("address", ["", "a b:9092", "host:port", "host:9092,", ":9092"])

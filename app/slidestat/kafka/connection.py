@@ -1,9 +1,11 @@
 """The check that a broker answers, and that it lets us in."""
 
 import re
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -75,7 +77,7 @@ def set_command(bootstrap: str, topic: str, *settings: str) -> str:
 
 def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
     """Return the cluster's brokers and topics; raises SlidestatError if none answers in
-    `timeout_s`.
+    `timeout_s`, or none can be reached under the addresses that they give of themselves.
     """
     kafka_errors: list[KafkaError] = []
     admin = admin_client(bootstrap, kafka_errors.append)
@@ -85,7 +87,9 @@ def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
         remaining_s = deadline - time.monotonic()
         try:
             # Without a topic's name: asking for one by name would create it on many brokers.
-            return admin.list_topics(timeout=max(0.1, min(_ATTEMPT_S, remaining_s)))
+            found = admin.list_topics(timeout=max(0.1, min(_ATTEMPT_S, remaining_s)))
+            _check_addresses(bootstrap, found)
+            return found
         except KafkaException as error:
             admin.poll(0)
             _raise_refusal(bootstrap, kafka_errors)
@@ -101,6 +105,24 @@ def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
                     else "Start one with `slidestat broker`, or say where one is with --bootstrap "
                     f"or {BOOTSTRAP_VARIABLE}; one with TLS or passwords needs {PROTOCOL}.",
                 ) from error
+
+
+def _check_addresses(bootstrap: str, found: ClusterMetadata) -> None:
+    """Raise where this machine knows none of the addresses that the brokers give of themselves:
+    clients go on with these, and would wait for good.
+    """
+    for broker in found.brokers.values():
+        with suppress(OSError):
+            socket.getaddrinfo(broker.host, broker.port)
+            return
+    if found.brokers:
+        told = ", ".join(f"{broker.host}:{broker.port}" for broker in found.brokers.values())
+        raise SlidestatError(
+            f"A broker answers at {bootstrap}, and says that the brokers are at {told}, which this"
+            " machine does not know.",
+            "Set `advertised.listeners` of the brokers to an address that is known here; of a"
+            " container (KAFKA_ADVERTISED_LISTENERS) one for each network that clients are in.",
+        )
 
 
 def _raise_refusal(bootstrap: str, kafka_errors: list[KafkaError]) -> None:
