@@ -61,7 +61,7 @@ class Client:
             check_token(token, "`token`")
         token = read_token() if token is None else token
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._session: "aiohttp.ClientSession | None" = None
+        self._session: aiohttp.ClientSession | None = None
         self.last_json = b""
         """The newest answer, as the worker sent it."""
 
