@@ -18,8 +18,8 @@ EXTENSIONS = "spark.sql.extensions"
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "spark.sql.catalog.spark_catalog"
 _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-# Delta's parser drops a query's parameters on Spark 4.1, unless they are bound after it (delta
-# 7640, SPARK-59672). Spark 4.0 does so always, and does not know the setting.
+# Delta's parser drops a query's parameters on Spark 4.1, unless they are bound later (delta 7640,
+# SPARK-59672). Spark 4.0 always binds them later, and does not know the setting.
 _BOUND_LATE = "spark.sql.legacy.parameterSubstitution.constantsOnly"
 # In how many tasks Delta reads the log of a table.
 LOG_TASKS = "spark.databricks.delta.snapshotPartitions"
