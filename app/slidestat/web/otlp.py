@@ -84,7 +84,7 @@ def _one_of(name: str, known: Sequence[str], advice: str) -> str:
 
 @dataclass(frozen=True)
 class Export:
-    """Where metrics are sent, and how, by the environment."""
+    """The destination of metrics, and how they are sent, by the environment."""
 
     url: URL
     interval_s: float

@@ -407,8 +407,7 @@ class Alerting:
             for rule, one in zip(self._rules, judged, strict=True):
                 change = _go_on(standing, rule, one, row, ticks[row], place in forgotten)
                 if change is not None:
-                    fires = self.firing[rule.name]
-                    (fires.add if change.state is AlertState.FIRING else fires.discard)(place[1])
+                    self._fires(rule.name, place[1], is_so=change.state is AlertState.FIRING)
                 elif rule.id in told_again:
                     change = _as_it_is(standing.get(rule.id), one, row, ticks[row])
                 else:
@@ -443,6 +442,11 @@ class Alerting:
             for group, offset in since.items()
         ]
         return changed, [group for group, standing in now.items() if standing], records
+
+    def _fires(self, alert: str, key: str, *, is_so: bool) -> None:
+        """Note that an alert fires for a key, or does so no more."""
+        keys = self.firing[alert]
+        (keys.add if is_so else keys.discard)(key)
 
     def _figures_at(self, end: int, figures: Sequence[Figure]) -> list[Figure]:
         return self._added.marked(at_end(self._calendar, figures, end), end)
