@@ -269,7 +269,8 @@ def rows(rounds: list[dict[str, Ran]]) -> list[tuple[str, ...]]:
         return tuple(", ".join(f"{error:{how}}" for error in errors) for errors in found)
 
     def times(of: Callable[[Measurement], float]) -> tuple[str, ...]:
-        return spread(lambda ran, ours: of(ours.measurement) / of(ran.measurement), ",.2f")
+        found = spread(lambda ran, ours: of(ours.measurement) / of(ran.measurement), ",.2f")
+        return tuple("-" if name == OURS else it for name, it in zip(names, found, strict=True))
 
     return [
         ("slidestat has so many times its events a second", *times(lambda m: m.events_per_s)),

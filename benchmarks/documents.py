@@ -14,7 +14,6 @@ from benchmarks import measured_sizes, measured_speed, measured_synopses
 
 _ROOT = Path(__file__).parents[1]
 TEXTS: dict[str, Callable[[], str]] = {
-    "speed": measured_speed.summary,
     "deciding": measured_speed.deciding,
     "comparison": measured_speed.comparison,
     "workloads": measured_speed.workloads,

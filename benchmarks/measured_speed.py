@@ -20,31 +20,6 @@ QUESTIONS = Path(__file__).with_name("results") / "questions.json"
 Results = Mapping[str, Any]
 
 
-def summary() -> str:
-    """What a worker does in a second, and beside the others but for their hopping windows."""
-    found = _latest()
-    if found is None:
-        return _NOT_YET
-    sums, (ours, others) = found["workloads"][CaseName.SUMS], _systems(found)
-    settings, per_event = sums["settings"], ours["answers_checked"]["median"] / ours["events"]
-    heads = ("system", "what it does", "slidestat is so many times as fast", "its latency, ms")
-    rows = [
-        (name, SYSTEMS[name].question, _ratio(sums, name), _latency(found, name))
-        for name in others
-        if not name.endswith("_hopping")
-    ]
-    return f"""\
-Counting and summing {settings["keys"]:,} keys in sliding windows with RocksDB, changelog and output
-on, one worker read {_spread(ours["events_per_s"])} events a second, and
-wrote {per_event:.1f} figures for each; medians (least - most) of {settings["runs"]} runs on
-{found["machine"]}, the broker on it too.
-
-{table(heads, rows)}
-
-Latency is p50, p99 at {found["latency"]["rate"]:,} records a second, in one run; ours is
-{_latency(found, OURS)}."""
-
-
 def deciding() -> str:
     """What slidestat and what is taken in its place do with the question that decides."""
     found: Results = json.loads(DECIDING.read_text())
