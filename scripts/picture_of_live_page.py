@@ -39,10 +39,10 @@ def answering_at(log: Path) -> str:
 
 
 def take(browser: Browser, url: str, target: Path) -> None:
-    """Look at an airport until there is a curve, as large as the README shows it."""
+    """Look at all airports until three days have passed, as large as the README shows it."""
     browser.media(prefers_color_scheme="light")
-    browser.size(1180, 1330)
-    browser.open(f"{url}/#/flights/ATL?window=3d&series=mean")
+    browser.size(1180, 860)
+    browser.open(f"{url}/#/flights?by=count_1d")
     time.sleep(WATCHED_S)
     browser.driver.save_screenshot(str(target))
 

@@ -64,4 +64,4 @@ def test_each_library_has_a_latency() -> None:
     """One system of each library that gives answers is measured, in tumbling windows."""
     libraries = {name.partition("_tumbling")[0] for name in SYSTEMS if "_tumbling" in name}
     measured = {name.partition("_tumbling")[0] for name in SUBJECTS}
-    assert libraries - measured == {"flink"}
+    assert libraries <= measured

@@ -77,7 +77,7 @@ def test_images_are_pinned() -> None:
     """No image floats: each has a tag with a version, and ours is the project's version."""
     images = [service["image"] for service in SERVICES.values()] + dockerfile("FROM")
     for image in images:
-        assert re.fullmatch(r"[a-z/]+:\d+(\.\d+)+(-[a-z]+)?", image), image
+        assert re.fullmatch(r"[a-z/-]+:v?\d+(\.\d+)+(-[a-z]+)?", image), image
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert {SERVICES[name]["image"] for name in OURS} == {f"slidestat:{project['version']}"}
 

@@ -624,7 +624,9 @@ def computed(data: bytes) -> None:
 def questions(data: bytes) -> None:
     """Read the query string of each route."""
     text = data.decode("latin-1")
-    for read in (page_query, key_of, key_in_query):
+    with suppress(SlidestatError):
+        page_query(_declared(), text)
+    for read in (key_of, key_in_query):
         with suppress(SlidestatError):
             read(text)
     key_query(_declared(statistics=(Count(), Quantiles())), text)

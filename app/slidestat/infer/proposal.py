@@ -365,17 +365,7 @@ def propose(
     has_envelope = bool(sample.envelope)
     time, time_format, time_path = propose_time(found, doubts, has_envelope=has_envelope)
     order = disorder(sample, time_path, time_format)
-    if order.refused:
-        warnings.append(
-            f"{order.refused:,} of {len(sample.records):,} sampled events lie more than"
-            f" {Topology.ahead} after the time when they were produced: they will be dead letters."
-        )
-    if order.ahead:
-        warnings.append(
-            f"{order.ahead:,} of {len(sample.records):,} sampled events lie far ahead of those"
-            " around them, as of a clock that is wrong: they will be dead letters, and lateness and"
-            " windows are proposed without them."
-        )
+    warnings += _of_wrong_clocks(order, len(sample.records))
     taken = {key.value, time.value}
     numbers = [f for f in common_fields(found) if is_measure(f) and written(f.path) not in taken]
     value = propose_value(numbers, found, doubts)
@@ -414,6 +404,21 @@ def propose(
         source_format=sample.source_format,
         envelope=sample.envelope,
     )
+
+
+def _of_wrong_clocks(order: Disorder, sampled: int) -> Iterator[str]:
+    """Yield warnings of events that will be refused, as their times are no event's."""
+    if order.refused:
+        yield (
+            f"{order.refused:,} of {sampled:,} sampled events lie more than {Topology.ahead} after"
+            " the time when they were produced: they will be dead letters."
+        )
+    if order.ahead:
+        yield (
+            f"{order.ahead:,} of {sampled:,} sampled events lie far ahead of those around them, as"
+            " of a clock that is wrong: they will be dead letters, and lateness and windows are"
+            " proposed without them."
+        )
 
 
 def _decimals_of(seen: FieldSurvey) -> int | None:

@@ -101,7 +101,7 @@ def test_groups_of_a_batch_do_not_touch_each_other(
             before = fed(wave, parameters, times[mine][seen], values[mine][seen], [])
             for k, ask in enumerate(asks):
                 figures = batch.estimates[q, k], batch.lowers[q, k], batch.uppers[q, k]
-                assert figures == before._ask(ask, int(queries[q]))
+                assert figures == before.query(ask, int(queries[q]))
 
 
 @pytest.mark.parametrize("wave", WAVES)

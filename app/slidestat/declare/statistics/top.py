@@ -39,7 +39,6 @@ from slidestat.declare.statistics.runner import (
 )
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import TIME_MAX
 from slidestat.synopses.core.rounding import EXACT, down, up, with_rounded
 
 if TYPE_CHECKING:
@@ -191,6 +190,8 @@ class WeighedTopRunner(TopRunner):
         if len(weights) * _DIGITS * _MOST_DIGIT <= _MOST_COPIES:
             return []
         order = np.argsort(work.times, kind="stable")
+        from slidestat.synopses.core.batch import TIME_MAX
+
         copies = self._digits(np.nan_to_num(work.numbers[self.weight]))[order].sum(axis=1)
         pieces = np.cumsum(copies) // _MOST_COPIES
         begins = work.times[order][1:][np.diff(pieces) > 0]
