@@ -47,12 +47,13 @@ _SAMPLE = 500
 _QUESTION = "p50, p95, p99, distinct, top 10 of an hour, every ten seconds"
 _SETTLE_S = 3.0
 _KEEP = {"retention.ms": "-1"}
-_SYSTEMS: dict[str, Callable[[], list[str]]] = {
-    OURS: partial(own, "ours"),
-    "chdb_tiles": partial(peer, "chdb", "chdb_tiles"),
-    "kafka_streams_tiles": kafka_streams_tiles,
-    "flink_tiles": flink,
-    "flink_hop": flink,
+# The command of each, and what follows the arguments that all have.
+_SYSTEMS: dict[str, tuple[Callable[[], list[str]], tuple[str, ...]]] = {
+    OURS: (partial(own, "ours"), (CASES[_CASE].every, _CASE)),
+    "chdb_tiles": (partial(peer, "chdb", "chdb_tiles"), ()),
+    "kafka_streams_tiles": (kafka_streams_tiles, ()),
+    "flink_tiles": (flink, ("tiles",)),
+    "flink_hop": (flink, ("hop",)),
 }
 
 
@@ -181,20 +182,18 @@ class Deciding:
         Raises UnavailableError if it cannot run here, SlidestatError if it fails or an answer is
         missing.
         """
-        command = _SYSTEMS[system]()
+        start, more = _SYSTEMS[system]
+        command = start()
         self._runs += 1
         group = f"{self._name}-{self._runs}"
         data = self._folder / group
         (data / "state").mkdir(parents=True)
         progress = Progress.create(data / "progress")
         arguments = [self._bootstrap, self._topic, group, str(data / "progress")]
-        arguments += [str(data / "state"), str(PARTITIONS)]
+        arguments += [str(data / "state"), str(PARTITIONS), *more]
         topology = make_topology(_CASE, self._topic, group, CASES[_CASE].every)
-        if system.startswith("flink_"):
-            arguments.append(system.removeprefix("flink_"))
         if system == OURS:
             create_topology_topics(self._bootstrap, topology, PARTITIONS)
-            arguments += [CASES[_CASE].every, _CASE]
             output, members = topology.output_topic, topology.application_id
         else:
             create_topic(self._bootstrap, f"{group}-answers", PARTITIONS, _KEEP)
