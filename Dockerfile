@@ -16,7 +16,7 @@ COPY schemas schemas
 COPY topologies topologies
 RUN pip install --no-cache-dir --no-deps .
 # Containers start without compiling: machine code of the kernels lies in the package.
-RUN python -m slidestat.synopses.kernels.units \
+RUN python -m slidestat.synopses.core.kernels.units \
     "$(python -c 'import slidestat; print(slidestat.__path__[0])')/kernel_units"
 
 USER slidestat

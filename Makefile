@@ -110,7 +110,7 @@ test: setup ## lint, types and all tests but the longest, on a real broker
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-laws test-others
 
 kernels: setup ## compile all kernels that are not compiled yet; instant when nothing changed
-	@$(BIN)/python -m slidestat.synopses.kernels.units
+	@$(BIN)/python -m slidestat.synopses.core.kernels.units
 
 wheel: setup ## the wheel for this Python and this kind of processor, with all kernels compiled, into dist
 	SLIDESTAT_KERNELS=1 $(BIN)/python -m hatchling build -t wheel
@@ -139,7 +139,7 @@ OF_KERNELS := $(addprefix tests/,synopses golden kafka/test_fetches.py \
 CHECKED := NUMBA_BOUNDSCHECK=1 nice -n 10
 
 test-bounds: setup ## no kernel reads outside its arrays: all laws once more, with numba's checks on
-	@$(CHECKED) $(BIN)/python -m slidestat.synopses.kernels.units
+	@$(CHECKED) $(BIN)/python -m slidestat.synopses.core.kernels.units
 	$(call logged,$(CHECKED) $(PYTEST) --timeout 900 -n 2 -p tests.sampled -m "not long" \
 	    -k "not plain_python" $(OF_KERNELS),$(LOGS)/bounds.log)
 

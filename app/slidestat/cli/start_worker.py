@@ -35,7 +35,7 @@ from slidestat.options import BOOTSTRAP_VARIABLE, CHECKPOINT_INTERVAL_S, DEFAULT
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.repartition.elected_mover import ElectedMover
 from slidestat.repartition.moved_from import Move
-from slidestat.synopses.kernels.units import ship_with_the_package
+from slidestat.synopses.core.kernels.units import ship_with_the_package
 from slidestat.web.address import announced, listen
 
 if TYPE_CHECKING:

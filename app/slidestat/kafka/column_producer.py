@@ -18,7 +18,7 @@ from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.kafka.producer import SETTINGS, BulkProducer, not_sent
 from slidestat.kafka.settings import broker_security, client_config
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.kernels.compile import (
+from slidestat.synopses.core.kernels.compile import (
     address_of,
     ahead,
     borrowing_kernel,

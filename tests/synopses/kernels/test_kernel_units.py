@@ -18,10 +18,17 @@ import numpy as np
 import pytest
 
 from slidestat.errors import SlidestatError
-from slidestat.synopses.kernels import compile as compile_, units, vectors
-from slidestat.synopses.kernels.compile import compiled_here
-from slidestat.synopses.kernels.units import Unit, key_of, packages, unit_of
-from slidestat.synopses.kernels.vectors import Vector, Vectors, copied, kernels_of, same, vectors_of
+from slidestat.synopses.core.kernels import compile as compile_, units, vectors
+from slidestat.synopses.core.kernels.compile import compiled_here
+from slidestat.synopses.core.kernels.units import Unit, key_of, packages, unit_of
+from slidestat.synopses.core.kernels.vectors import (
+    Vector,
+    Vectors,
+    copied,
+    kernels_of,
+    same,
+    vectors_of,
+)
 from tests.synopses.plain_python import ROOT, as_plain_python
 
 SOURCES = ROOT / "app"
@@ -120,7 +127,7 @@ def test_a_cache_that_two_processes_filled_gives_each_function_its_own_code(
     for name in ("sort", "argsort"):
         (package / f"by_{name}.py").write_text(
             "import numpy as np\n"
-            "from slidestat.synopses.kernels.compile import kernel\n"
+            "from slidestat.synopses.core.kernels.compile import kernel\n"
             "@kernel\n"
             f"def ordered(values): return np.{name}(values)\n"
         )
@@ -138,14 +145,14 @@ def test_a_cache_that_two_processes_filled_gives_each_function_its_own_code(
 def test_an_edited_constant_of_a_module_without_a_package_is_compiled_anew(tmp_path: Path) -> None:
     """numba's cache looks at neither constants nor callees; the module beside is one's callee."""
     (tmp_path / "by_hand.py").write_text(
-        "from slidestat.synopses.kernels.compile import kernel\n"
+        "from slidestat.synopses.core.kernels.compile import kernel\n"
         "from by_hand_too import other\n"
         "@kernel\n"
         "def value(): return other()\n"
     )
     for constant in ("1.5", "2.5"):
         (tmp_path / "by_hand_too.py").write_text(
-            "from slidestat.synopses.kernels.compile import kernel\n"
+            "from slidestat.synopses.core.kernels.compile import kernel\n"
             "@kernel\n"
             f"def other(): return {constant}\n"
         )
@@ -156,8 +163,8 @@ def test_an_edited_constant_of_a_module_without_a_package_is_compiled_anew(tmp_p
 
 SMALL = ["sampling", "quantiles", "moments", "distinct"]
 CHECK = """
-from slidestat.synopses.kernels.compile import compiled_here
-from slidestat.synopses.kernels.vectors import kernels_of, vectors_of
+from slidestat.synopses.core.kernels.compile import compiled_here
+from slidestat.synopses.core.kernels.vectors import kernels_of, vectors_of
 for package in {packages}:
     package = f"slidestat.synopses.{{package}}"
     for name, kernel in kernels_of(package):

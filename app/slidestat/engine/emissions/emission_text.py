@@ -25,7 +25,7 @@ from slidestat.engine.emissions.number_texts import (
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.schemas.emission import Emission, emission_key
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.kernels.compile import borrowing_kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 _encode = msgspec.json.Encoder().encode
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.kernels.compile import borrowing_kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 UInt64s = npt.NDArray[np.uint64]
 

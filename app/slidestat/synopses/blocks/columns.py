@@ -20,8 +20,8 @@ kernel serves both.
 import numpy as np
 
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.wire import get_varint, put_varint, unzigzag, zigzag
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 CHUNK = 256
 MAX_DECIMALS = 9

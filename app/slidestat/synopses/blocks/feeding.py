@@ -40,8 +40,8 @@ from slidestat.synopses.blocks.memory import (
 )
 from slidestat.synopses.blocks.one_window import fixed_phase, known_dead, oldest_of
 from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.philox import priority
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 # Summarise a block of items: counts merged after Misra and Gries, and small ones left out.
 #

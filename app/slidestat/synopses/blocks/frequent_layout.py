@@ -26,7 +26,7 @@ O(1/epsilon log^2(1/epsilon) log(epsilon m)), the paper's theorem A.1.
 from functools import lru_cache
 
 from slidestat.synopses.blocks.blocks import cheapest_layout
-from slidestat.synopses.kernels.compile import borrowing_kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 
 @lru_cache(maxsize=256)

@@ -36,7 +36,7 @@ construction, which add O(1/epsilon log(epsilon N)).
 from slidestat.synopses.blocks.blocks import bit_length, oldest_kept, phase
 from slidestat.synopses.blocks.memory import LEVELS, SPAN, is_fixed
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.kernels.compile import borrowing_kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 
 @borrowing_kernel

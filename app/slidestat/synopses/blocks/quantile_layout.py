@@ -36,7 +36,7 @@ about log2(levels / epsilon): O(1/epsilon log^2(1/epsilon) log(epsilon m)), the 
 from functools import lru_cache
 
 from slidestat.synopses.blocks.blocks import bit_length, cheapest_layout
-from slidestat.synopses.kernels.compile import borrowing_kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 LAYERS = 40
 

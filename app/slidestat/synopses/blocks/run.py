@@ -38,10 +38,10 @@ from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, follows, split
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.answer import list_items
-from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.quantiles.answer import answer_quantiles
 
 

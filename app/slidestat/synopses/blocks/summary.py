@@ -48,8 +48,8 @@ from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.stored import Stored
-from slidestat.synopses.kernels.compile import kernel
 
 P = TypeVar("P", bound=BlockParameters)
 

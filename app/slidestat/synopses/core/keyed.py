@@ -21,7 +21,7 @@ from slidestat.synopses.core.batch import (
     require_states,
 )
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 
 Kernel = Callable[..., tuple[Any, ...]]
 ErrorOf = Callable[[int, int, int, int], SynopsisError]

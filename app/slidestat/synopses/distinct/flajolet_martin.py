@@ -40,6 +40,7 @@ from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import Estimating
@@ -61,7 +62,6 @@ from slidestat.synopses.distinct.codec import (
     read_state,
 )
 from slidestat.synopses.distinct.parameters import DELTAS, checked_delta
-from slidestat.synopses.kernels.compile import kernel
 
 BITS = 63  # of a bitmap
 MOST_ITEMS = 2.0**62

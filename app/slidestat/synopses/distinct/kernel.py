@@ -13,6 +13,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.distinct.codec import (
     CAPACITY,
@@ -35,7 +36,6 @@ from slidestat.synopses.distinct.codec import (
 )
 from slidestat.synopses.distinct.field_hash import MAX_LEVEL, level_of, multiples
 from slidestat.synopses.distinct.parameters import EPSILONS
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 _PART = (1 << 31) - 1
 _SHORT = 24  # so many are sorted as they come

@@ -26,7 +26,7 @@ What follows from it:
   of `REBASE` without moving any live edge, if fewer than 2^62 units are live.
 """
 
-from slidestat.synopses.kernels.compile import borrowing_kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 REBASE = 1 << 61
 """What a total is lowered by once it is huge; a multiple of every bucket size in use."""

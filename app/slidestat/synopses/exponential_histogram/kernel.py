@@ -13,6 +13,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram import units
@@ -43,7 +44,6 @@ from slidestat.synopses.exponential_histogram.codec import (
     read_head,
     runs_since,
 )
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 _CHUNK = 1 << 60  # units taken in at once: a total below TOTAL_LIMIT and these fit in 63 bits
 

@@ -26,7 +26,7 @@ from slidestat.synopses.blocks.memory import (
 )
 from slidestat.synopses.blocks.one_window import phase_of
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 
 PARTS = 1_000_000
 """A share is asked for in whole millionths."""

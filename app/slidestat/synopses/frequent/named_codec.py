@@ -17,9 +17,9 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import open_body, open_envelope, seal, with_room
 from slidestat.synopses.core.wire import VERSION, get_varint, put_varint
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 IN_BLOCKS, IN_PAIRS = 24, 29
 """Kinds of named items (wire.py)."""

@@ -56,6 +56,7 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.answer import PARTS, with_columns
@@ -91,7 +92,6 @@ from slidestat.synopses.frequent.sticky import (
     take,
     window_of,
 )
-from slidestat.synopses.kernels.compile import kernel
 
 
 @dataclass(frozen=True)

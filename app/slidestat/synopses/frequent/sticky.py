@@ -32,10 +32,10 @@ from slidestat.synopses.blocks.columns import column_limit, doubles, get_column,
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.core.wire import get_varint, put_varint
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 _SHARES = 2
 _HEAD_LIMIT = wire.BODY + 17 + 5 * wire.MAX_VARINT

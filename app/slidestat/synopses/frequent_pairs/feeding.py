@@ -6,6 +6,7 @@ The different items of one call have numbers: 0, 1, 2, ... in the order they com
 import numpy as np
 
 from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.frequent_pairs.layout import (
     BEGIN,
     COUNTED,
@@ -29,7 +30,6 @@ from slidestat.synopses.frequent_pairs.layout import (
     Memory,
 )
 from slidestat.synopses.frequent_pairs.marks import mark
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 
 @borrowing_kernel

@@ -64,8 +64,8 @@ from math import ceil
 import numpy as np
 
 from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.frequent_pairs.marks import marks_room
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 MARKED = 8
 """Of MARKED drops of a room in a window, one may be counted twice."""

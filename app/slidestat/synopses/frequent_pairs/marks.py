@@ -11,7 +11,7 @@ Marks lie in an array: marks[0] are numbers, rising, marks[1] their times.
 """
 
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.kernels.compile import borrowing_kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 
 @borrowing_kernel

@@ -35,6 +35,7 @@ from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, follows, split
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.answer import PARTS, with_columns
@@ -82,7 +83,6 @@ from slidestat.synopses.frequent_pairs.layout import (
 )
 from slidestat.synopses.frequent_pairs.marks import since
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 
 @borrowing_kernel

@@ -10,11 +10,11 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.distinct.codec import COUNT, NOW, SEED, SPAN, STORED
 from slidestat.synopses.distinct.kernel import in_order, place_of, table_mask
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.lean_distinct.codec import (
     BITMAPS,
     EXACT,

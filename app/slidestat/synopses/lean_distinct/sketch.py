@@ -69,12 +69,12 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult, joined, split, windows
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import Estimating
 from slidestat.synopses.distinct.batch import ItemSynopsis, common, item_column
 from slidestat.synopses.distinct.codec import COUNT, DELTA, EPSILON, NOW, SEED, SPAN
 from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS
-from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.lean_distinct.codec import (
     BITMAPS,
     HEAD_SIZE,

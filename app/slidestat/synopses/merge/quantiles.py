@@ -40,7 +40,7 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import parts_of, windows
 from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.merge.bundle import Bundle, ask
 from slidestat.synopses.merge.summary import WindowFigure, WindowSummary
 from slidestat.synopses.quantiles.answer import collect, rank_of

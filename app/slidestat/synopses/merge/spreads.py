@@ -34,8 +34,8 @@ from slidestat.synopses.core.batch import BatchResult, joined, questions, split,
 from slidestat.synopses.core.envelope import Body, damaged
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.bundle import Bundle, UnionAnswers, ask
 from slidestat.synopses.merge.summary import StateSummary, WindowFigure, must_agree
 from slidestat.synopses.moments.codec import (

@@ -58,12 +58,12 @@ from slidestat.synopses.core.batch import BatchResult
 from slidestat.synopses.core.envelope import Body, damaged, large, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.parameters import MAX_DECIMALS, CountParameters, SumParameters
 from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram import codec
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram, run_batch
 from slidestat.synopses.extremes.extreme import Extreme, ExtremeParameters, run_extreme_batch
-from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.merge.bundle import Asked, Bundle, MadeWith, UnionAnswers, ask, kind_of
 from slidestat.synopses.merge.summary import SummaryAnswer, WindowFigure, WindowSummary, must_agree
 from slidestat.synopses.value_histogram.counter_table import (

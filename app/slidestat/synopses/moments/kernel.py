@@ -13,8 +13,8 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Columns, follows
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.moments.codec import (
     BUCKET_ROWS,
     DECIMALS,

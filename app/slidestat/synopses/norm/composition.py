@@ -61,9 +61,9 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import get_varint, put_varint
-from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.value_histogram.cells_codec import read_id, write_id
 
 LEAST_STEP = 32

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.philox import philox
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 UNIT = 256
 """A draw is a whole number of 1/256."""

@@ -72,7 +72,7 @@ from slidestat.synopses.blocks.quantile_layout import (
     kept_width,
 )
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.quantiles.random_layout import fresh_spread, kept_spread, likely
 
 WEIGHT, WIDTH, MAXIMUM = 0, 1, 2

@@ -30,7 +30,7 @@ from math import log, sqrt
 
 from slidestat.synopses.blocks.blocks import cheapest_layout
 from slidestat.synopses.blocks.quantile_layout import fresh_weight, kept_weight
-from slidestat.synopses.kernels.compile import borrowing_kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 
 @lru_cache(maxsize=256)

@@ -24,6 +24,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -36,7 +37,6 @@ from slidestat.synopses.core.keyed import (
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.core.wire import get_varint, put_varint
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 WITH_REPLACEMENT = 11
 WITHOUT_REPLACEMENT = 12

@@ -18,6 +18,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import (
     LIVE_LIMIT,
@@ -33,7 +34,6 @@ from slidestat.synopses.exponential_histogram.codec import (
     runs_since,
 )
 from slidestat.synopses.exponential_histogram.kernel import extend
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 
 # Places in the array of what a state was made with; cells have ids 0..BINS - 1, or any for 0 BINS.
 KIND, SPAN, PER_LEVEL, BINS, CAPACITY = 0, 1, 2, 3, 4

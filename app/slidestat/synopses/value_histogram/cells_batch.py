@@ -10,8 +10,8 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.envelope import decoded
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import drive, with_room
-from slidestat.synopses.kernels.compile import kernel
 from slidestat.synopses.value_histogram.cells import (
     CAPACITY,
     CELLS,

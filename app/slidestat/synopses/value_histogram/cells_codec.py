@@ -19,6 +19,7 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -35,7 +36,6 @@ from slidestat.synopses.exponential_histogram.canonical import (
     bucket_count,
 )
 from slidestat.synopses.exponential_histogram.codec import get_runs, put_runs
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.value_histogram.cells import (
     BINS,
     CAPACITY,

@@ -36,7 +36,7 @@ then a band of eight bins takes about the cells that one or two of its bins woul
 import numpy as np
 
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 
 WIDTH = 8
 """Bins of a band."""

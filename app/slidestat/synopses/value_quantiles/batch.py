@@ -13,6 +13,7 @@ from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, parts_of, split
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.exponential_histogram.canonical import bucket_at, bucket_count, rebased
 from slidestat.synopses.exponential_histogram.codec import (
@@ -22,7 +23,6 @@ from slidestat.synopses.exponential_histogram.codec import (
     TOTAL as OLD_TOTAL,
 )
 from slidestat.synopses.exponential_histogram.kernel import extend
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.value_quantiles.bands import COLUMNS, ID, ROWS, SHIFT, WIDTH, take_in
 from slidestat.synopses.value_quantiles.bounds import PARTS, answer, bins_at, total_at
 from slidestat.synopses.value_quantiles.codec import (

@@ -26,10 +26,10 @@ import numpy.typing as npt
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import TOTAL_LIMIT, bucket_at, bucket_count
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.value_quantiles.bands import (
     BASE,
     COLUMNS,

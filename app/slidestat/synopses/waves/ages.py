@@ -7,8 +7,8 @@ holds. No item is dead.
 import numpy as np
 
 from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.exponential_histogram import units
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.waves.pool import (
     GROUP,
     LOST,

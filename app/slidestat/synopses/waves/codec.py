@@ -27,11 +27,11 @@ item (wave_pool.TOP).
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN
+from slidestat.synopses.core.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.keyed import open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT
-from slidestat.synopses.kernels.compile import borrowing_kernel
 from slidestat.synopses.waves.parameters import MAX_PER_LEVEL, MAX_VALUE
 from slidestat.synopses.waves.pool import (
     FREE,

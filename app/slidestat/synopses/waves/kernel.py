@@ -13,11 +13,11 @@ import numpy as np
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
+from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT, rebased
-from slidestat.synopses.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.waves.ages import answer_age
 from slidestat.synopses.waves.codec import (
     COUNT,

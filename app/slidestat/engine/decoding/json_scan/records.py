@@ -17,7 +17,7 @@ from slidestat.engine.decoding.json_scan.plan import (
     Plan,
 )
 from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.kernels.compile import borrowing_kernel
+from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 QUOTE, BACKSLASH = ord('"'), ord("\\")
 SPACE, _NEWLINE, _RETURN, _TAB = b" \n\r\t"

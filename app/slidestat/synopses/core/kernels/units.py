@@ -44,7 +44,7 @@ from numba.core.registry import cpu_target
 from platformdirs import user_cache_path
 
 from slidestat.errors import SlidestatError
-from slidestat.synopses.kernels.vectors import FILE_NAME, kernels_of, vectors_of
+from slidestat.synopses.core.kernels.vectors import FILE_NAME, kernels_of, vectors_of
 
 # A type checker sees less of them than there is.
 config: Any = numba.config

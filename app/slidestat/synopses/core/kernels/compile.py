@@ -33,9 +33,9 @@ from numba.core import types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache, _CacheLocator
 
-from slidestat.synopses.kernels import units
-from slidestat.synopses.kernels.units import KernelError, cache_folder, is_writable, unit_of
-from slidestat.synopses.kernels.vectors import vectors_of
+from slidestat.synopses.core.kernels import units
+from slidestat.synopses.core.kernels.units import KernelError, cache_folder, is_writable, unit_of
+from slidestat.synopses.core.kernels.vectors import vectors_of
 
 config: Any = numba.config  # its settings are made at run time, which a type checker cannot see
 njit: Any = numba.njit  # the types that come with it lack options
