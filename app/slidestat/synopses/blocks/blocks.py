@@ -12,21 +12,7 @@ is less than K = 2^levels blocks old. Its age d, in blocks, is floor(L / 2^l) - 
 and 2^g <= d < 2^(g+1) is called phase g. An older block is summarised more coarsely. When an odd
 block completes, its parent is made of it and of the left one that waits.
 
-Why this serves every window, of m events, say:
-
-- Kept blocks with an odd b start at each multiple of 2^l, odd or even, that is less than K 2^l
-  events before L rounded down to 2^l: even multiples are odd ones of a higher layer, where they
-  stay longer, or the start of a block that waits. For each start, the time of its event is known.
-  So if l is the lowest layer that reaches back to the window's start, all but less than 2^l of the
-  window's events are in known blocks or the tail. If m <= R the tail is enough. Else, if l > BASE,
-  layer l - 1 does not reach back, so m > (K - 1) 2^(l-1): what straddles is less than 2 m / (K - 1)
-  events; and if l = BASE, it is at most 2^BASE - 1, which is less than 2 R / (K - 1), too.
-- From its first known start on, the window is one odd block after another, of rising layers, and
-  then the blocks that wait, of falling layers, and the tail. As 2^l K > m, the odd ones are at most
-  `levels` many. One of phase g has 2^(l+g) <= m. So if summaries of phase g may be off by
-  2^(l+g-fineness) each, all of them together are off by at most levels 2^-fineness m.
-- Blocks that wait are as many as L has bits, but fresh ones are off by a share of their size, and
-  so by that share of m together.
+Why this serves every window: docs/proofs.md.
 
 Which blocks exist follows from T alone; what expires, from times alone; where a batch ended shows
 nowhere. Once an event of a block has expired, no window can have the whole of it: then only the

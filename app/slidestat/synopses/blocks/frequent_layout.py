@@ -11,16 +11,7 @@ least `count` and at most `count + M` of the block's events are it.
   lists is short of at most M and the largest count left out (`missed`), at most that. It lists
   fewer than 2^(fineness-g) items, as their counts add up to at most 2^l.
 
-With blocks.py: in a window of m > R events, a count is known within a width of less than
-
-    (1 / (2^fresh + 1) + levels 2^-fineness + 2 / (2^levels - 1)) m = epsilon' m,
-
-fresh shortfalls being shares of blocks that do not overlap, at most `levels` kept blocks having
-left out something, and what straddles the start being less than 2 m / (2^levels - 1) events. Of
-m <= R events it is known exactly.
-
-Space, in items: in a layer at most levels 2^(fineness-1) + 2^fresh, and the tail. That is
-O(1/epsilon log^2(1/epsilon) log(epsilon m)), the paper's theorem A.1.
+The width of a window that follows from it, and the space: docs/proofs.md.
 """
 
 from functools import lru_cache

@@ -10,27 +10,7 @@ age, and not at all if g >= levels: all blocks of all layers are as coarse as th
 2^(l+g-fineness) = M 2^-fineness. (For windows of any length, a block is only as coarse as its own
 age lets it be.)
 
-Why this serves the window, of m >= min(L, N) >= M events: blocks.py asks no more.
-
-- Blocks of layer l are kept as long as they are in the window. So every multiple of 2^l in it,
-  where l is the lowest layer that is kept, is a known start, or lies behind floor(L / 2^l) 2^l.
-  Layer l - 1 is not kept, so M >= 2^(levels + l - 1): what straddles the window's start is less
-  than 2^l <= 2 M / 2^levels events. The odd blocks that cover the window are at most `levels` many.
-- One of phase g has 2^(l+g) <= M <= m.
-
-So of a window of n <= N events, the errors are those of windows of any length with M, and hence
-with min(L, N), in place of the events of the window. Events that are missing (numbers that no event
-has) make m less, and not the error.
-
-M grows while the first N events come: whenever it doubles, all blocks are summarised more coarsely,
-and those of the lowest layer go. That is what summarising in one step gives, too, so a state of
-windows of any length can be made one of one window (`summary.py`).
-
-Space: a layer has at most N / 2^(l+1) + 1 blocks of at most 2^(fineness - g) values, and N < 2 M:
-at most 2^fineness and a block, in `levels` layers; besides them a fresh block a layer, and the
-tail. The former are the O(1/epsilon log^2(1/epsilon)) of theorems 4.1 and 4.2, without the factor
-log(epsilon N) of windows of any length; fresh blocks stand for the paper's blocks under
-construction, which add O(1/epsilon log(epsilon N)).
+Why this serves the window, and in how much space: docs/proofs.md.
 """
 
 from slidestat.synopses.blocks.blocks import bit_length, oldest_kept, phase

@@ -6,10 +6,7 @@ number of the values (without the maximum) that are <= x; then
 
     S(x) - D <= (number of the block's events that are <= x) <= S(x),
 
-and the same for < x. Proof, by induction, with the D below: of all values, w = 0 and D = 0. Two
-blocks merged: S and D add up. Of sorted values for 2^w each, keeping the 1st of every 2^e: if p
-values are <= x, ceil(p / 2^e) of the kept ones are, and 2^(w+e) ceil(p / 2^e) - 2^w p is between 0
-and 2^(w+e) - 2^w. So D rises by the difference of the two weights.
+and the same for < x (proof: docs/proofs.md).
 
 Fresh blocks have at most 2^(fresh + c) values, where c, the extra fineness, rises with the layer: 0
 in the first 2 layers above `fresh`, 1 in the next 4, 2 in the next 8, and so on. w is the least
@@ -18,19 +15,7 @@ every other value. In stretch c, the added shares of the events, 2^(w-1-l), come
 2^-fresh; so up to layer 40 they are less than 4 2^-fresh together, and not 20 2^-fresh.
 A block of phase g has w = max(fresh w, l + g - fineness), and so D = fresh D + 2^w - 2^(fresh w).
 
-With blocks.py: of a window of m > R events, the number of those <= x is known within a width of
-less than
-
-    (waiting + levels 2^-fineness + 2 / (2^levels - 1)) m = 2 epsilon' m,
-
-`waiting` being the D of a fresh block of layer 40 as a share of its events, and (as what straddles
-is at most 2^l - 1 events) with one to spare. Of m <= R events it is known exactly.
-answer.py shows that the rank error is at most half the width, rounded up.
-
-Space, in values: a phase of a layer has 2^(g-1) blocks of at most 2^(fineness-g) values, so a layer
-has at most levels 2^(fineness-1) + 2^(fresh+c), and 2^levels times and maxima; and the tail has
-2^(levels+BASE-1) + 2^BASE. A layer is in use if its blocks can have 2^l <= m events. With fineness
-about log2(levels / epsilon): O(1/epsilon log^2(1/epsilon) log(epsilon m)), the paper's theorem A.2.
+The width of a window that follows from it, and the space: docs/proofs.md.
 """
 
 from functools import lru_cache

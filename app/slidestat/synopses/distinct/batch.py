@@ -1,9 +1,4 @@
-"""Randomised waves of all keys of a batch in one call.
-
-`DistinctWave` is the same for a single key.
-
-The state of the union of streams from the states of each: what they keep, in order of time.
-"""
+"""Randomised waves of all keys of a batch in one call, and the union of several states."""
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache

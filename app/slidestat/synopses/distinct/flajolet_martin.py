@@ -13,15 +13,7 @@ Its standard error is about 0.69 / sqrt(m) for many items.
 
 Contract: lower <= exact <= upper with a confidence of 1 - delta for each window, as far as Philox
 is a random function. No relative error is promised; `relative_width` says what to expect. Proof:
-which bits are set is negatively associated (balls into bins), so Bernstein's inequality holds as
-if they were independent. With L = ln(2 / delta), V the sum of (1 - q)^x - (1 - q)^(2x) (the
-variance, if they were), W >= V and t = L / 3 + sqrt(L^2 / 9 + 2 W L), Z is t or more above E(x)
-with a chance of at most delta / 2, and the same below. W = min(E(x), m + 1) will do: V <= E(x) term
-by term; and (1 - q)^(2x) >= (1 - 2q)^x, 2q being the probability of the bit before, so that over
-the bits 0..61 of a bitmap the sum telescopes to at most 1; the last bits come to at most x 2^-62.
-The bounds are the least and the largest x whose Z is less than t off. E + t rises; E - t is convex
-in E up to m + 1 and rises from there; so each is met once, and found by halving. Besides, no x is
-less than Z.
+docs/proofs.md.
 
 Space: each bit that is set in the span, some m (log2(x / m) + 1/3) of x items. Update: O(1) an
 event, after reading the state; query: O(bits). Order: times must not fall; of a stream of the last

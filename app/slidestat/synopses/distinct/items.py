@@ -3,13 +3,11 @@
 XXH3 of the UTF-8 bytes (the xxhash library). Of x distinct strings, two or more are taken for one
 with a chance of about x^2 / 2^65: one in 37 million for a million strings.
 
-Pairs of strings as 64-bit items, of which a predicate can tell the second string.
-
-The lower 24 bits are a hash of the second string with a seed, the upper 40 of both: so pairs of
-different second strings are as different as strings are. Of x distinct pairs with one
-second string, x^2 / 2^41 are taken for others: one of a million and a half. A second string is
-taken for one of m others with a chance of m / 2^24, 0.006 % of a thousand: then the pairs of both
-are meant. Who does not know the seed cannot choose strings that are taken for others.
+A pair of strings is an item, too, from which a predicate tells the second string: its lower 24 bits
+are a hash of that with a seed, its upper 40 bits a hash of both. Of x distinct pairs with one
+second string, about x^2 / 2^41 are taken for others: one of a million and a half. A second string
+is taken for one of m others with a chance of m / 2^24, 0.006 % for a thousand others; a predicate
+then means the pairs of both. Whoever does not know the seed cannot choose strings that collide.
 """
 
 from collections.abc import Iterable

@@ -1,41 +1,6 @@
 """Parameters of a randomised wave, and the capacity and the instances that they take.
 
-The proof. x distinct items are in a window; x_l of them reach level l, of the mean m_l = x / 2^l. A
-level is complete if x_l < c, the capacity; the estimate is 2^l x_l of the lowest complete level.
-
-Tails. Items reach level l 8-wise independently (field_hash.py), so the even central moments of x_l
-up to the 8th are those of a binomial number. A Bernoulli number B and a Poisson number P of one
-mean p have E f(B) <= E f(P) for each convex f: f(k) >= f(0) + k (f(1) - f(0)) for whole k >= 0,
-and the mean of the right side is E f(B). Sums of independent numbers keep that order. So the
-moments are at most those of a Poisson number of mean m: m, m + 3 m^2, m + 25 m^2 + 15 m^3, and
-m + 119 m^2 + 490 m^3 + 105 m^4; divided by t^2, t^4, t^6, t^8, each bounds the chance that x_l is
-t or more off (Markov), and T(m, s) below is the least of the four for t = s m. It falls in m.
-
-One instance. If x < c, level 0 is complete and the answer exact. Else let L be the lowest level
-with (1 + epsilon) m_L <= c; then m_L > v = c / (2 (1 + epsilon)).
-- If x_L is less than epsilon m_L off, L is complete, so L or a lower level answers; T(m_L, epsilon)
-  bounds the chance that it is not. An answer of L is then less than epsilon x off.
-- An answer of L - 1 has x_{L-1} < c < (1 + epsilon) m_{L-1}: it fails only if x_{L-1} is epsilon
-  m_{L-1} or more too low.
-- An answer of L - i, i >= 2, has x_{L-i} < c = 2 (1 + epsilon) v, where 2^i v < m_{L-i}: so a share
-  of 1 - (1 + epsilon) 2^{1-i} or more is missing (and epsilon or more, if it fails).
-In all the chance of failure is at most F(c) = T(v, epsilon) + sum over i >= 1 of
-T(2^i v, max(epsilon, 1 - (1 + epsilon) 2^{1-i})).
-
-The median of r instances (r odd) fails only if (r + 1) / 2 of them do: a tail of a binomial
-distribution, computed, not bounded. Of the pairs (r, c) that bring it to delta, one with the least
-r c is taken: one instance down to a delta of about 10^-4.
-
-Predicates. Let y of the x items satisfy a predicate; y_l of them reach level l, with moments at
-most those of mean m_l. As above, but for y_L and y_{L-1} their own tails: with a chance of at most
-2 F(c), x or y is estimated epsilon x or more off. So both fail with a chance of at most 2 delta for
-one instance, and of the binomial tail of 2 F(c) for r: at most 2^((r+1)/2) delta, as with
-m = (r-1)/2 the tail is the integral of a multiple of (y (1 - y))^m up to the chance, and
-(2 y (1 - 2 y))^m <= 2^m (y (1 - y))^m.
-
-With pairwise independence alone, as in the paper, the same steps would take 5 instances of a
-capacity of 11,957 each for epsilon 0.05 and delta 0.01, instead of one of 8,636; with the paper's
-constants, it would be 47 of 14,400.
+Proof of both: docs/proofs.md.
 """
 
 from dataclasses import dataclass

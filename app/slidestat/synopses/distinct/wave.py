@@ -8,7 +8,7 @@ lowest level that has it whole: 2^l times the items there.
 Contract: while a window has fewer than `capacity` distinct items the answer is exact. Beyond,
 abs(estimate - exact) < epsilon exact, and lower <= exact <= upper, with a confidence of 1 - delta
 for each window and moment that were not chosen by looking at the seed or at answers; the proof is
-in parameters.py. Space: an item is kept while fewer than `capacity` later ones of some
+in docs/proofs.md. Space: an item is kept while fewer than `capacity` later ones of some
 instance reach its level; of x distinct items that is about c (1 + r log2(x / c) / 2), r instances,
 c the capacity. Update: O(1) expected an event, after reading the state. Query: O(log kept), and
 the items in the window. Order: times must not fall; of a stream of the last n items, give numbers

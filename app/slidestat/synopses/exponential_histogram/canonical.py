@@ -7,23 +7,8 @@ Number the units ever inserted 1..S. With T_i = floor((S + l) / 2^i) - l, the bu
 are (p - 2^i, p] for p = q * 2^i and q = T_i, T_i - 1, ..., 2 * max(T_{i+1}, 0) + 1; the levels
 i = 0, 1, 2, ... go from new to old and end where T_i <= 0. The edge p is the bucket's newest unit.
 
-Why this is the paper's form: T_i - 2 T_{i+1} = l + (bit i of S + l), which is l or l + 1 on every
-level but the last, and the last takes what remains (it may be none). The sizes add up to S, and
-the representation is unique (lemma 4.1).
-
-What follows from it:
-
-- Edges of level i are multiples of 2^i, and 2^i T_i never falls as S grows. So the level of a
-  position only rises, and a position that is no edge never becomes one: going from S to S' > S
-  keeps some of the old edges and adds edges among the new units. Nothing but S and the times of
-  the old edges is needed, and it does not matter by which steps S' was reached.
-- The edge at P units behind the newest one has a bucket of size c = 2^i with P >= l (c - 1), since
-  S - 2^i T_i = l (2^i - 1) + ((S + l) mod 2^i). This is the paper's invariant 2.1.
-- Buckets are cut off at the old end by expiry alone, and S is never reduced by it. A live bucket
-  of size c has P <= N' - 1 (N' live units), so there are at most
-  (l + 1) (log2((N' - 1) / l + 1) + 1) live buckets, as theorem 2.1 promises.
-- Levels up to i depend on S only modulo 2^i (while q > 0). So a huge S may be lowered by a multiple
-  of `REBASE` without moving any live edge, if fewer than 2^62 units are live.
+Why this is the paper's form, and what follows from it (a split into batches never shows, the error,
+the space): docs/proofs.md.
 """
 
 from slidestat.synopses.core.kernels.compile import borrowing_kernel

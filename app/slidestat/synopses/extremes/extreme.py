@@ -11,9 +11,6 @@ window's values, with 2^m < 1 / epsilon. Update O(1) amortised, query O(log kept
 state. Order: times must not fall. Merge: merge/totals.py; of separate streams, the extreme of
 the answers, of the lowers and of the uppers are those of the union, and the relative error stays.
 
-Proof of the space: kept ranks differ, and a rank is one of 2^m for each power of two of the
-value. Of the error: see below; an answer is the middle of the exact one's rank.
-
 How a value is rounded. The bits of a positive double, read as a whole number, rise with it. Its
 rank is that number without its lowest 52 - m bits, so a rank is an exponent and m bits of the
 fraction, and needs no logarithm. Below 2^-1022, where doubles lie evenly and have no exponent, the
@@ -21,11 +18,7 @@ fraction is brought to 52 bits, and the exponent is how far it was shifted: 52 e
 the others. 0 is the rank of zero alone; the rank of -x is that of x, negative. With m = 52 a rank
 is a value, and its bits are taken as they are.
 
-Why that keeps the promise. In units of the last of 53 bits, a rank's values are from L >= 2^52 on,
-over 2^(52 - m) - 1; its middle is at most 2^(51 - m) away from each, and so at most 2^-(m + 1) of
-it. Of values shifted by k bits, those that are doubles lie 2^k apart: if k >= 52 - m there is only
-one, and it is the middle; else the middle is rounded by half of 2^k at most, and as the values
-then span at most 2^(52 - m) - 2^k, it is at most 2^(51 - m) away from them all the same.
+Why that keeps the promise: docs/proofs.md.
 
 For a minimum, ranks are negated: then the largest rank is looked for in both.
 

@@ -8,7 +8,7 @@ Contract: with m events in the window [now - n, now), n <= N, for every item, se
 lower <= its count <= upper and upper - lower < epsilon m; the estimate, in the middle, is off by
 less than half of that. A list for a share s >= epsilon misses no item with at least s m events, and
 has none with less than (s - 2 epsilon) m. Up to 2^(levels + 2) events, about 10/epsilon, counts
-are exact. Proofs: blocks.py, frequent_layout.py, answer.py.
+are exact. Proofs: docs/proofs.md.
 Made with `FixedFrequentParameters`, it is for the window of the last `span` events alone, each with
 a number of its own, in O(1/epsilon log^2(1/epsilon)) items and the fresh ones (one_window.py); of
 windows of n < span events, bounds lie less than epsilon min(span, events so far) apart then.

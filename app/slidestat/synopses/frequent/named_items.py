@@ -20,14 +20,6 @@ Cost, order, limits: as for `PairedItems`. Merge: merge/items.py.
 >>> paths.insert([1_000, 2_000, 2_000, 59_000], ["/", "/", "/about", "/"])
 >>> paths.query(60_000, 0.5)
 [NamedItem(text='/', estimate=3.0, lower=3.0, upper=3.0)]
-
-All keys of a batch in one call: frequent items with their texts, events in and lists out.
-
-`NamedItems` is the same for a single key.
-
-How often chosen items came, whether a summary lists them or not: a listed item has its own bounds,
-any other one 0 and what an item that is not listed may have at most. So upper - lower is below
-epsilon m for every item, m being the window's events.
 """
 
 from collections.abc import Iterator, Sequence

@@ -9,17 +9,7 @@ always; and, for all items at once with a chance of at least 1 - delta, its coun
 upper - lower <= epsilon m. Up to A events, counts are exact. The draws are a
 function of the seed and the events' numbers: replays repeat them, and answers of overlapping
 windows fail together. Items must not be chosen by one who knows the seed.
-Proof: lambda = log(2 (2 / epsilon + 8) / delta), reach A = 2 lambda / epsilon + 8. Let r be the
-least level with m' <= A 2^r, m' >= m being the most events that the window may have: its samples of
-level r or more are all known (sticky.py). lower is an item's occurrences from its first
-known sample in the window on. For the first c of them in the window to have no sample, one event of
-each group of 2^r must miss them: with c_i of them in group i, a chance of at most the product of
-1 - c_i 2^-r, less than exp(-c 2^-r). So with x = ceil(lambda 2^r) - 1, more than x are missed with
-a chance below exp(-lambda) an item. At most m / (lambda 2^r) <= A / lambda < 2 / epsilon + 8 items
-have so many; together, the chance is below delta / 2. If r = 0, x = 0. Else A 2^(r-1) < m', and
-m' - m is less than 2^(r+2), the gap before the window's first sample, so that
-x < lambda 2^r <= epsilon (m' - 2^(r+2)) <= epsilon m. The draws may move m' past a border of r, but
-not past two: the chances of both add up to less than delta.
+Proof: docs/proofs.md.
 Space: R (A + 4) / 2 + A + 2 samples at most, R = log2(m / A) rounded up, m being the events alive:
 of the level r < R alone, one in each group of 2^(r+1) that the last A 2^r events touch.
 That is theorem B.1's O(1/epsilon log(1/(epsilon delta)) log(epsilon m)).

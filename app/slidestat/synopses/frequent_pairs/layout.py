@@ -20,38 +20,7 @@ All queues and rooms take entries in the order of their times, and an item's ent
 the events: those of the tail are newer than the one in room 1, that is newer than those in queue 1,
 and so on; between two entries of an item lie none of its events, but for dropped ones.
 
-**Bounds.** A window starts at t. Of item x, let S be the events in entries with times >= t, the
-oldest of them for w events. All but w - 1 of S lie in the window, for what is before the second
-oldest's events may be before t, and one is at its time. An event of x that is in the window and in
-no entry was dropped, at a time >= t, since a drop has the newest time; each drop of room j took at
-most 2^(j-1) events of x. With D = sum over the drops at times >= t of 2^(j-1),
-
-    S - w + 1 <= (how often x came in the window) <= S + D.
-
-**Widths.** Let L be the highest level of a queue or room with a time >= t in it, or with a drop at
-one; L = 0 is the tail alone, where S is exact and D = 0. Else room L has been given an entry that
-is not older than t; so queues 0 to L - 1 were full then, of newer entries, and still are. With
-R >= 2 Q
-
-    H >= R + Q (2 + 4 + ... + 2^(L-1)) >= Q 2^L
-
-events are held there. When all that came to room j had times < t, at most k entries of 2^(j-1)
-waited; of all rooms up to L these are at most k (2^L - 1) events. From then on only the m events of
-the window came to them besides, and a drop of room j took (k + 1) 2^(j-1) events away, so
-
-    (k + 1) D <= m + k (2^L - 1) - H <= m - (Q - k) 2^L.
-
-Drops are counted by marks (marks.py), which may take D for (1 + 1/MARKED) D at most. And w <= 2^L:
-
-    upper - lower <= (1 + 1/MARKED) (m - (Q - k) 2^L) / (k + 1) + 2^L - 1,
-
-which with (1 + 1/MARKED) (Q - k) >= k + 1 is less than (1 + 1/MARKED) m / (k + 1) = epsilon' m.
-
-**How many events the window has** is known from marks of their numbers, too: to m / EVENTS.
-
-**Space.** About 1/epsilon entries that wait, and 2/epsilon in the queue, for each of at most
-log2(m epsilon) levels: O(1/epsilon log(epsilon m)), as Lee and Ting have it. Where most events are
-dropped, fewer levels fill.
+Bounds, their widths and the space: docs/proofs.md.
 
 **In memory** they are as the names below have it.
 

@@ -7,7 +7,7 @@ window at once, Arasu and Manku (2004), section 6.
 Contract: that of frequent_items.py. With m events in the window [now - n, now), for every item,
 seen or not, lower <= its count <= upper and upper - lower < epsilon m, or 0; the estimate is in the
 middle. A list for a share s >= epsilon misses no item with at least s m events, and has none with
-less than (s - 2 epsilon) m. Up to 10/epsilon events counts are exact. Proofs: layout.py, marks.py.
+less than (s - 2 epsilon) m. Up to 10/epsilon events counts are exact. Proofs: docs/proofs.md.
 Space: O(1/epsilon log(epsilon m)) entries of three bytes or so, and 8 bytes for each item held.
 Cost: an event O(1) amortised; a query O(entries). Order: times must not fall. Merge: bounds of
 separate streams add up (merge/items.py).

@@ -1,14 +1,6 @@
 """Parameters of lean distinct items, and how many bitmaps and exact items they take.
 
-With k the normal quantile of 1 - delta / 2, c = 1.6 + k^2 / 10 and a = artanh(epsilon) / ln(2), the
-bounds of many items (sketch.py) are k sqrt(m) + c bits to each side of the bits that are set, and
-a bit more is a factor of 2^(1/m) of items. The estimate is off by at most epsilon of any count
-between the bounds if (upper - lower) / (upper + lower) <= epsilon, so if k sqrt(m) + c <= a m: m is
-the least number that keeps this (with a less by 4 * 10^-6, as the mean is no exact logarithm, but
-sways about one by 1.6 * 10^-6 m). Fewer items take less, as long as there are about 3 / epsilon;
-the newest 4 / epsilon are kept as they are, and windows with fewer are answered exactly. That no
-number of bits that may be set has wider bounds is computed, for many epsilon and delta, by
-tests/synopses/distinct/test_lean_distinct_error.py.
+How they follow from epsilon and delta: docs/proofs.md.
 """
 
 from dataclasses import dataclass

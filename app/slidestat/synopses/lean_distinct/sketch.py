@@ -2,7 +2,7 @@
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.5: the bitmaps of Flajolet and Martin (1983),
 with the latest time at which each bit was set instead of the bit. A bit is set in a window if that
-time is in it. Of the bits that are set all are counted (below); and the newest 4 / epsilon
+time is in it. Of the bits that are set all are counted; and the newest 4 / epsilon
 items are kept as they are, so that few items are counted exactly.
 
 Contract: of a window with fewer than 4 / epsilon distinct items the answer is exact. Of others,
@@ -17,43 +17,8 @@ Merge: with no loss. What is kept is a function of the latest time of each live 
 union is the later one of both. So the merged state is, byte for byte, that of one synopsis fed with
 both streams in order of time; and batches cannot show.
 
-Chabchoub and Hebrail (2010) keep of each register of a HyperLogLog the times of those items that no
-later one of a higher level outdoes, half as many for a bitmap. But a register says less than a
-bitmap: for one error 2.2 times as many are needed (1.04 / sqrt(m) instead of ln(2) / sqrt(m)).
-
-A window of a state, on its own: what was seen in it, without its times.
-
-Lean distinct items of all keys of a batch in one call.
-
-`LeanDistinct` is the same for a single key.
-
-From how many bits are set to how many items there were, with bounds.
-
-n items are in a window; Z bits are set, of m bitmaps. An item sets one bit: of one of the m bitmaps
-bit i, i = 0..62, with a probability of 2^-(i+1) (the last two alike), so each bit of it with
-q_i = 2^-(i+1) / m.
-
-The distribution of Z for each n is known: the number of items that hit each bit would be
-independent and Poisson if n were, and given their sum they are those of n items. So the chance of
-Z = z is n! times the coefficient of w^z y^n in the product over the bits of 1 + w (e^(y q_i) - 1):
-finite sums compute it (tests/synopses/occupied_bits.py). Its mean and variance are, but for terms
-of the order of one bit,
-    mu(n) = m sum over i of 1 - e^-x_i,  x_i = n q_i
-    V(n) = m sum of e^-x_i (1 - e^-x_i) - (m sum of x_i e^-x_i)^2 / n.
-V rises to m: the first sum telescopes. Z grows with n: an item more never clears a bit. So the
-counts n whose Z is not in its lower or upper tail of delta / 2 are an interval, and it contains the
-exact count with a confidence of 1 - delta, whatever the stream (Clopper and Pearson 1934).
-
-The bounds use that mu(n) +- (k sqrt(V(n)) + c), with k the normal quantile of 1 - delta / 2 and
-c = 1.6 + k^2 / 10, leave no more than delta / 2 on either side. This is no limit theorem: the law
-test computes the exact tails for numbers of bitmaps, deltas and counts throughout their range.
-c is one bit for Z being whole, and the rest for its skewness.
-
-The estimate is 2 lower upper / (lower + upper): off by at most (upper - lower) / (upper + lower)
-of any count between the bounds, which is at most epsilon (parameters.py).
-
-Source: Datar, Gionis, Indyk, Motwani 2002, section 6.5; Flajolet, Martin 1983. By all bits that are
-set instead of the lowest that is not, the standard error is ln(2) / sqrt(m), not 0.78 / sqrt(m).
+Proof, and a comparison with registers of a HyperLogLog: docs/proofs.md. By all bits that are set
+instead of the lowest that is not, the standard error is ln(2) / sqrt(m), not 0.78 / sqrt(m).
 """
 
 from collections.abc import Sequence

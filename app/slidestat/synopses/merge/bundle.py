@@ -7,12 +7,9 @@ Contract: a bundle has at most one synopsis of a party, all of one kind and of e
 merge is to take the union of the parties; of a party in both, the synopsis that is further on, by
 its `now`, then by its bytes. So a bundle is what was sent, whatever the order, grouping or
 repetition of merges (associative, commutative, idempotent; the empty one changes nothing), and
-merging costs no accuracy: answers over the union keep the promise of one part, as totals.py and its
-neighbours prove.
+merging costs no accuracy: answers over the union keep the promise of one part, as
+docs/proofs.md shows.
 Space: that of the parts. merged_histogram.py makes one state of many, at a stated loss.
-
-Proof of the merge: a party's part of a merge is the largest of its (now, bytes) in all bundles that
-were merged, and to take the largest is associative, commutative and idempotent.
 
 Parties lag. An answer at a time looks ahead of a part whose `now` is before it, as if no event had
 come to that party since; `behind` names these parties, so that the caller can call them stale.
@@ -23,8 +20,6 @@ The body (kind 23; envelope and numbers: see wire.py) is, in this order:
     number of parties, then of each, by rising name:
         length of its name, the name (UTF-8)
         length of its synopsis, the synopsis
-
-Questions to many bundles at once: all parts of all of them become the groups of one batch.
 """
 
 from collections.abc import Mapping, Sequence

@@ -137,15 +137,7 @@ def union_lean_distinct(
 # idempotent to the byte, and an empty window changes nothing. Space: that of a wave with all items
 # at one time. Cost: O(items log(items)), and the hashing of the items.
 #
-# Why. The summary is a randomised wave whose items were all seen at one time, fed by rising item:
-# of each level of each instance it keeps the c largest items instead of the c newest, and an order
-# of items does as well as one of times. A level is complete if fewer than c of its items are kept,
-# in the state that a window is taken of, in the summary, and in a merge alike: what was left out of
-# a level, by time or by item, was left out for c others of it, of which c are kept after each
-# merge. So complete levels hold what they would hold had one wave seen all, and answers are a
-# function of those (and bounds, of how many items are kept, which are there for certain).
-#
-# The body (see summary.py) is a stored randomised wave with a span of 1.
+# Why: docs/proofs.md. The body (see summary.py) is a stored randomised wave with a span of 1.
 #
 # Distinct items of one window, in little room.
 #
@@ -157,13 +149,8 @@ def union_lean_distinct(
 # byte, and an empty window changes nothing. Space and cost: those of a state whose items all came
 # at one time.
 #
-# Why. The summary is a state whose items were all seen at one time. A bit is set if an item of the
-# window sets it, and c = `exact` items are kept, or all if there are fewer: the newest, of a window
-# of a state; the largest that its parts keep, of a merge, which do not depend on how parts are
-# grouped. A merge sets the bits that are set in any part. So the bits are those of all items, and
-# fewer than c items are kept only if no part has left one out. Answers are a function of these two.
-#
-# The body (see summary.py) is a stored state of lean distinct items with a span of 1.
+# Why: docs/proofs.md. The body (see summary.py) is a stored state of lean distinct items with a
+# span of 1.
 
 
 @dataclass(frozen=True)

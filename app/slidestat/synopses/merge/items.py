@@ -8,16 +8,11 @@ or not, lower <= its count <= upper, and upper - lower < epsilon m or 0; the est
 middle. A list for a share s >= epsilon misses no item with s m events or more, and has none with
 less than (s - 2 epsilon) m. Cost: one batch over all parts, and O(items * log).
 
-Proof. Each count is a sum of the parts' counts, so bounds add up: of an item that a part does not
-list, they are 0 and that part's bound for such items. The widths add up to less than
-sum epsilon m_i = epsilon m. Of an item that no part lists, the upper bound is the sum of those
-bounds, and less than epsilon m: it does not have a share of epsilon.
+Proof: docs/proofs.md.
 
-Frequent items by name, and counts of chosen items, over the union of a bundle's parts.
-
-Contract: the same for texts: counts are added up by the texts' ids, of which one text
-has the same in every part. A text is shown as the first part that lists it has it, which for texts
-with one id (named_items.py) may differ between parts. Cost: as there, and the bytes of the texts.
+The same holds for texts and for chosen items: counts are added up by the texts' ids, which are the
+same in every part. Where two texts have one id (named_items.py), the first part that lists it says
+which text is shown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -213,13 +208,7 @@ def union_item_counts(
 # and merging is associative to the byte; the order of one merge never shows. Space: that of so many
 # items and their names. Cost: O(items * log).
 #
-# Why. Bounds of separate windows add up; of a window that does not list an item they are 0 and
-# `unlisted`. Of more than MOST_ITEMS = k items, the lower bound of the (k + 1)th largest is taken
-# off all lower bounds, d of it, and items are left out that have none left. Call u a bound of all
-# widths (and of unlisted): it adds up in a merge, and is u + d after a compression, as an item left
-# out had at most d + u. Each compression takes (k + 1) d at least off the sum of lower bounds,
-# which is never more than m, and only adds up in merges: so all d of a tree of merges come to at
-# most m / (k + 1).
+# Why: docs/proofs.md.
 #
 # The body (see summary.py) has whether items are texts, the least number of events and how many
 # more there may be, `unlisted`, and how many items are listed; then (columns.py) the items, rising,

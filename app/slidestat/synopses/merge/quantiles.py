@@ -7,20 +7,7 @@ always; a rank of the estimate is at most epsilon m from the one asked for, and 
 far at most for this window; ranks of lower and upper are at most 2 epsilon m off.
 Cost: O(bytes), and of a window O(values kept * log), then O(values kept) for each quantile.
 
-Proof. Let the parts have c events in known blocks in all. Of part i, 0 <= u_i <= U_i more may be in
-the window, all that is known being that their values are from least_i to most_i. The rank asked for
-is t(c + sum u_i), t(m) = max(1, ceil(p m)). For x, let F(x) be the number of the union's events
-<= x. What the known ones add to it is between S(x) - D(x) and S(x): these add up (see
-quantile_layout.py). As u - t(c + u) and -t(c + u) are monotone in u (see answer.py),
-
-    F(x) - t <= S(x) + I - t(c + I),              I: the sum of U_i over least_i <= x
-    F(x) - t >= S(x) - D(x) - t(c + O),           O: the sum of U_i over most_i > x
-
-for a part with x < least_i has none of its u_i in F, so u_i = 0 is the most F - t can be, and a
-part with x >= most_i has all, so that u_i = 0 is the least; in between it may have all or none.
-The two are at most D(x) + sum U_i apart: I and O together have no U_i twice but of parts in
-between, and t(c + O) - t(c + I) is at most the sum of U_i of parts in O alone. That is the sum of
-the parts' widths, each less than 2 epsilon m_i by one at least. Hence the ranks as of one part.
+Proof: docs/proofs.md.
 """
 
 from collections.abc import Sequence
@@ -224,19 +211,7 @@ def _united(steps: Floats, straddling: int, extremes: Floats) -> Floats:
 # in. Space: at most MOST_VALUES values with four counts each: 60,000 bytes, mostly half of it.
 # Cost: O(values * log).
 #
-# Why. The proof above bounds, for each x, the number F(x) of events <= x less the rank asked for,
-# by four step functions of x that never fall: of the c events in known blocks, from L(x) to H(x)
-# are <= x; and of U straddling ones, P(x) may be, C(x) surely are if they are in the window at all.
-# Those of several windows add up. To leave out the values between two that are kept, a < b, is to
-# take for all x in [a, b) L and C as they are at a, and H and P as they are just below b: all
-# bounds hold as before, and F is as much less certain as H + P rises over what was left out. The
-# least and the largest value are always kept, so that F is 0 below and certain from there on.
-#
-# A compression takes the least B for which going from value to value, each as far on as H + P - L -
-# C stays within B, leaves at most MOST_VALUES / 2 of them; a value may always stand for itself.
-# That B is at most w + (c + U) / (MOST_VALUES / 2 - 2) + 1, if it was w before: each but the last
-# two to be kept then has H + P at the next one larger by more than (c + U) / (MOST_VALUES / 2 - 2),
-# and H + P ends at c + U. The error of a rank is (B + 1) / 2.
+# Why, and how a compression chooses: docs/proofs.md.
 #
 # The body (see summary.py) has c, U, and how many values there are; then (columns.py) the values,
 # and for each H, H - L, P, P - C.

@@ -14,10 +14,7 @@ sample of the union would be fair: a bundle refuses them. With seeds that differ
 independent, as far as Philox is random. `party_seed` makes them of one common seed; that two of P
 parties come to one is less likely than P^2 2^-64, and would be refused, not overlooked.
 
-Proof. Without replacement: priorities of all events of the union are independent and alike, so its
-k largest are those of a uniform set of k; an event among them is among the k largest of its part,
-and so in the part's sample. With: the same for each draw, and k = 1. (Equal priorities, of 62 bits,
-go to the party whose name comes first.)
+Proof: docs/proofs.md.
 """
 
 from dataclasses import dataclass

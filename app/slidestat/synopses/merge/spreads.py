@@ -9,16 +9,7 @@ What is known of a part's window: all events K_i of its whole buckets, and of th
 the window cuts, if any, one at least and all but one at most. Moments are exact and add up, so the
 union is such a window itself, of K, all K_i, and A, all A_i, and is answered as one.
 
-Why the promise stays. Write D(X, c) for the sum of (x - c)^2 over X, so that F(X) = D(X, mean_X) is
-its least. By (2) of spread.py, F(A_i and K_i and C) <= b^2 F(K_i and C) for all events C: take C as
-m events at c, and let m grow. Both sides tend to D(A_i and K_i, c) <= b^2 D(K_i, c), for any c.
-With c the mean of K, and the sum over all parts (of those without a cut bucket A_i is empty),
-
-    F(A and K) <= D(A and K, c) <= b^2 D(K, c) = b^2 F(K).
-
-The proof in spread.py uses of a window, besides this, that |A| <= |K| / k: so does each part's, and
-so do their sums. And that 1 to |A| - 1 events of A are in it: more, and fewer, where several parts
-are cut. Nothing in it asks for the events of A to be older than those of K.
+Why the promise stays: docs/proofs.md.
 """
 
 from collections.abc import Sequence
@@ -232,10 +223,8 @@ def _shaped(of: BatchResult, shape: tuple[int, int]) -> UnionAnswers:
 # there of the standard deviation and of the mean. Merging is associative and commutative to the
 # byte, and an empty window changes nothing. Space: at most 150 bytes. Cost: O(bytes).
 #
-# Proof: as above. What it needs of a window are the exact moments of the buckets that are whole
-# in it, and those of what the window cuts; both add up.
-#
-# The body (see summary.py) is the pooled window (above): a stored spread.
+# Proof: as above: the exact moments of whole buckets, and of what the window cuts, add up. The body
+# (see summary.py) is the pooled window, a stored spread.
 
 
 @dataclass(frozen=True)

@@ -7,37 +7,13 @@ promise of one part, over any n <= span; the rounding of a double (2^-53 of the 
 party) comes on top, and what one part's card says of its own. Cost: that of one batch over all
 parts.
 
-Proof. Windows of separate streams are disjoint, be they of one time or of each stream's last items:
-so estimates, lowers and uppers add up, and |sum e_i - sum x_i| <= sum r x_i = r sum x_i. Lowers are
-rounded down while they are added, uppers up. An average is such a sum over such a count: its proof
-(average_wave.py) needs no more of the two than that each is within its own share of the exact one.
+Value histograms keep the promise of one part in each bin and each sum of bins. Counts add up as
+whole or half numbers, so nothing is rounded below 2^52 events.
 
-Counts of values between edges, over the union of a bundle's parts.
+Ages, of the Nth most recent event of all parts: Gibbons and Tirthapura 2002, section 5 (Nth most
+recent 1). Contract: as of one part (waves.py). Cost: O(items log(items)) of all parts.
 
-Contract: as of one part (value_histogram.py): of each bin and each sum of bins
-lower <= exact <= upper, and the relative error stays. Cost: that of one batch over all parts.
-Proof: counts of separate streams add up, and so do estimates and bounds. They are whole
-or half numbers, so that nothing is rounded below 2^52 events.
-
-How long ago the Nth most recent event of all parts of a bundle was.
-
-Source: Gibbons and Tirthapura 2002, section 5 (Nth most recent 1), and their Referee of section 4.
-
-Contract: as of one part (waves.py): lower <= exact <= upper, always; |estimate - exact| <=
-relative_error * exact while exact <= span. Further back the estimate and upper may be infinite; all
-three are if there never were so many events. Cost: O(items log(items)) of all parts.
-
-Proof. Of each event of each part, of age a, its wave knows l <= a <= u and an estimate e, in the
-order of the events. The Nth most recent event of the union has the Nth smallest a of all. Let L, E
-and U be the Nth smallest l, e and u of all. N events have an l of at most their a, and those of the
-N smallest a have none above the Nth smallest a; so L is not above it, and in the same way U is not
-below it, and L <= E <= U.
-
-Let r be the relative error, and A the Nth smallest a, with A <= span. The events with a <= A, N at
-least, are in the span, so e <= (1 + r) a <= (1 + r) A of each: E <= (1 + r) A. Of the others e >=
-(1 - r) a, or e is infinite: this is so of events beyond the span, too, as waves.py needs no
-more of an item than that it was kept or lost and noted. All events but N - 1 have a >= A, and so
-e >= (1 - r) A: E is not below that.
+Proofs: docs/proofs.md.
 """
 
 import math
@@ -321,12 +297,7 @@ class WindowTotals(WindowSummary):
 # The minimum or the maximum over the union of a bundle's parts.
 #
 # Contract: as of one part (extreme.py): lower <= exact <= upper, and the relative error stays; NaN
-# for an empty window. Cost: that of one batch over all parts.
-#
-# Proof. The exact extreme of the union is that of one part. An estimate is the middle of the exact
-# one's rank, and middles, least and largest values of ranks do not fall as ranks rise: so the
-# extreme of the estimates is the estimate of the part that has the extreme, and so are lower and
-# upper.
+# for an empty window. Cost: that of one batch over all parts. Proof: docs/proofs.md.
 
 
 def union_extremes(

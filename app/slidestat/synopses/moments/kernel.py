@@ -1,4 +1,4 @@
-"""Mean, variance and standard deviation of a window: the kernels of `spread.py`, which proves them.
+"""Mean, variance and standard deviation of a window: the kernels of `spread.py`.
 
 A bucket is what some neighbouring events came to: their exact moments, and the times of its oldest
 and its newest event. Events of one time that meet while the newest bucket has that time alone share

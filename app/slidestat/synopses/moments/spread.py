@@ -14,47 +14,13 @@ B <= 2 log_b(N'^2 R^2 / 2) + 5, b = 1 + 1/k, k about 3 / (2 epsilon), for N' eve
 whose units span R; never more than distinct times. Update O(1) amortised, query O(buckets).
 Order: times must not fall. Merge: merge/spreads.py; the promises stay.
 
-Why it holds. Write F(X) for the sum of squared deviations from the mean, with which F(X and Y) =
-F(X) + F(Y) + h (mean_X - mean_Y)^2, h = |X| |Y| / (|X| + |Y|) (Chan, Golub, LeVeque): F never
-falls as events are added. Two neighbours are combined into A only where the events B newer than
-both give, with b = 1 + 1/k,
-
-    |A| <= |B| / k    and    F(A and B) <= b F(B)                                          (1)
-
-Then for all later events C:    F(A and B and C) <= b^2 F(B and C).                        (2)
-
-Let d = mean_B - mean_C, e = mean_AB - mean_B, h that of B and C, h' that of AB and C. |AB| <= b |B|
-gives h' <= b h, and (d + e)^2 <= b d^2 + (1 + k) e^2. From (1) and Chan's formula,
-|A| |B| / |AB| (mean_A - mean_B)^2 <= F(B) / k and e = |A| / |AB| (mean_A - mean_B), so
-h e^2 <= |B| e^2 <= |A| / |AB| F(B) / k <= F(B) / (k b k), as |A| / |AB| <= 1 / (k + 1) = 1 / (k b).
-Hence F(ABC) <= b F(B) + F(C) + b (b h d^2 + (1 + k) F(B) / (k b k)), and (1 + k) / k = b makes it
-(b + b / k) F(B) + F(C) + b^2 h d^2 = b^2 F(B) + F(C) + b^2 h d^2 <= b^2 F(BC).
-
-A window cuts at most one bucket A, of which 1 to |A| - 1 events are in it, with all newer events
-BC. Its F lies from F(BC) to F(ABC), its number from |BC| + 1 to |BC| + |A| - 1, so the variance
-lies from L = F(BC) / (|ABC| - 1) to U = F(ABC) / (|BC| + 1), and U <= b^3 L. The estimate
-2 L U / (L + U) is off by at most (U - L) / (U + L) <= (b^3 - 1) / (b^3 + 1) of any of them; k is
-the least for which that is epsilon, with 2^-40 left for rounding. Between the roots of L and U the
-same holds with the root of b^3, which is the share given above.
-
-The mean. Let a = |BC|, n = |A|, and the window have i events of A, with mean mean_A + s. Chan's
-formula within A gives i s^2 <= F(A) (n - i) / n. The window's mean is mean_BC +
-i / (a + i) (mean_A - mean_BC + s); the first part is monotone in i, and i / (a + i) |s| is at most
-sqrt(F(A) i (n - i) / n) / (a + i), largest at i = n a / (n + 2 a): sqrt(F(A) n / (a (a + n))) / 2.
-With G = F(ABC) - F(BC) = F(A) + a n / (a + n) (mean_A - mean_BC)^2 half the width of what can be is
-at most sqrt(n / (a (a + n))) (sqrt(G - F(A)) + sqrt(F(A))) / 2 <= sqrt(G n / (2 a (a + n))), and
-n <= a / k, G <= (b^2 - 1) F(BC), F(BC) <= (a + n) variance: at most sqrt((1 + 1/(2 k))) / k of a
-standard deviation, which is below epsilon.
-
-The space. Right after combining, each two neighbours fail (1): with b^-1 times as many events, or
-as much F, newer than both. From 1 to N' events, and (units being whole) from 1/2 to N' R^2 / 4 for
-F once it is not 0, there are at most so many steps, each of two buckets.
-
-Mean, variance and deviation of several windows together, in whole numbers of any length.
+Two neighbours are combined into A only where the events B newer than both give |A| <= |B| / k and
+F(A and B) <= (1 + 1 / k) F(B), F being the sum of squared deviations from the mean. Why that is
+enough: docs/proofs.md.
 
 The moments of one window are 64-bit numbers, and so are those of a union that is not too large
-(merge/spreads.py). Larger ones are added up here, with the same formulas and so with the same
-promises. So are those of a window that ended before now (past/past.py).
+(merge/spreads.py). Larger ones are added up here, in whole numbers of any length, with the same
+formulas and promises. So are those of a window that ended before now (past/past.py).
 """
 
 from collections.abc import Sequence
@@ -377,7 +343,7 @@ class Spread(StoredSynopsis[SpreadParameters]):
         return list(zip(*rows, strict=True))
 
     def check(self) -> None:
-        """Raise SynopsisError unless each bucket of several times keeps (2) and its size.
+        """Raise SynopsisError unless each bucket of several times keeps its size and rule (2).
 
         Cost: O(buckets).
         """

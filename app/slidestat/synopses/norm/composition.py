@@ -10,24 +10,15 @@ intervals of a stream, AB being A and, right after it, B. A function f qualifies
     P5:      a sketch of a fixed number of whole numbers tells f, and that of AB is the sum of those
              of A and B.
 
-P4 here is the paper's with C_f = 2^(r-1) (two numbers' mean to the r is at most the mean of their
-r-th powers), but says more: the paper's error C_f^2 / k + C_f - 1 is never below C_f - 1, while
-here it goes to 0. Sums are of order 1, sums of p-th powers of an item's total of order p.
+C_f is here in another form: docs/proofs.md.
 
 Rule. From new to old, neighbours are merged into A while, B being all that is newer,
 
     f(AB) <= (1 + beta) f(B)                                                               (5.1)
 
-and AB has a weight of at most 2^28. By P3, f(A) <= beta f(B) <= beta f(BC) for all later events C:
-the invariant 5.1, for good. A window cuts at most one bucket A, and what of A is in the window,
-with what is newer, W, has f(BC) <= f(W) <= f(ABC) <= (1 + beta^(1/r))^r f(BC). So both are bounds,
-and with L and U their r-th roots, 2 L U / (L + U) is off by at most beta^(1/r) / (2 + beta^(1/r))
-of f(W)^(1/r).
-
-Space. Right after merging, each two neighbours fail (5.1), which is invariant 5.2, or have together
-more than 2^28, as eight pairs at most: so there are at most 2 log_(1 + beta)(F) + 19 buckets, by
-P2; twice that and 32 until neighbours are merged again, which is after as many new buckets as there
-were then, 32 at least: a schedule of the events alone, so that batches do not show.
+and AB has a weight of at most 2^28. Neighbours are merged after as many new buckets as there were
+then, 32 at least: a schedule of the events alone, so that batches do not show. The bounds that
+follow, and the space: docs/proofs.md.
 
 A bucket of one event keeps the event itself, an item and a weight, not its sketch: a key with few
 events stays small, and a window of nothing else is known exactly.

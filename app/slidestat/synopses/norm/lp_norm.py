@@ -12,18 +12,7 @@ The estimate is made to be within epsilon * exact with the same probability; tha
 by rough sizes, so it is measured, not proven, while the bounds are proven. For p = 1 no chance is
 left: the sketch is the sum itself, and both always hold.
 
-Why the bounds hold. Each row j of a sketch is x_j, the sum of a_i v_ij with v_ij p-stable
-(stable.py), which has the law of norm * v. So the number of rows with |x_j| <= norm * q_u is
-binomial, of `rows` and u, where q_u is the u-quantile of |v|: below `low` of them, or `high` and
-more, with a probability of at most delta / 2 each. So |x|_(low) / q_u <= norm of what is surely in
-the window, and |x|_(high) / q_u >= norm of what may be, each but for delta / 2: exact for any p,
-with no constant unknown. u is moved by 2^-9 against us: draws are in steps of 2^-10 of chance and
-1/256. Which buckets are merged is decided by 32 rows of their own that never answer: so what is
-asked does not depend on the rows that answer, and no union over all that might have been asked is
-needed.
-
-What 2^24 cuts off: an item's draw is cut with a chance of about 2^(-24 p), so for p near 1 and
-millions of different items, u is off by that times their number.
+Why the bounds hold: docs/proofs.md. 32 rows, which never answer, decide which buckets are merged.
 
 Space: 32 + rows numbers for each merged bucket, rows about (c / epsilon)^2 log(1 / delta), buckets
 about (4 / epsilon)^p log(weight): a norm to 10 % is a megabyte, one to 50 % some kilobytes; the

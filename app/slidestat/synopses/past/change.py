@@ -11,30 +11,7 @@ A change is found where `evidence` is at least `needed(delta, K)`: with a probab
 delta, whatever the distribution is. Bounds of a synopsis take the place of exact figures so that
 evidence is never more than that of the exact ones: approximation adds no false alarm.
 
-Why it holds. Given which values the window has, n of them of mean m and variance v, none further
-than r from m, exchangeable ones put a sample without replacement behind a cut, of n1 values and
-mean m1. By Hoeffding (1963, theorem 4) the mean of a convex function of its sum is at most that of
-a sample with replacement; so Bernstein's inequality for n1 independent draws holds of it:
-
-    P(m1 - m >= x) <= exp(-E),    E = n1 x^2 / (2 (v + r x / 3)),
-
-and the same of m - m1. Over K cuts and two sides the probability that an E is at least
-log(2 K / delta) is at most delta. E rises with x and n1 and falls with v and r; so with a lower
-bound of |m1 - m| and of n1, and upper bounds of v and r, it is at most the exact one.
-
-- A mean: n1, m1, m, v of the synopsis of spreads. r is known from an extreme; if not, from
-  (x - m)^2 <= n v, of any value x.
-- A share: values are 1 and 0, so v = m (1 - m) and r = max(m, 1 - m).
-- A rate: given n events in the window, those of a Poisson process of one rate lie behind a cut
-  independently, each with the probability p = age / window. So n1 / n takes the place of m1, p that
-  of m, n that of n1, p (1 - p) that of v, and no more is needed than Bernstein. A key is looked at
-  once it surely had an event before the window: else its first events would be a change.
-
-What is found. A cut with n0 values before it has |m1 - m| = |m1 - m0| n0 / n. So a change is found
-where the means of both parts are apart by (n / n0) (L r / (3 n1) + root((L r / (3 n1))^2 +
-2 v L / n1)) and what the bounds leave open, L = log(2 K / delta). For values in [0, 1], of mean p0
-before the cut and p1 behind it, Hoeffding gives |m1 - m0| >= |p1 - p0| - root(log(1 / delta) (1 /
-n0 + 1 / n1) / 2) with a probability of at least 1 - delta.
+Why it holds, and what is found: docs/proofs.md.
 """
 
 from collections.abc import Sequence
@@ -77,7 +54,7 @@ def needed(delta: float, cuts: int) -> float:
 
 
 def evidence(apart: Floats, variance: Floats, reach: Floats, events: Floats) -> Floats:
-    """Return E of the proof above; 0 where nothing is known to lie apart."""
+    """Return E of the proof (docs/proofs.md); 0 where nothing is known to lie apart."""
     with np.errstate(all="ignore"):
         found = events * apart**2 / (2 * (variance + reach * apart / 3))
     return np.where((apart > 0) & np.isfinite(found), found, 0.0)

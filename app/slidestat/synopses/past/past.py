@@ -6,30 +6,7 @@ upper, always, for every n and d with n + d up to the span kept; the estimate of
 cut spread is the middle of its bounds, and so within half their width of what is exact. No event
 that came after T - d changes what is exact: events are taken in by rising time.
 
-Counts and sums of what is not negative: from L <= N <= U of both windows follows
-L(d + n) - U(d) <= N <= U(d + n) - L(d), and N >= 0. Where half of U - L is at most e N in each of
-them, the estimate is so off by at most e (N(d + n) + N(d)), that is by e (1 + 2 r) of N itself, r
-being how many times as much came after the window, N(d) / N. A state of buckets cannot tell more:
-each end of the window cuts a bucket, and where is known of neither.
-
-Quantiles by value: bounds of each bin follow alike. The cells of a band (value_quantiles/bands.py)
-that are cut at T - d are among those of T - d - n, so what is surely in the one and maybe in the
-other is not negative in any bin, unless both ends cut the same cell: then nothing is sure of any
-bin of that band, and all that it has is possible. So bounds of bins add up to bounds of every tail,
-as bounds.py asks for.
-
-Mean, variance, deviation: of the buckets (moments/spread.py) K are those that lie in the window
-whole, A those that an end cuts; moments of both are exact. Of A some events X are in the window,
-and not all. With c = |A| and i = |X|, F(K) <= F(K and X) <= F(K and A) and Chan's formula within A
-are all that the proof of the bounds there uses, so they hold with K and A in place of BC and A. If
-K is empty, i (mean_X - mean_A)^2 <= F(A) (c - i) / c gives a mean within sqrt(F(A) (c - 1) / c) of
-mean_A, and F(X) <= F(A) a variance of at most F(A) / 2, as that of one event is 0.
-
-Items: an item that is held has bounds in both windows; one that is not came at most as often in the
-window of d + n as is possible of any such item there, so at most that often in the past window.
-
-Whether a window has an event at all may be unknown, if its ends cut the same bucket: bounds of what
-does not exist without events hold if there is one.
+How each of them follows from two windows that end at T: docs/proofs.md.
 """
 
 from collections.abc import Sequence

@@ -12,27 +12,11 @@ events <= x. quantile_layout.py gives low(x) <= F(x) - t <= high(x), for all u t
 lower is the first stored value with high >= 0: for a smaller x, F(x) < t, so the quantile is not
 there. upper is the first one with low >= 0: F(upper) >= t. The estimate is the first one with
 low + high >= 0.
-Its rank error: let the width high - low be at most w everywhere. Then F(estimate) - t >= -w / 2;
-and below the estimate, low + high <= -1, so F - t <= high <= (w - 1) / 2: the estimate's own first
-rank is at most t + (w + 1) / 2. So the ranks of the estimate come within (w + 1) / 2 of t, which is
-at most epsilon m by quantile_layout.py. The same way, lower and upper are at most w off. Where and
-how far off they are is found among the blocks' sorted runs, as below.
+Its ranks are at most epsilon m off. Why, and what random thinning changes: docs/proofs.md.
 
-With random thinning (random_layout.py), S(x) + s and S(x) - s take the place of S(x) and S(x) - D,
-the V of s being that of the blocks with values above x, and cut to 0 and c. Minima are kept, too.
-lower > quantile only if S + s is less than F at the quantile, as the last stored value up to it has
-the same S and s; and upper < quantile only if S - s is more than F just below it, as S - s never
-falls. For the estimate, s is that of all blocks, so that low + high never falls with S: it is more
-than E = (2 s + U + 1) / 2 off only if S is more than s off at the last x with F(x) < t - E, or at
-the first with F(x) >= t + E. It is moved to lower or upper if it is beyond. So bounds and error
-fail only if S is more than s off, on one side, at one of four values that no draw has a say in.
-
-Find quantiles among the sorted runs of a window's blocks, without merging them.
-
-low, high and low + high never fall with x and change only at stored keys, as above. So
-each figure is the first stored key at which one of them reaches the rank asked for, and is found
-by bisection: at the middle of the longest run, of what of each run may still have the answer. A
-window costs what it takes to copy its keys, not to sort them.
+So each figure is the first stored key at which one of them reaches the rank asked for. It is found
+by bisection of the blocks' sorted runs, which are not merged: a window costs what it takes to copy
+its keys, not to sort them.
 
 A run is a block's keys. facts[:, r] are how many events each key of run r stands for, how much of
 the width ends at its maximum, and that; its keys are keys[starts[r] : starts[r + 1]].

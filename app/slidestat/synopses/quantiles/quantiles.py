@@ -6,8 +6,7 @@ deterministic sketch for fixed-size, variable-size and n-of-N windows, as one se
 Contract: with m events in the window [now - n, now), n <= N, the p-quantile is the element of rank
 max(1, ceil(p m)) in order of value. lower <= quantile <= upper, always. A rank of the estimate is
 at most epsilon m from the one asked for, and one of lower or upper at most 2 epsilon m. Up to
-2^(levels + 2) events, about 10/epsilon, the answer is exact. Proofs: blocks.py, quantile_layout.py,
-answer.py.
+2^(levels + 2) events, about 10/epsilon, the answer is exact. Proofs: docs/proofs.md.
 Made with `FixedQuantileParameters`, it is for the window of the last `span` events alone, each with
 a number of its own, in O(1/epsilon log^2(1/epsilon)) values and the fresh ones (one_window.py); of
 windows of n < span events, ranks are off by at most epsilon min(span, events so far) then.
@@ -21,10 +20,6 @@ side by side; the promise stays. (Blocks are numbered by one stream's events.)
 >>> latencies.insert([1_000, 2_000, 2_000, 59_000], [12.5, 8.0, 31.0, 9.5])
 >>> latencies.query(60_000, 0.5)
 QuantileEstimate(estimate=9.5, lower=9.5, upper=9.5, rank_error=0.0)
-
-All keys of a batch in one call: quantile summaries and events in, the same and answers out.
-
-`Quantiles` and `RandomQuantiles` are the same for a single key.
 """
 
 from collections.abc import Sequence
@@ -180,7 +175,7 @@ class RandomQuantiles(QuantileSummary[RandomQuantileParameters]):
 
     Source: Arasu and Manku, "Approximate Counts and Quantiles over Sliding Windows" (2004),
     sections 5 and 7: their randomised sketch for fixed-size, variable-size and n-of-N windows, as
-    one set of blocks. What differs from theirs, and the proof: random_layout.py.
+    one set of blocks. What differs from theirs: random_layout.py.
 
     Contract: of each answer, with a chance of at least 1 - delta: lower <= the quantile <= upper,
     and a rank of the estimate is at most epsilon m from the one asked for, in a window [now - n,

@@ -9,15 +9,7 @@ exp(-2 s^2 / V), and as much for too low, V being the sum of 4^w over all thinni
 window's blocks went through. Answers need that at four values of x (answer.py): for a
 chance of delta in all, s = sqrt(V log(4 / delta) / 2).
 
-V of a fresh block: V(l) = 2 V(l - 1), plus 4^w where w rises; that is less than 2 4^(l - fresh), as
-w <= l - fresh. Of a block kept in phase g, that and 4^w for each step to 2^(l+g-fineness), less
-than 4/3 of the last one. With 2^(l+g) <= m, at most `levels` kept blocks, and 4^l of all blocks
-adding up to at most m^2, as their 2^l add up to at most m:
-
-    V < (4/3 levels 4^-fineness + 2 4^-fresh) m^2.
-
-What straddles the start costs half of 2 m / (2^levels - 1) as before. Where all of a block's values
-are <= x, S(x) is right for it.
+What V comes to: docs/proofs.md.
 
 Source: Arasu and Manku 2004, sections 5 and 7 (theorems 5.2 and 7.2): there, blocks under
 construction are fed by a random sample; here they are thinned at random as they are merged, which

@@ -37,21 +37,7 @@ of at least 1 - delta, for each item and window, and a stream that does not depe
 lower <= f, and |estimate - f| <= epsilon N. Windows of one state share their functions: one that
 misses is likelier to miss again.
 
-Proof. Each row has a function of its own, pair-multiply-shift (Thorup 2015, theorem 3.3 and section
-3.4): h(x) = (a_0 x_0 + a_1 x_1 + b mod 2^64) / 2^32, x_0 and x_1 the halves of the item, a_0, a_1
-and b of 64 random bits. Values of two items are independent and uniform in 32 bits, so counters,
-h width / 2^32, are the same with a chance q of at most 1 / width + 2^-32. Hence X_r has a mean of
-at most q (N - f), and is above k (N - f), k = B q, with a chance below 1 / B (Markov). Rows are
-independent, so all are with a chance below B^-rows = delta, B = delta^(-1/rows). Otherwise one of
-them has c_r <= f + k (N - f): then
-- min L_r <= f + k (N - f), which gives f >= (min L_r - k N) / (1 - k): the lower bound, with the
-  largest N that may be, and rounded up, as f is whole;
-- min E_r <= (1 + e) (f + k (N - f)), so the estimate is at most e f + (1 + e) k (N - f) too large.
-  `width` is the least one with (1 + e) k <= epsilon: at most epsilon f + epsilon (N - f).
-The estimate of the table is not split from that of the hashing, as e f and k (N - f) are of
-separate events: where the ECM-sketch gives half of epsilon to each, both have all of it here.
-
-`rows` is the whole number next to ln(1 / delta): rows B is least there.
+Proof: docs/proofs.md.
 
 Space: rows width counters of at most (l + 1)(log2(C / l + 1) + 1) buckets, C the events of a
 counter, N / width on average, l = ceil(1 / (2 epsilon)); counters without an event take none. While
@@ -233,7 +219,7 @@ class HashedCountParameters:
 
     @property
     def _base(self) -> float:
-        """B of the proof."""
+        """The B of the proof in docs/proofs.md: how far a counter may be above its mean."""
         return float(self.delta ** (-1 / self.rows))
 
     @cached_property

@@ -12,12 +12,7 @@ most 2 epsilon times as many events in the bins from i on as all newer cells hav
 same for the bins up to i. An event alone is a cell; so are events of one time, whatever the rule
 says, as no window cuts them.
 
-Why that is enough: let a window cut a cell with c events from bin i on, and let the newer ones have
-x there. Then the true number N is from L = x to U = x + c <= (1 + 2 epsilon) x, or L = U. With the
-middle M = (L + U) / 2, N is within (U - L) / (U + L) <= epsilon / (1 + epsilon) of M, as a share of
-M. Newer events only make x larger, so the rule still holds; cells that expire are older than
-all that it speaks of. Bands above add the same share of their own, since the rule holds for i = the
-first bin: so it holds for the events of any number of bins beyond an edge, on either side.
+Why that is enough: docs/proofs.md.
 
 When: a band counts its events. After each 64th one, cells are joined from new to old, each with as
 many older ones as the rule lets it; down to the depth of 4 d events if the count is a multiple of d
@@ -26,11 +21,7 @@ looked at within the last x / 2 or 64 of them. All of it depends on the band's e
 times alone, never on where a batch ends: what has expired by an event's time is left out before its
 joining, and what a state drops between has expired by then.
 
-Space: after a joining down to some depth, of each two cells in a row there is a bin and a side for
-which they have more than 2 epsilon x events. For a bin and a side that happens at most k(1 +
-ln(1 + N / k)) times, k = 1 / (2 epsilon), since x grows by a factor of 1 + 2 epsilon, or by an
-event, each time; a band has 15 of them. Values that come in any order have them all at once, and
-then a band of eight bins takes about the cells that one or two of its bins would take alone.
+Space: that of about one or two of the eight bins alone (docs/proofs.md).
 """
 
 import numpy as np

@@ -11,27 +11,10 @@ L(< i) < p min(L(< i) + U(>= i), U_m), or L(< i) = 0. Both sides of the first on
 long as it fails, and so on: they are some bins in a row. `lower` is the lower edge of the first,
 `upper` the upper edge of the last.
 
-Estimate: let e be epsilon, d = e / (1 + e), and M the middle of L and U: of any tail, N is within
-d M of M (bands.py); of all events, m is within d^2 M_m of M_m (parameters.py). For p >= 1/2, the
-estimate's bin is the last with M(>= i) > (1 - p) M_m. Then M(> i) <= (1 - p) M_m, and so
-
-    N(> i)  <=  (1 + d) (1 - p) M_m  <=  (1 + d) / (1 - d^2) (1 - p) m  =  (1 + e) (1 - p) m
-    N(>= i) >  (1 - d) (1 - p) M_m  >=  (1 - d) / (1 + d^2) (1 - p) m  >=  (1 - e) (1 - p) m
-
-as 1 / (1 - d) = 1 + e, and (1 - d) / (1 + d^2) = (1 + e) / ((1 + e)^2 + e^2) >= 1 - e. So some
-share q with abs(q - p) <= e (1 - p) has a quantile in that bin: any number y with at least q m
-events up to it and at most q m below. The estimate, the bin's middle, is within the relative error
-of y. For p < 1/2 the same holds from below, with p for 1 - p. If L = U, it is the exact one's bin.
-
-Ranks: a value v lies in the bin from edge a to edge b (a = b if it is the bin's last). Bounds on
-the events up to it are L(<= a) and U(<= b), those on the events that are more L(> b) and U(> a),
-and either may be m less the other. Let M be the mean of the middles M_a and M_b at the two edges,
-on the side that has less by it, and y any number of events that there may be beyond a value from a
-to b, of those that are equal to it any part. As N_a <= (1 + d) M_a <= (1 + d) M, and N_b >= (1 - d)
-M_b >= (1 - d) M, if M_a is the lesser one, some y is within d M of M. So M is within e y of a y, as
-d / (1 - d) = e; and M / M_m is within e M / M_m of y / m, as 1 / (1 - d) = 1 + e, and so on, as
-above. To take an estimate into the bounds of v itself moves it towards one such y. The other side
-is what is left of M_m, or of 1.
+Estimate: for p >= 1/2, its bin is the last with M(>= i) > (1 - p) M_m, M being the middles of L and
+U; for p < 1/2 the same from below. If L = U, it is the exact one's bin. Of a rank, the estimate is
+the mean of the middles at the two edges of its bin, on the side that has less by it. Proofs of both
+errors: docs/proofs.md.
 """
 
 import numpy as np

@@ -10,7 +10,7 @@ relative_error of a q-quantile, as a share of it, with abs(q - p) <= epsilon min
 with an epsilon of 0.1, of something from p98.9 to p99.1, and of p99.9 from p99.89 to p99.91. (A
 q-quantile is any number with at least q m events up to it and at most q m below it.) What is nearer
 to zero than 2^-30 may be taken for zero. As long as no cell has events of several times, it is
-within relative_error of the p-quantile itself. Proofs: bands.py, bounds.py.
+within relative_error of the p-quantile itself. Proofs: docs/proofs.md.
 
 Values are of a magnitude below 2^50, about 10^15, of either sign. Space: bands.py. Cost: an event
 O(1) amortised; a query O(cells) for all quantiles and windows at once. Order: times must not fall.

@@ -14,14 +14,7 @@ query      O(buckets)
 order      that of arrival
 merge      none
 
-Why it holds. Let P events be newer than the oldest bucket, of s = 2^i events, of which 1 to s are
-in the window: exact is P + j, and P >= l (s - 1). The answer is exact for s = 1; else it is
-P + s / 2, and the error is largest at both ends. For j = s it is at most s / 2 of l (s - 1) + s,
-which is 1 / (2 l + 2 - 2 l / s), so 1 / (l + 2) at s = 2 and less from there. For j = 1 it is at
-most s / 2 - 1 of l (s - 1) + 1, less than 1 / (2 l). So l is the least with both within epsilon.
-
-The article's l = ceil(ceil(1 / epsilon) / 2) is the same down to epsilon = 1/5; below, it is too
-small for an answer in whole numbers: with epsilon = 0.1 it answers 6 for exactly 7.
+Why it holds, and why l is not the article's: docs/proofs.md.
 
 The body (envelope: see wire.py): the histogram's bytes.
 """

@@ -12,10 +12,7 @@ query      that of the two waves
 order      times must not fall; ties are fine
 merge      merge/totals.py; the relative error stays
 
-Why it holds. With both errors below e = 1 / (2 c - 1), the quotient is below (1 + e) / (1 - e) and
-above (1 - e) / (1 + e) times the exact one; both are within 2 e / (1 - e) = 1 / (c - 1) of 1. And a
-sum in [a, b] over a count in [m, n] is an average in [a / n, b / m]. An event in the window is
-never missed by the count wave: its lower is then at least 1.
+Proof: docs/proofs.md.
 
 The body (envelope: see wire.py): the length of the count wave's bytes, these, and those of the sum.
 """

@@ -15,23 +15,7 @@ order      times must not fall; ties are fine
 merge      merge/totals.py; counts of separate streams add up, and so do estimates and bounds: the
            relative error stays
 
-Why it holds. S events were seen, the window has x of them, a = S - x are before it. Rank u of level
-i is kept while floor((S - u) / 2^(i+1)) < c, so all multiples of 2^i, of whatever level, with
-S - u < c 2^(i+1) are. Let i be the least with x <= (2 c - 1) 2^i, and u the largest multiple of 2^i
-up to a. Then S - u <= x + 2^i - 1 < c 2^(i+1), so u is kept, or expired and noted as lost, or 0;
-and so is u + 2^i, unless it is after S, which is kept itself. So the newest rank r1 known to be
-outside and the oldest kept one r2 inside are at most 2^i apart, x is in [S - r2 + 1, S - r1], and
-the middle of it, rounded up to a whole number, is off by at most floor((r2 - r1) / 2): by nothing
-if i = 0, else by 2^(i-1) < x / (2 c - 1).
-
-Three differences from the paper. It needs a bound on the events of a window to know how many levels
-to keep; here levels are made as ranks reach them, and end at 2^60. Its estimate, S + 1 -
-(r1 + r2) / 2, is half an event too high when r2 = r1 + 1, which is more than allowed for a count of
-one; here it is rounded down. And a window that starts at the time of r2 is exact only if no two
-events are of one time, so nothing is made of that here.
-
-Space: of level i, c are kept; of the levels from J on there are at most N' / 2^J + 1 <= c + 1
-multiples of 2^J in N' ranks in a row.
+Proof, and three differences from the paper: docs/proofs.md.
 
 >>> from slidestat.synopses import CountWave
 >>> from slidestat.synopses import WaveParameters
@@ -55,24 +39,7 @@ order      times must not fall; ties are fine
 merge      merge/totals.py; sums of separate streams add up, and so do estimates and bounds: the
            relative error stays
 
-Why it holds. An event whose units hold a multiple of 2^i, but none of 2^(i+1), holds one such
-multiple only (the next one but one is a multiple of 2^(i+1)). Let e be an event of level m, pushed
-out by c newer events of that level, y its multiple of 2^m. Each of those has an odd multiple of 2^m
-after y, so S >= y + 2 c 2^m. For a multiple u of 2^i in e: if i < m, u < y + 2^m (which is of a
-higher level, so not in e), and S - u > (2 c - 1) 2^m >= c 2^(i+1); if i = m, u = y and
-S - u >= c 2^(i+1). So the event that holds a multiple u of 2^i with S - u < c 2^(i+1) is kept,
-until it expires, and then it is noted as lost if none newer is.
-
-Now let x be the window's sum, a = S - x, i the least with x <= (2 c - 1) 2^i, and u the largest
-multiple of 2^i up to a. S - u < c 2^(i+1), so the event of u is kept or lost, or u is 0: what is
-known to be outside ends at z1 >= u. The event of u + 2^i is kept (or, if that is after S, the
-newest event is), so the oldest kept event inside starts at z2 - v2 <= u + 2^i - 1. Hence x is in
-[S - z2 + v2, S - z1], which is at most 2^i - 1 wide, and its middle is off by nothing if i = 0,
-else by less than 2^(i-1) < x / (2 c - 1). The paper keeps 1 / epsilon + 1 events a level; half is
-enough.
-
-Space: each live event of level J or above holds a multiple of 2^J,
-of which there are at most c + 1 in N' units; below level J there are c a level.
+Proof: docs/proofs.md.
 
 The position wave: how long ago the Nth most recent event was.
 
@@ -93,15 +60,7 @@ query      O(items newer than the event), after reading the state
 order      times must not fall; ties are fine
 merge      merge/totals.py: the Nth most recent event of all parts, both promises stay
 
-Why it holds. As shown for the sum wave, with S the last event's time: the item that stands for a
-multiple u of 2^i with S - u < c 2^(i+1) is kept, until it expires. Let p be the time of the event
-asked for, d = S - p, i the least with d < (2 c - 1) 2^i, and u the largest multiple of 2^i below p:
-S - u <= d + 2^i < c 2^(i+1). The item of u is kept (or lost, and then noted) and has a time from u
-to p; if that is p, or the item of the next multiple u + 2^i has time p, p is known. Else the newest
-item before p has t1 >= u; and the oldest item after p has, as the event before it, one of time at
-most u + 2^i - 1 (it is the item of u + 2^i or an older one; or u + 2^i is after S, and the item is
-the last event). So p is in [u + 1, u + 2^i - 1], and the middle is off by less than 2^(i-1): by
-nothing if i = 0, else by less than d / (2 c - 1), and now - p > d.
+Proof: docs/proofs.md.
 """
 
 from collections.abc import Sequence
