@@ -1,7 +1,8 @@
 """Brokers of a simulation: logs, transactions and a consumer group, and librdkafka's producer.
 
 Requests take their time by chance, and longer, or for ever, where a process is cut off. Now and
-then a connection is lost with a request to commit: what was sent may arrive much later.
+then a connection is lost with a request to commit: what was sent may arrive much later, and often
+does so in the middle of the next transaction of its producers.
 """
 
 import asyncio
@@ -17,8 +18,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from tests.faust.simulation.event_loop import Process, current_process
 
 _LONGEST_REQUEST_S = 0.2
-_LOST_CONNECTIONS = 0.02
 _LATEST_REQUEST_S = 5.0
+_BETWEEN_RECORDS = 0.3
 SESSION_S = 10.0
 _REBALANCE_S = 60.0
 Place = tuple[str, int]
@@ -66,9 +67,12 @@ class Brokers:
         self._moment = 0
         self._epochs: dict[str, int] = {}
         self._open: dict[str, Transaction] = {}
-        self.lost_connections = _LOST_CONNECTIONS
+        # The share of requests to commit of which the answer is lost.
+        self.lost_connections = 0.0
         # What must be so whenever a request has come twice.
         self.after_late_request: Callable[[], object] = bool
+        # Requests under way that were sent again, by the name of their producers.
+        self._late: dict[str, list[Callable[[], object]]] = {}
         # Processes whose requests wait until then.
         self.cut_off: dict[str, float] = {}
 
@@ -135,6 +139,25 @@ class Brokers:
             self.append(place, None, None, is_marker=True)
         for group, offsets in transaction.offsets.items() if commits else ():
             self.offsets.setdefault(group, {}).update(offsets)
+
+    def send_late(self, name: str, after_s: float, request: Callable[[], object]) -> None:
+        """Have a request arrive a second time: by then, or by chance with a record before."""
+        own = self._late.setdefault(name, [])
+
+        def arrives() -> None:
+            if arrives in own:
+                own.remove(arrives)
+                request()
+                self.after_late_request()
+
+        own.append(arrives)
+        asyncio.get_running_loop().call_later(after_s, arrives, context=_NO_PROCESS)
+
+    def has_written(self, name: str) -> None:
+        """Have late requests of producers of this name arrive right after a record, by chance."""
+        for arrives in tuple(self._late.get(name, ())):
+            if self.random.random() < _BETWEEN_RECORDS:
+                arrives()
 
     def is_any_open(self, names: str) -> bool:
         """Whether a transaction is open of a producer whose name begins so."""
@@ -216,6 +239,8 @@ class Client:
             if error is None:
                 offset = self._brokers.append(place, key, value, timestamp, headers, transaction)
             self._reports.append((error, _Report(*place, key, offset)))
+            if transaction is not None:
+                self._brokers.has_written(self._name)
 
     def _acknowledged(self, place: Place) -> None:
         process = self._process
@@ -300,12 +325,8 @@ class Client:
         random = self._brokers.random
         if random.random() < self._brokers.lost_connections:
             self._log.append("FAIL")
-
-            def arrives() -> None:
-                request()
-                self._brokers.after_late_request()
-
-            self._later(random.random() ** 3 * _LATEST_REQUEST_S, arrives)
+            after_s = random.random() ** 3 * _LATEST_REQUEST_S
+            self._brokers.send_late(self._name, after_s, request)
 
     def _later(self, seconds: float, request: Callable[[], object]) -> None:
         """Have a request arrive, also if its process has ended by then."""

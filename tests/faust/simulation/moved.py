@@ -52,8 +52,6 @@ class MovedSchedule(Schedule):
         self._has_backlog = random.random() < 0.5
         self._by_place = {place: _records(random, place) for place in self._places}
         self._transactions = 0
-        self.brokers.after_late_request = self.check_always
-        self.brokers.lost_connections = random.choice((0.0, 0.02, 0.3))
         for topic, count in (*((name, 2) for name in sources), (self._topic, PARTITIONS)):
             self.brokers.partitions[topic] = count
 
@@ -144,6 +142,7 @@ class MovedSchedule(Schedule):
 
     def check_always(self) -> None:
         """What readers of committed records see is what was moved up to the committed offsets."""
+        super().check_always()
         origins = self._origins()
         moved: dict[Place, Counter[bytes]] = {place: Counter() for place in self._places}
         for one in (one for own in self.counted().values() for one in own):

@@ -6,13 +6,20 @@ would have left, and it is so within a time.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from slidestat.declare.statistics import Count
 from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import (
+    CHECKPOINT_KEY,
+    decode_checkpoint,
+    decode_emitted,
+    stored_meaning,
+)
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import NO_EPOCH, Restored
 from slidestat.faust.restore import EPOCH_KEY, StateStore
@@ -29,6 +36,9 @@ _RECORDS = 60
 _SETTLES_S = 240.0
 START_MS = 1_700_000_000_000
 _CHECK_S = 0.5
+# The share of requests to commit with which a connection is lost.
+OFTEN = 0.3
+_CHANGELOG = "t-state-changelog"
 
 
 class Outcome(NamedTuple):
@@ -91,6 +101,8 @@ class Schedule:
         self.random = Random(seed)
         self.topology = topology(exactly_once=exactly_once)
         self.brokers = Brokers(self.random)
+        self.brokers.after_late_request = self.check_always
+        self.brokers.lost_connections = self.random.choice((0.0, 0.02, OFTEN))
         self.group = Group(self.brokers, PARTITIONS)
         self.source = source_of(self.random)
         self.faults: list[str] = []
@@ -251,6 +263,27 @@ class Schedule:
     def note(self, what: str, slot: int, more: str = "") -> None:
         self.faults.append(f"{self._loop.time() - 1_000:.1f} s: w{slot} {what}{more}")
 
+    def check_always(self) -> None:
+        """Exactly once, readers of committed records see no emission behind the position of the
+        states that it came with.
+        """
+        if not self.topology.exactly_once:
+            return
+        for partition in range(PARTITIONS):
+            if (log := self.brokers.logs.get((self.topology.output_topic, partition))) is None:
+                continue
+            due = self._due(partition, self._emitted_up_to(partition))
+            for one in log:
+                assert not one.is_readable or one.key in due, f"torn: {one.key!r} without its state"
+
+    def _emitted_up_to(self, partition: int) -> int:
+        """The position up to which all was emitted, as it was committed last."""
+        for one in reversed(self.brokers.logs.get((_CHANGELOG, partition), ())):
+            if one.is_readable and one.key == CHECKPOINT_KEY and one.value is not None:
+                at = decode_checkpoint(one.value, stored_meaning(one.value))
+                return decode_emitted(one.value, at).next_offset
+        return 0
+
     # Ends.
 
     def check(self, expected: Expected) -> None:
@@ -284,17 +317,18 @@ class Schedule:
             if dead_letter_key(topic, partition, one.offset) not in letters
         ]
 
-        def due(at: int) -> Iterable[bytes]:
-            before = [one for one in records if one.offset < at]
-            return undisturbed(self.topology, {partition: before}).emissions
-
         return Trace(
-            self.brokers.readable("t-state-changelog", partition, 0, 10**9),
+            self.brokers.readable(_CHANGELOG, partition, 0, 10**9),
             events,
-            due,
+            partial(self._due, partition),
             self._first(self.topology.output_topic),
             self.topology.span_length.length,
         )
+
+    def _due(self, partition: int, at: int) -> Collection[bytes]:
+        """The keys of the emissions that the records before an offset lead to."""
+        before = [one for one in self.counted()[partition] if one.offset < at]
+        return undisturbed(self.topology, {partition: before}).emissions.keys()
 
     def _first(self, topic: str) -> dict[Any, Written]:
         """The first record of a topic by key."""
@@ -316,7 +350,7 @@ class Schedule:
     def _restored(self, partition: int, last: int) -> dict[bytes, bytes]:
         """What the changelog comes to, up to an offset."""
         owners, rows = Restored(NO_EPOCH), dict[bytes, bytes]()
-        for one in self.brokers.readable("t-state-changelog", partition, 0, last + 1):
+        for one in self.brokers.readable(_CHANGELOG, partition, 0, last + 1):
             if owners.counts(one.headers):
                 rows.pop(one.key or b"", None)
                 if one.value is not None:
