@@ -164,6 +164,32 @@ def test_a_partition_given_up_between_slices_sends_no_more() -> None:
     assert len(outputs.sent) <= SmallMemoryProcessor.LIMITS.slices.keys
 
 
+def test_the_source_is_asked_for_before_a_tick_is_computed() -> None:
+    """So the answer comes meanwhile; and nothing is sent before it has come."""
+    outputs, asked = Outputs(nothing), []
+
+    async def run() -> None:
+        answered = asyncio.Event()
+
+        def ask() -> Awaitable[object]:
+            asked.append(one.partitions.processors[0].keeps_ticks)
+            return answered.wait()
+
+        assert await one.steps.process(EVERYONE)
+        one.offsets.confirm_source = ask
+        processing = asyncio.ensure_future(one.steps.process(LATER))
+        await asyncio.sleep(0.01)
+        assert asked == [True]
+        assert not outputs.sent
+        answered.set()
+        assert await processing
+
+    one = pipeline(outputs)
+    asyncio.run(run())
+    assert asked == [True]
+    assert len(outputs.sent) == KEYS
+
+
 @pytest.mark.parametrize("error", [asyncio.CancelledError, RuntimeError])
 def test_half_of_a_batch_is_never_written(error: type[BaseException]) -> None:
     """A worker that is stopped, or fails, between two slices makes no checkpoint behind the tick:

@@ -303,8 +303,8 @@ class PartitionProcessor:
         for part in self._earlier.parts(batch, decoded, self.next_offset):
             taken = self._taken(part)
             if taken is not None:
-                yield Effects(dead_letters=taken.dead_letters, late=taken.late)
                 self._kept.add(taken)
+                yield Effects(dead_letters=taken.dead_letters, late=taken.late)
             if not self._kept:
                 if self._waits_too_much():
                     yield from (Effects() for _ in self._early.of_all())

@@ -16,6 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple, cast
 
 import faust
@@ -40,7 +41,7 @@ from slidestat.kafka.fetches.record_kernel import load_kernels
 _WAIT_MS, _BYTES = 50, 64 * 2**10
 # Records lead to no output before the next tick: a fetch waits for it, but for no longer than this.
 _LONGEST_WAIT_MS = 250
-# How long fetches wait once the tick is due: so much later are its figures.
+# How long fetches wait once the tick is due: so much later are its figures if it was not passed.
 _DUE_WAIT_MS = 5
 
 
@@ -51,29 +52,26 @@ class TricklePace:
         # What the client was configured with.
         self._unpaced: tuple[int, int] | None = None
 
-    def set(self, fetcher: Any, due_in_ms: int, *, is_trickling: bool) -> None:
-        """Have the next fetches wait for more than a record while records come. After a pause the
+    def set(self, fetcher: Any, due_in_s: float | None, *, is_trickling: bool) -> None:
+        """Have the next fetch wait for more than a record while records come. After a pause the
         first one is brought at once.
 
-        `due_in_ms` is how far off the next tick was when a batch was last processed; 0 where that
-        is not known. The fetch that is under way goes on with what it was given.
+        `due_in_s` is how far off the next tick is by the clock, below 0 once it is due; None where
+        that is not known.
         """
         if self._unpaced is None:
             self._unpaced = fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
-        paced = self._unpaced
-        if is_trickling:
-            under_way_ms = min(fetcher._fetch_max_wait_ms, _LONGEST_WAIT_MS)
-            paced = trickle_pace(due_in_ms, under_way_ms)
+        paced = trickle_pace(due_in_s) if is_trickling else self._unpaced
         fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes = paced
 
 
-def trickle_pace(due_in_ms: int, under_way_ms: int) -> tuple[int, int]:
-    """Return the milliseconds that the fetch after the one under way waits, and for how many bytes:
-    it ends when the tick is due.
+def trickle_pace(due_in_s: float | None) -> tuple[int, int]:
+    """Return the milliseconds that a fetch waits, and for how many bytes: it ends when the tick is
+    due.
     """
     wait_ms = _WAIT_MS
-    if due_in_ms:
-        wait_ms = min(max(due_in_ms - under_way_ms, _DUE_WAIT_MS), _LONGEST_WAIT_MS)
+    if due_in_s is not None:
+        wait_ms = min(ceil(due_in_s * 1000), _LONGEST_WAIT_MS) if due_in_s > 0 else _DUE_WAIT_MS
     return wait_ms, _BYTES * wait_ms // _WAIT_MS
 
 
@@ -314,6 +312,7 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         fetched_records: Mapping[TP, list[Any]] = await super()._fetch_records(
             consumer, active_partitions, timeout, max_records
         )
+        app.fetched_at = now = time.monotonic()
         batches = {
             tp: _as_batch(tp, cast(FetchedColumns, records), self.positions.start_of(tp))
             for tp, records in fetched_records.items()
@@ -321,7 +320,8 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         }
         ends = {tp: int(batch.offsets[-1]) + 1 for tp, batch in batches.items()}
         self.positions.after_fetch(partitions, ends, _assignment(consumer))
-        self._pace.set(consumer._fetcher, app.due_in_ms, is_trickling=bool(batches))
+        due_in_s = None if app.due_at is None else app.due_at - now
+        self._pace.set(consumer._fetcher, due_in_s, is_trickling=bool(batches))
         return {**fetched_records, **{tp: [batch] for tp, batch in batches.items()}}
 
 
@@ -542,14 +542,16 @@ class BatchApp(faust.App):
     `before_commit` is awaited before offsets are committed: it makes what it can durable and
     returns, for each partition of the batch topics, the offset from which reading may start again.
     `commit_notes` returns the metadata for the offset of each partition. `needed_offset` is the
-    last offset from which a partition may be read, whatever is committed. `due_in_ms` is how far
-    event time was from the next tick when the last batch had been processed. `make_web` makes its
-    web server. `topics_error` is the error of its topics, if there is one. `group_lost` is called
-    with the error of a worker that cannot be a member of its group, or reads no further.
+    last offset from which a partition may be read, whatever is committed. `fetched_at` is when the
+    last fetch ended, and `due_at` when event time reaches the next tick, as of the last batch, None
+    where that is not known; both by the monotonic clock. `make_web` makes its web server.
+    `topics_error` is the error of its topics, if there is one. `group_lost` is called with the
+    error of a worker that cannot be a member of its group, or reads no further.
     """
 
     batch_topics: frozenset[str] = frozenset()
-    due_in_ms: int = 0
+    fetched_at: float = 0.0
+    due_at: float | None = None
     before_commit: Callable[[], Awaitable[Mapping[TP, int]]] = staticmethod(_nothing_durable)
     commit_notes: Callable[[], Mapping[TP, str]] = staticmethod(_no_notes)
     needed_offset: Callable[[TP], int] = staticmethod(_nothing_needed)

@@ -22,7 +22,7 @@ MAX_MESSAGE_BYTES = 8 * 2**20
 SETTINGS: dict[str, Any] = {
     "enable.idempotence": True,
     "compression.type": COMPRESSION.value,
-    "linger.ms": 5,
+    "linger.ms": 1,
     # However long the brokers are away, what is queued stays queued: who gives up loses or repeats.
     "message.timeout.ms": 0,
     "message.max.bytes": MAX_MESSAGE_BYTES,

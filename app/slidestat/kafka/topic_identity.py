@@ -2,8 +2,10 @@
 same name.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
@@ -14,6 +16,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.settings import client_config
+
+Asked = Mapping[str, Future[Any]]
+"""The descriptions of topics that a client was asked for, by their names."""
 
 # What a broker answers that keeps no ids, as those before Kafka 2.8.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -40,8 +45,17 @@ def identities(
 
     A request to one broker, under a millisecond. Raises KafkaException where none answers.
     """
+    return told(asked_for(admin, names, timeout_s))
+
+
+def asked_for(admin: AdminClient, names: Iterable[str], timeout_s: float) -> Asked:
+    """Return the answers to come, by the names of topics; the request is on its way."""
+    return admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout_s)
+
+
+def told(asked: Asked) -> dict[str, TopicIdentity]:
+    """Return the identities that were asked for, once they are known, as `identities` does."""
     found = {}
-    asked = admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout_s)
     for name, answer in asked.items():
         try:
             topic = answer.result()

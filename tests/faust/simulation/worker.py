@@ -108,7 +108,7 @@ class App:
         self.stores: dict[str, Store] = {}
         self.rebalancing, self.rebalancing_count = True, 0
         self.should_stop = False
-        self.due_in_ms = 0
+        self.fetched_at, self.due_at = 0.0, None
         self.lost_since = None
         self.revoked: Callable[..., Awaitable[None]]
         self.ready: Callable[..., Awaitable[None]]

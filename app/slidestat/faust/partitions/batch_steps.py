@@ -1,5 +1,6 @@
 """Feed batches to the processors, and what comes of them to the outputs, slice by slice."""
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -219,12 +220,17 @@ class BatchSteps:
         """
         processors = self._held.processors
         processor = processors[partition]
+        # Asked after the records were fetched, and before the tick is computed that they pass: the
+        # answer comes meanwhile.
+        asked: asyncio.Future[None] | None = None
         is_confirmed = False
         try:
             for effects in steps:
+                if asked is None and (processor.keeps_ticks or not effects.is_empty):
+                    asked = asyncio.ensure_future(self._offsets.confirm_source())
                 self._held.compare_keys(partition, processor)
-                if not is_confirmed and not effects.is_empty:
-                    await self._offsets.confirm_source()
+                if asked is not None and not is_confirmed and not effects.is_empty:
+                    await asked
                     is_confirmed = True
                     if processors is not self._held.processors:
                         return False
@@ -239,4 +245,7 @@ class BatchSteps:
             # Half of a batch must not be written as if it were all.
             processors.pop(partition, None)
             raise
+        finally:
+            if asked is not None:
+                asked.cancel()
         return True

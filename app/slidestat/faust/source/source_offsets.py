@@ -1,5 +1,6 @@
 """The interface by which a pipeline asks about its source, in addition to its records."""
 
+from collections.abc import Awaitable
 from typing import Protocol
 
 from slidestat.engine.records import LogMark
@@ -12,9 +13,9 @@ class SourceOffsets(Protocol):
     def topic_id(self) -> str:
         """The id of the topic, "" if it is not known."""
 
-    async def confirm_source(self) -> None:
-        """Return when it is sure that what was fetched before is of that topic; raises
-        SlidestatError if it is of another one.
+    def confirm_source(self) -> Awaitable[None]:
+        """Ask at once whether what was fetched before is of that topic; what is returned ends when
+        that is sure, and raises SlidestatError if it is of another one.
         """
 
     def end(self, partition: int) -> int | None:

@@ -9,7 +9,7 @@ counted.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -20,7 +20,7 @@ from slidestat.errors import SlidestatError
 from slidestat.faust.broker_contact import went_away_at_start
 from slidestat.kafka.retries import broker_pauses, passes, until_answered
 from slidestat.kafka.settings import client_config
-from slidestat.kafka.topic_identity import TopicIdentity, identities
+from slidestat.kafka.topic_identity import Asked, TopicIdentity, asked_for, identities, told
 
 _ANSWER_S = 5.0
 # A broker may not know yet a topic that was just made: it is asked again for as long.
@@ -62,17 +62,28 @@ class TopicWatch:
         """The id of the source, "" where the brokers keep none."""
         return self._began[self._source].topic_id
 
-    async def confirm_source(self) -> None:
-        """Return once a broker has answered, since this was called, that the source is still the
-        same: what was fetched before is then of no other one.
+    def confirm_source(self) -> Awaitable[None]:
+        """Ask a broker at once; what is returned ends once one has answered that the source is
+        still the same: what was fetched before is then of no other one.
 
-        Costs a millisecond; waits for brokers that do not answer. Raises SlidestatError if the
-        source is another one, or gone.
+        Costs a millisecond, in which others may work; waits for brokers that do not answer. Raises
+        SlidestatError if the source is another one, or gone.
         """
+        return self._confirmed(asked_for(self._admin, [self._source], _ANSWER_S))
+
+    async def _confirmed(self, asked: Asked) -> None:
+        # A client that is given up while it is answered would complain.
+        answers = (asyncio.shield(asyncio.wrap_future(answer)) for answer in asked.values())
+        await asyncio.gather(*answers, return_exceptions=True)
         try:
-            found = await until_answered(lambda: self._ask([self._source]))
-        except KafkaException as refusal:
-            raise _not_described(refusal) from refusal
+            found = told(asked)
+        except KafkaException:
+            found = {}
+        if self._source not in found:
+            try:
+                found = await until_answered(lambda: self._ask([self._source]))
+            except KafkaException as refusal:
+                raise _not_described(refusal) from refusal
         error = self._error([self._source], found)
         if error is not None:
             raise error

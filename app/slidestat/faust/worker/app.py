@@ -1,6 +1,6 @@
 """The Faust app of a worker, before anything is connected to it."""
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Awaitable, Iterator, Mapping, Set
 from typing import cast
 
 import faust
@@ -214,8 +214,8 @@ class ConsumerOffsets:
     def topic_id(self) -> str:
         return self._topics.source_id
 
-    async def confirm_source(self) -> None:
-        await self._topics.confirm_source()
+    def confirm_source(self) -> Awaitable[None]:
+        return self._topics.confirm_source()
 
     def end(self, partition: int) -> int | None:
         consumer = cast(BatchConsumer, self._app.consumer)

@@ -263,7 +263,8 @@ class GroupMember:
             await self._store_changes(pipeline)
             if self._may_write_nothing or not await pipeline.steps.process(batch):
                 return
-        self.app.due_in_ms = min(pipeline.due_in_ms for pipeline in self._pipelines)
+        due_in_ms = min(pipeline.due_in_ms for pipeline in self._pipelines)
+        self.app.due_at = self.app.fetched_at + due_in_ms / 1000 if due_in_ms else None
 
     # Commits.
 
