@@ -32,7 +32,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test test-spark kernels wheel vectors test-laws test-others \
-	test-long test-rare test-bounds test-quick chaos simulate fuzz model mutate demo docs bench bench-full figures plots pictures audit sbom schemas \
+	test-long test-rare test-bounds test-quick chaos simulate fuzz model mutate demo docs bench bench-full coverage figures plots pictures audit sbom schemas \
 	reference golden chart hooks lock lock-peers clean
 
 help: ## list these targets
@@ -228,6 +228,18 @@ reference: setup ## write the reference of declarations again after a change of 
 
 golden: setup ## write the golden files of new cases; none that is there is changed
 	$(BIN)/python -m tests.golden.freeze
+
+# In COVERED are folders of tests, in REPORTED files of the package: make coverage COVERED=tests/engine \
+#     REPORTED='app/slidestat/engine/*'
+COVERED ?= $(LAWS) $(OTHERS)
+REPORTED ?= *
+
+coverage: setup kernels ## which lines and branches the tests in COVERED run, kernels apart; twice as long as without
+	@rm -rf build/coverage && mkdir -p build/coverage
+	-$(BIN)/coverage run -m pytest -n 2 -m "not long" --dist loadgroup $(COVERED)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage html --quiet --include '$(REPORTED)'
+	@$(BIN)/coverage report --include '$(REPORTED)'
 
 # Helm is built from its Go module, once: the tests check what it made, and need neither.
 HELM := build/bin/helm
