@@ -5,6 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from operator import eq, ge, gt, le, lt, ne
+from unittest.mock import patch
 
 import msgspec
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat import TopologyDriver
 from slidestat.declare.alerts import Alert
+from slidestat.declare.expressions.derived_figures import columns_of
 from slidestat.declare.expressions.expression import sorts_of
 from slidestat.declare.expressions.intervals import Numbers
 from slidestat.declare.expressions.known_intervals import Facts, Known, KnownIntervals
@@ -153,6 +155,27 @@ def test_comparisons_have_every_outcome_that_can_be(
         assert found.may_be_true[0]
     else:
         assert found.may_be_false[0]
+
+
+@settings(laws, max_examples=200)
+@given(
+    st.lists(points(), min_size=1, max_size=4),
+    st.sampled_from(("e / n", "(n - e) / n", "e / (e + m)", "(n - e) / (n + m)", "(n - m) / n")),
+)
+def test_counts_have_the_bounds_of_all_corners(
+    drawn: list[tuple[dict[str, Fraction], dict[str, tuple[float, float, float]]]], text: str
+) -> None:
+    """To the bit: of counts two corners are known to be the outermost ones."""
+    node = parsed(text, "derived")
+    columns = {
+        (name,): Numbers.of(np.array([boxes[name] for _, boxes in drawn])) for name in COUNTS
+    }
+    found = KnownIntervals(len(drawn), columns, Facts(KNOWN)).numbers(node)
+    with patch("slidestat.declare.expressions.known_intervals.are_counts", return_value=False):
+        right = KnownIntervals(len(drawn), columns, Facts(KNOWN)).numbers(node)
+    np.testing.assert_array_equal(columns_of(found), columns_of(right))
+    np.testing.assert_array_equal(found.nulls, right.nulls)
+    np.testing.assert_array_equal(found.values, right.values)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,9 @@ from slidestat.declare.fields import FieldPath
 from slidestat.synopses.core.arrays import Bools, Floats
 from slidestat.synopses.core.rounding import EXACT, down, up
 
+# A sum of a few whole numbers up to it is exact.
+_MOST_COUNTED = EXACT / 32
+
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
@@ -298,27 +301,102 @@ def product_of(one: Numbers, other: Numbers) -> Numbers:
 def quotient_of(one: Numbers, other: Numbers) -> Numbers:
     """Return the quotients of numbers, NULL of a division by zero."""
     with np.errstate(all="ignore"):
-        corners = []
-        for left in _ends(one):
-            for right in _ends(other):
-                quotient = left / right
-                exact = (np.abs(left) < EXACT) & (quotient * right == left)
-                exact &= (quotient == np.trunc(quotient)) & (right == np.trunc(right))
-                exact |= left == 0
-                corners.append((quotient, exact))
-        has_zero = (other.lowers <= 0) & (other.uppers >= 0)
-        only_zero = (other.lowers == 0) & (other.uppers == 0)
+        corners = _Quotients().of(one, other)
+        has_zero = _may_be_zero(other)
         found = _numbers(
-            np.where(other.estimates == 0, np.nan, one.estimates / other.estimates),
+            _estimated_quotients(one, other),
             corners,
             corners,
             one.nulls | other.nulls | has_zero,
-            one.values & other.values & ~only_zero,
+            values_of_quotient(one, other),
         )
-        if not has_zero.any():
-            return found
-        lowers = np.where(has_zero, -np.inf, found.lowers)
-        return replace(found, lowers=lowers, uppers=np.where(has_zero, np.inf, found.uppers))
+    if not has_zero.any():
+        return found
+    lowers = np.where(has_zero, -np.inf, found.lowers)
+    return replace(found, lowers=lowers, uppers=np.where(has_zero, np.inf, found.uppers))
+
+
+def quotient_within(one: Numbers, other: Numbers, lowers: Floats, uppers: Floats) -> Numbers:
+    """Return the quotients of numbers, of which the bounds are known."""
+    with np.errstate(all="ignore"):
+        return Numbers(
+            _estimated_quotients(one, other),
+            lowers,
+            uppers,
+            one.nulls | other.nulls | _may_be_zero(other),
+            values_of_quotient(one, other),
+        )
+
+
+def values_of_quotient(one: Numbers, other: Numbers) -> Bools:
+    """Return where there may be a quotient: of two numbers of which the other is not surely 0."""
+    found: Bools = one.values & other.values
+    found &= (other.lowers != 0) | (other.uppers != 0)
+    return found
+
+
+def _may_be_zero(numbers: Numbers) -> Bools:
+    found: Bools = (numbers.lowers <= 0) & (numbers.uppers >= 0)
+    return found
+
+
+def _estimated_quotients(one: Numbers, other: Numbers) -> Floats:
+    found: Floats = one.estimates / other.estimates
+    found[other.estimates == 0] = np.nan
+    return found
+
+
+_Pairs = Sequence[tuple[Numbers, Numbers]]
+
+
+def bounds_of_quotients(least: _Pairs, most: _Pairs) -> tuple[Floats, Floats]:
+    """Return a lower bound of all quotients of some pairs, and an upper one of those of others; no
+    divisor is 0.
+    """
+    quotients = _Quotients()
+    with np.errstate(all="ignore"):
+        lows = [corner for pair in least for corner in quotients.of(*pair)]
+        highs = lows if least is most else [it for pair in most for it in quotients.of(*pair)]
+        return _outermost(np.minimum, lows, -np.inf), _outermost(np.maximum, highs, np.inf)
+
+
+def are_counts(numbers: Numbers) -> bool:
+    """Return whether all bounds are whole numbers from 0 to so many that a few of them, added, are
+    exact.
+    """
+    return bool(
+        (numbers.lowers >= 0).all()
+        and (numbers.uppers <= _MOST_COUNTED).all()
+        and all((end == np.trunc(end)).all() for end in _ends(numbers))
+    )
+
+
+class _Quotients:
+    """Quotients of bounds, each with where it is exact; what that asks of a bound is asked once."""
+
+    def __init__(self) -> None:
+        # With the bound itself, so that no other one gets its number.
+        self._dividends: dict[int, tuple[Floats, Bools, Bools]] = {}
+        self._divisors: dict[int, tuple[Floats, Bools]] = {}
+
+    def of(self, one: Numbers, other: Numbers) -> list[tuple[Floats, Bools]]:
+        """Return the quotients of the bounds of two numbers."""
+        return [self._of(left, right) for left in _ends(one) for right in _ends(other)]
+
+    def _of(self, left: Floats, right: Floats) -> tuple[Floats, Bools]:
+        if id(left) not in self._dividends:
+            self._dividends[id(left)] = left, np.abs(left) < EXACT, left == 0
+        if id(right) not in self._divisors:
+            self._divisors[id(right)] = right, right == np.trunc(right)
+        _, is_below, is_zero = self._dividends[id(left)]
+        _, is_whole = self._divisors[id(right)]
+        quotient = left / right
+        exact: Bools = quotient == np.trunc(quotient)
+        exact &= is_whole
+        exact &= is_below
+        exact &= quotient * right == left
+        exact |= is_zero
+        return quotient, exact
 
 
 def _numbers(
@@ -349,9 +427,9 @@ def _outermost(outer: np.ufunc, corners: Sequence[tuple[Floats, Bools]], end: fl
     Rounding keeps their order. So only the outermost one is rounded, unless all that are equal to
     it are exact: that costs a quarter of rounding each.
     """
-    found = outer.reduce([corner for corner, _ in corners])
+    found = reduce(outer, [corner for corner, _ in corners])
     is_rounded = reduce(np.logical_or, ((corner == found) & ~exact for corner, exact in corners))
-    rounded = np.where(is_rounded, np.nextafter(found, end), found)
+    rounded = np.where(is_rounded, np.nextafter(found, end), found) if is_rounded.any() else found
     bounds: Floats = np.where(np.isnan(found), end, rounded)
     return bounds
 

@@ -12,7 +12,7 @@ proofs.
   in [0, 1] if dividend, divisor and their difference are not negative.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
@@ -26,11 +26,15 @@ from slidestat.declare.expressions.intervals import (
     Intervals,
     Numbers,
     Truths,
+    are_counts,
+    bounds_of_quotients,
     negated,
     number_of,
     product_of,
     quotient_of,
+    quotient_within,
     sum_of,
+    values_of_quotient,
 )
 from slidestat.declare.expressions.nodes import (
     COMPARISONS,
@@ -41,7 +45,7 @@ from slidestat.declare.expressions.nodes import (
     fields_of,
 )
 from slidestat.declare.fields import FieldPath
-from slidestat.synopses.core.arrays import Floats
+from slidestat.synopses.core.arrays import Bools, Floats
 
 Polynomial = Mapping[tuple[FieldPath, ...], Fraction]
 """The factors of products of figures, none of them 0; the product of none is 1."""
@@ -95,12 +99,23 @@ class _Sum(NamedTuple):
     is_not_positive: bool
 
 
+class _Monotone(NamedTuple):
+    """A quotient of two sums that grows with some of its figures and falls with all others, as long
+    as none is negative and the divisor is positive: it is least and largest at two known corners.
+    """
+
+    above: Polynomial
+    below: Polynomial
+    is_rising: Mapping[FieldPath, bool]
+
+
 class _Quotient(NamedTuple):
     """A quotient that is always one number, or has its extremes at corners; the signs of dividend,
     divisor and their differences.
     """
 
     constant: Fraction | None
+    monotone: _Monotone | None
     at_corners: tuple[Polynomial, Polynomial] | None
     is_dividend_not_negative: bool
     is_divisor_not_negative: bool
@@ -119,7 +134,7 @@ class Facts:
     def of_sum(self, node: Node) -> _Sum | None:
         """Return what is known of a sum or a difference; None if nothing is."""
         if node not in self._sums:
-            self._sums[node] = self._sum(polynomial_of(node))
+            self._sums[node] = self._sum(node, polynomial_of(node))
         return self._sums[node]
 
     def of_quotient(self, node: Call) -> _Quotient | None:
@@ -130,11 +145,11 @@ class Facts:
             self._quotients[node] = found
         return self._quotients[node]
 
-    def _sum(self, polynomial: Polynomial | None) -> _Sum | None:
+    def _sum(self, node: Node, polynomial: Polynomial | None) -> _Sum | None:
         if polynomial is None:
             return None
         return _Sum(
-            polynomial if _is_linear(polynomial) else None,
+            polynomial if _is_linear(polynomial) and not _is_collected(node) else None,
             self._known.is_not_negative(polynomial),
             self._known.is_not_negative(_times(polynomial, Fraction(-1))),
         )
@@ -145,8 +160,13 @@ class Facts:
         may = repeats and len(set(read)) <= _MOST_CORNERS
         is_linear = _is_linear(above) and _is_linear(below)
         is_positive = self._known.is_not_negative
+        # Others are as wide as what they are written with.
+        is_seen = may or all(isinstance(operand, FieldValue) for operand in node.operands)
+        # The dividend's own bounds may be narrower than those at corners then.
+        is_cut = self._known.is_not_negative(_times(above, Fraction(-1)))
         return _Quotient(
             _constant(above, below),
+            _monotone(above, below) if is_seen and is_linear and not is_cut else None,
             (above, below) if may and is_linear else None,
             is_positive(above),
             is_positive(below),
@@ -198,48 +218,64 @@ class KnownIntervals(Intervals):
 
     def _quotient(self, node: Call, above: Numbers, below: Numbers) -> Numbers:
         facts = self._facts.of_quotient(node)
-        found = _of_one_sign(quotient_of(above, below), above, below)
-        if facts is None:
-            return found
-        if facts.constant is not None:
+        if facts is None or facts.constant is not None:
+            found = _of_one_sign(quotient_of(above, below), above, below)
+            if facts is None or facts.constant is None:
+                return found
             one = number_of(facts.constant, self._rows)
             return _cut(found, one.lowers, one.uppers)
-        if facts.at_corners is not None:
-            found = _cut(found, *self._between_corners(*facts.at_corners))
-        is_positive = np.full(self._rows, facts.is_divisor_not_negative) | (below.lowers >= 0)
-        is_above = np.full(self._rows, facts.is_dividend_not_negative) | (above.lowers >= 0)
+        # What a quotient is where there is none does not matter.
+        is_nothing = ~values_of_quotient(above, below)
+        is_plain = ((below.lowers > 0) | is_nothing).all()
+        if is_plain and facts.monotone is not None and self._are_counts(facts.monotone):
+            found = quotient_within(above, below, *self._at_ends(facts.monotone))
+        else:
+            found = _of_one_sign(quotient_of(above, below), above, below)
+            if facts.at_corners is not None:
+                found = _cut(found, *_extremes(self._corners(*facts.at_corners), is_nothing))
+        always = np.ones(self._rows, bool)
+        is_positive = always if facts.is_divisor_not_negative else below.lowers >= 0
+        is_above = always if facts.is_dividend_not_negative else above.lowers >= 0
         low = np.where(is_positive & is_above, 0.0, -np.inf)
-        low = np.where(is_positive & facts.is_at_least_one, 1.0, low)
-        return _cut(found, low, np.where(is_positive & facts.is_at_most_one, 1.0, np.inf))
+        if facts.is_at_least_one:
+            low = np.where(is_positive, 1.0, low)
+        high = np.where(is_positive, 1.0, np.inf) if facts.is_at_most_one else np.inf
+        return _cut(found, low, high)
 
-    def _between_corners(self, above: Polynomial, below: Polynomial) -> tuple[Floats, Floats]:
-        """Return the least and the largest of a quotient of sums at the corners of their figures'
-        bounds; infinite where the divisor may be of either sign.
+    def _are_counts(self, quotient: _Monotone) -> bool:
+        """Return whether all bounds of the figures of a quotient are whole, so that its sums are
+        exact, and none is negative.
         """
+        return all(are_counts(self._figures[path]) for path in quotient.is_rising)
+
+    def _at_ends(self, quotient: _Monotone) -> tuple[Floats, Floats]:
+        """Return the least and the largest of a quotient of counts whose divisor is positive."""
+        at_least, at_most = {}, {}
+        for path, is_rising in quotient.is_rising.items():
+            ends = _ends(self._figures[path])
+            at_least[path], at_most[path] = ends if is_rising else ends[::-1]
+        low, high = (
+            [(self._linear(quotient.above, corner), self._linear(quotient.below, corner))]
+            for corner in (at_least, at_most)
+        )
+        return bounds_of_quotients(low, high)
+
+    def _corners(self, above: Polynomial, below: Polynomial) -> list[tuple[Numbers, Numbers]]:
+        """Return two sums at each corner of their figures' bounds; equal ones are one object."""
         paths = sorted({path for term in (*above, *below) for path in term})
-        corners = []
-        is_positive, is_negative = np.ones(self._rows, bool), np.ones(self._rows, bool)
-        for ends in product((False, True), repeat=len(paths)):
-            corner = {
-                path: _end(self._figures[path], is_upper=is_upper)
-                for path, is_upper in zip(paths, ends, strict=True)
-            }
-            top, bottom = self._linear(above, corner), self._linear(below, corner)
-            is_positive &= bottom.lowers >= 0
-            is_negative &= bottom.uppers <= 0
-            corners.append((top, bottom))
-        low, high = np.full(self._rows, np.inf), np.full(self._rows, -np.inf)
-        for top, bottom in corners:
-            found = _of_one_sign(quotient_of(top, bottom), top, bottom)
-            # Next to such a corner it has no limit, or, if both are 0, those of the others.
-            is_zero = (bottom.lowers == 0) & (bottom.uppers == 0)
-            falls = np.where(is_positive, top.lowers < 0, top.uppers > 0)
-            rises = np.where(is_positive, top.uppers > 0, top.lowers < 0)
-            least = np.where(is_zero, np.where(falls, -np.inf, np.inf), found.lowers)
-            most = np.where(is_zero, np.where(rises, np.inf, -np.inf), found.uppers)
-            low, high = np.minimum(low, least), np.maximum(high, most)
-        is_sure = (is_positive | is_negative) & (low <= high)
-        return np.where(is_sure, low, -np.inf), np.where(is_sure, high, np.inf)
+        found: dict[tuple[object, ...], Numbers] = {}
+
+        def sum_at(polynomial: Polynomial, corner: Mapping[FieldPath, Numbers]) -> Numbers:
+            place = (id(polynomial), *(id(corner[term[0]]) for term in polynomial if term))
+            if place not in found:
+                found[place] = self._linear(polynomial, corner)
+            return found[place]
+
+        corners = [
+            dict(zip(paths, ends, strict=True))
+            for ends in product(*(_ends(self._figures[path]) for path in paths))
+        ]
+        return [(sum_at(above, corner), sum_at(below, corner)) for corner in corners]
 
     def _linear(self, polynomial: Polynomial, figures: Mapping[FieldPath, Numbers]) -> Numbers:
         terms = [
@@ -301,6 +337,33 @@ def _is_linear(polynomial: Polynomial) -> bool:
     return all(len(term) <= 1 for term in polynomial)
 
 
+def _monotone(above: Polynomial, below: Polynomial) -> _Monotone | None:
+    """Return a quotient of two sums as a monotone one; None if it is not seen to be one."""
+    is_rising = {}
+    for path in sorted({path for term in (*above, *below) for path in term}):
+        # The derivative's dividend: the divisor's square is positive.
+        derivative = _plus(
+            _times(below, above.get((path,), Fraction(0))),
+            _times(above, -below.get((path,), Fraction(0))),
+        )
+        signs = {factor > 0 for factor in derivative.values()}
+        if len(signs) > 1:
+            return None
+        is_rising[path] = signs != {False}
+    factors = [*above.values(), *below.values()]
+    is_exact = all(factor.denominator == 1 for factor in factors) and sum(map(abs, factors)) <= 16
+    is_positive = all(factor > 0 for factor in below.values())
+    return _Monotone(above, below, is_rising) if below and is_exact and is_positive else None
+
+
+def _is_collected(node: Node) -> bool:
+    """Return whether a sum is computed of the same terms as it is written."""
+    match node:
+        case Call("+" | "-", (FieldValue() as one, FieldValue() as other)):
+            return one != other
+    return False
+
+
 def _constant(above: Polynomial, below: Polynomial) -> Fraction | None:
     """Return what a quotient always is, None if it is not one number."""
     if not below or (above and set(above) != set(below)):
@@ -309,9 +372,38 @@ def _constant(above: Polynomial, below: Polynomial) -> Fraction | None:
     return factors.pop() if len(factors) == 1 else None
 
 
-def _end(numbers: Numbers, *, is_upper: bool) -> Numbers:
-    end = numbers.uppers if is_upper else numbers.lowers
-    return Numbers(end, end, end, numbers.nulls, numbers.values)
+def _ends(numbers: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the lower and the upper bounds as numbers."""
+    lowers, uppers = numbers.lowers, numbers.uppers
+    return (
+        Numbers(lowers, lowers, lowers, numbers.nulls, numbers.values),
+        Numbers(uppers, uppers, uppers, numbers.nulls, numbers.values),
+    )
+
+
+def _extremes(
+    corners: Sequence[tuple[Numbers, Numbers]], is_nothing: Bools
+) -> tuple[Floats, Floats]:
+    """Return the least and the largest of quotients at corners, whatever their divisors are;
+    infinite where these are not of one sign, anything where `is_nothing`.
+    """
+    if all(((bottom.lowers > 0) | is_nothing).all() for _, bottom in corners):
+        return bounds_of_quotients(corners, corners)
+    rows = len(corners[0][0].lowers)
+    is_positive = reduce(np.logical_and, [bottom.lowers >= 0 for _, bottom in corners])
+    is_negative = reduce(np.logical_and, [bottom.uppers <= 0 for _, bottom in corners])
+    low, high = np.full(rows, np.inf), np.full(rows, -np.inf)
+    for top, bottom in corners:
+        found = _of_one_sign(quotient_of(top, bottom), top, bottom)
+        # Next to such a corner it has no limit, or, if both are 0, those of the others.
+        is_zero = (bottom.lowers == 0) & (bottom.uppers == 0)
+        falls = np.where(is_positive, top.lowers < 0, top.uppers > 0)
+        rises = np.where(is_positive, top.uppers > 0, top.lowers < 0)
+        least = np.where(is_zero, np.where(falls, -np.inf, np.inf), found.lowers)
+        most = np.where(is_zero, np.where(rises, np.inf, -np.inf), found.uppers)
+        low, high = np.minimum(low, least), np.maximum(high, most)
+    is_sure = (is_positive | is_negative) & (low <= high)
+    return np.where(is_sure, low, -np.inf), np.where(is_sure, high, np.inf)
 
 
 def _cut(numbers: Numbers, lowers: Floats | float, uppers: Floats | float) -> Numbers:
