@@ -119,7 +119,7 @@ def cells(row: Row) -> tuple[str, ...]:
     return (
         printable(row.key),
         qualified(f),
-        "-" if f.derived else window_text(f),
+        window_text(f) or "-",
         iso_time(row.window_end_ms),
         *numbers_text(f.estimate, f.lower, f.upper),
         _percent(f),
@@ -154,7 +154,11 @@ def change_text(change: FoundChange) -> str:
 
 
 def window_text(figure: Figure | ValueRank) -> str:
-    """Return the length of a figure's window: 5m, 1,000 events, or all."""
+    """Return the length of a figure's window: 5m, 1,000 events, or all; "" of a derived figure,
+    which has those of its parts.
+    """
+    if isinstance(figure, Figure) and figure.derived:
+        return ""
     if figure.window is not None:
         return figure.window
     if figure.window_ms is not None:

@@ -127,10 +127,11 @@ def test_qualifiers(figure: Figure, text: str) -> None:
         (Figure("count", 1, 1, 1, window_ms=300_000), "5m"),
         (Figure("count", 1, 1, 1, window_events=1_000), "1,000 events"),
         (Figure("count", 1, 1, 1), "all"),
+        (Figure("error_rate", 0.5, 0.4, 0.6, derived=True), ""),
     ],
 )
 def test_windows(figure: Figure, text: str) -> None:
-    """A window is a duration, a number of events, or all there were."""
+    """A window is a duration, a number of events, or all there were; a derived figure has none."""
     assert window_text(figure) == text
 
 

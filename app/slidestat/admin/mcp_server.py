@@ -175,7 +175,7 @@ def _words(figure: Figure) -> str:
         if figure.counted_from_ms is None
         else f"; only events from {iso_time(figure.counted_from_ms)} on are counted"
     )
-    window = "" if figure.derived else f" over {window_text(figure)}"
+    window = f" over {window}" if (window := window_text(figure)) else ""
     return f"{bounds_text(figure)}{window}{bounds}{since}"
 
 

@@ -468,7 +468,7 @@ def _table(checked: list[Checked]) -> Table:
         table.add_row(
             c.emission.key,
             qualified(f),
-            window_text(f),
+            window_text(f) or "-",
             time.strftime("%m-%d %H:%M", time.gmtime(c.emission.window_end_ms / 1000)),
             *(_number(number) for number in (f.lower, f.estimate, f.upper, c.exact)),
             f"{c.relative_error:.2%}",

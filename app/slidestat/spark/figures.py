@@ -175,14 +175,18 @@ def _lines(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
             for name, value in zip(_ONE_LINE, values, strict=True)
             if not pd.isna(value)
         }
-        yield f"{known.pop('key')} {_label(known)}", rows.sort_values("window_end")
+        is_derived = "derived" in rows and bool(rows["derived"].iloc[0])
+        yield (
+            f"{known.pop('key')} {_label(known, is_derived=is_derived)}",
+            rows.sort_values("window_end"),
+        )
 
 
-def _label(known: dict[str, Any]) -> str:
+def _label(known: dict[str, Any], *, is_derived: bool) -> str:
     """Return the statistic, what distinguishes its figures, and the length of the window."""
     for name in ("window_ms", "window_events"):
         if name in known:
             # pandas has whole numbers as doubles where others are NULL.
             known[name] = int(known[name])
-    figure = Figure(estimate=None, lower=None, upper=None, **known)
-    return f"{qualified(figure)}, {window_text(figure)}"
+    figure = Figure(estimate=None, lower=None, upper=None, derived=is_derived, **known)
+    return ", ".join(filter(None, (qualified(figure), window_text(figure))))

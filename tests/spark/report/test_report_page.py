@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from selenium.webdriver.common.action_chains import ActionChains
 
+from slidestat.spark.audit.derived import OF_BOUNDS
 from slidestat.spark.audit.report import AuditReport, Judged, Records, StatisticSummary
 from slidestat.spark.report.page import (
     ErrorHistogram,
@@ -122,6 +123,20 @@ def test_keys_figures_and_windows_are_turned_over(opened: Open, browser: Browser
     assert title() == f"How far from exact: sum_ms of b, 1h, {promise}"
     assert len(browser.all(".uplot")) == 2
     reader.check_bands()
+
+
+def test_a_derived_figure_has_the_windows_of_its_parts(opened: Open, browser: Browser) -> None:
+    """None of its own is told or chosen, and its promise is that it lies within its bounds."""
+    rate = replace(_series("error_rate", "", 1), unit=OF_BOUNDS, promised=1.0)
+    reader = opened(_data([replace(_key("a", "/home"), series=[_series("count", "1h", 1), rate])]))
+    assert browser.find("#window").is_displayed()
+    reader.choose("figure", 1)
+    title = browser.text("#zoom-title")
+    assert title == "How far from exact: error_rate of a, promised within its bounds"
+    assert not browser.find("#window").is_displayed()
+    reader.choose("figure", 0)
+    assert browser.texts("#window option") == ["1h"]
+    assert browser.find("#window").is_displayed()
 
 
 def test_a_moment_is_read_in_both_charts(opened: Open, browser: Browser) -> None:

@@ -26,7 +26,6 @@ from slidestat.text import (
     iso_time,
     printable,
     qualified,
-    window_text,
 )
 
 if TYPE_CHECKING:  # Rows are shown without Kafka's client, too.
@@ -219,7 +218,7 @@ def _print_lines(rows: Iterable[Row]) -> int:
     # Columns are aligned in what is shown at once, also with items in a statistic.
     longest = max((len(qualified(row.figure)) for row in rows), default=0)
     width = min(max(longest, _NARROWEST), _WIDEST)
-    of_window = max((_SHORT_WINDOW, *(len(window_text(row.figure)) for row in rows)))
+    of_window = max((_SHORT_WINDOW, *(len(cells(row)[2]) for row in rows)))
     for row in rows:
         print(_line(row, width, of_window))
     return len(rows)

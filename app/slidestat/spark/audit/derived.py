@@ -35,6 +35,8 @@ _COMPUTE: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
     exp.Div: operator.truediv,
 }
 # Of exact figures that are recomputed in doubles, or with 80 digits.
+# Of what the error of a derived figure is a share.
+OF_BOUNDS = "of its bounds"
 _ROUNDED, _SLACK = frozenset(("norm", "deviation")), Fraction(1, 10**6)
 
 
@@ -85,7 +87,7 @@ def judge_derived(
     """
     exact = computed(declared.expression, parts)
     estimates = [None if one is None else one.estimate for one in told]
-    unit, violation, observed = "of its bounds", "", 0.0
+    violation, observed = "", 0.0
     if figure.estimate is None:
         # NULL of the estimates, whatever the exact one is; those of the past are not told.
         is_null = exact is None or computed(declared.expression, estimates) is None
@@ -108,7 +110,7 @@ def judge_derived(
             reach, off = max(high - estimate, estimate - low), abs(exact - estimate)
             observed = nearest(off / reach) if reach else 0.0
     shown = None if exact is None else nearest(exact)
-    return Verdict(shown, 0, unit, 1.0, observed, violation)
+    return Verdict(shown, 0, OF_BOUNDS, 1.0, observed, violation)
 
 
 def is_still_known(

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession, functions as f
 
 from slidestat.errors import SlidestatError, unknown
 from slidestat.schemas.emission import Figure
+from slidestat.spark.audit.derived import OF_BOUNDS
 from slidestat.spark.audit.report import AuditReport, audit_of
 from slidestat.spark.audit.workers import FigureRow
 from slidestat.spark.lake.lake import AUDIT, Lake
@@ -24,7 +25,7 @@ _QUALIFIERS = ("window", "window_ms", "window_events", "quantile", "at_least", "
 
 class Series(msgspec.Struct, frozen=True):
     """A series of one figure of one key over time: columns of equal length, null where there is no
-    figure.
+    figure. `window` is empty for a derived figure.
     """
 
     name: str
@@ -195,6 +196,7 @@ def _figure(row: Row) -> Figure:
         row.lower,
         row.upper,
         confidence=1.0 if row.confidence is None else row.confidence,
+        derived=row.unit == OF_BOUNDS,
         **{name: row[name] for name in _QUALIFIERS},
     )
 

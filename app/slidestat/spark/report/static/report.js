@@ -105,6 +105,8 @@ function showWindows() {
     .map((series) => series.window);
   const before = byId("window").value;
   options(byId("window"), windows, windows.includes(before) ? before : windows[0]);
+  // A derived figure has the windows of its parts.
+  byId("window").parentElement.hidden = !windows.some(Boolean);
   showSeries();
 }
 
@@ -116,8 +118,10 @@ function showSeries() {
   charts = [];
   if (!series) return;
   const sure = series.confidence < 1 ? `, in ${percent(series.confidence)} of cases` : "";
-  const promise = series.promised ? `promised error ${percent(series.promised)} ${series.unit}${sure}` : "promised exact";
-  byId("zoom-title").textContent = `How far from exact: ${series.name} of ${chosenKey().key}, ${series.window}, ${promise}`;
+  const error = series.window ? `error ${percent(series.promised)} ${series.unit}` : "within its bounds";
+  const promise = series.promised ? `promised ${error}${sure}` : "promised exact";
+  const what = [`${series.name} of ${chosenKey().key}`, series.window, promise].filter(Boolean).join(", ");
+  byId("zoom-title").textContent = `How far from exact: ${what}`;
   const columns = [series.lowers, series.uppers, series.estimates, series.exacts];
   charts.push(plot(byId("line"), [series.times, ...columns], 300, false));
   const scale = series.exacts.every((exact) => exact === null || exact > 0);
