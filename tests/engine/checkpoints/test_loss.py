@@ -6,15 +6,17 @@ from random import Random
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from slidestat.declare.statistics import Count, LandmarkCount, TopItems
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import decode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import Loss, decode_checkpoint, joined
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.emission import Emission
 from slidestat.text import Row
+from tests.engine.cases import laws
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore
 
 START = 1_600_000_000_000
@@ -134,6 +136,46 @@ def test_no_window_lacks_a_record_without_saying_so(seed: int) -> None:
             continue
         window_end = emission.window_end_ms
         assert not [time for time in lost if window_end - 30_000 <= time < window_end]
+
+
+TIMES = st.integers(0, 12)
+
+
+@laws
+@given(TIMES, TIMES, TIMES.map(lambda n: n + 1))
+def test_a_loss_concerns_the_windows_that_have_a_time_of_it(
+    first: int, last: int, length: int
+) -> None:
+    """Once it is closed; while it is open, all that end behind its first time."""
+    loss, ends = Loss(1, first, first), np.arange(30)
+    assert loss.concerns(ends, length).tolist() == (ends > first).tolist()
+    closed = loss.closed(last)
+    assert not closed.is_open
+    times = set(range(first, max(first, last) + 1))
+    assert closed.concerns(ends, length).tolist() == [
+        not times.isdisjoint(range(end - length, end)) for end in ends.tolist()
+    ]
+    assert closed.concerns(ends, None).tolist() == (ends > first).tolist()
+
+
+@laws
+@given(TIMES, TIMES, TIMES, TIMES, TIMES.map(lambda n: n + 1) | st.none())
+def test_losses_that_windows_still_lack_are_joined(
+    first: int, last: int, second: int, since: int, length: int | None
+) -> None:
+    """The records of both are counted, and every window that ends behind the watermark and may
+    lack records of one is one that may lack those of both.
+    """
+    before, watermark = Loss(2, first, first).closed(last), first + since
+    found = joined(before, 3, second, watermark, length)
+    ends = np.arange(watermark + 1, watermark + 40)
+    concerned = before.concerns(ends, length)
+    assert found.records == (5 if concerned[0] else 3)
+    assert found.is_open
+    for one in (before, Loss(3, second, second)):
+        assert not np.any(one.concerns(ends, length) & ~found.concerns(ends, length))
+    assert found.closed(0).last == max(second, before.last if concerned[0] else 0)
+    assert joined(None, 3, second, watermark, length) == Loss(3, second, second)
 
 
 def test_marks_end_where_the_windows_lack_nothing() -> None:

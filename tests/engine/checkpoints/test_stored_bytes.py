@@ -173,6 +173,13 @@ def test_stored_quantiles_by_rank_are_refused_with_how_to_go_on() -> None:
     with pytest.raises(SlidestatError, match="another topology") as refused:
         decode_checkpoint(stored, by_value.state_meaning)
     assert 'kind = "rank_quantile", name = "quantile"' in refused.value.advice
+    # Where it is one of both alone that was or is by rank, its kind is not what has changed.
+    counts = replace(by_value, statistics=[Count()])
+    for was, now in ((by_rank, counts), (counts, by_value)):
+        with pytest.raises(SlidestatError, match="statistics are changed") as refused:
+            decode_checkpoint(encode_checkpoint(Checkpoint(7), was.state_label), now.state_meaning)
+        assert "rank_quantile" not in refused.value.advice
+        assert "--change-statistics" in refused.value.advice
 
 
 def test_stored_items_in_blocks_are_refused_with_how_to_go_on() -> None:
