@@ -32,6 +32,8 @@ from slidestat.engine.records import RecordBatch
 from slidestat.kafka.partitioner import expected_places
 from slidestat.schemas.dead_letter import dead_letter_key
 from tests.broker.forked import ForkedProcess
+from tests.faust.simulation.brokers import Written
+from tests.faust.simulation.trace import Event, Trace
 
 # The first worker on a machine compiles its kernels before it joins the group.
 START_S = 180.0
@@ -291,6 +293,38 @@ class Stage:
         assert distinct(self.dead_letters()) == expected.dead_letters
         assert distinct(self.late()) == expected.late
         return expected
+
+    def check_traces(self) -> None:
+        """Assert that what workers have written of each partition are steps of the protocol's
+        model. Topics have no order between them, so emissions are only there or not.
+        """
+        source = self.read(self.topology.events_topic)
+        emitted = {
+            record.key: Written(record.offset, record.key, record.value, 0, (), None)
+            for records in self.read(self.topology.output_topic).values()
+            for record in records
+        }
+        others = distinct(self.dead_letters()) | distinct(self.late())
+        for partition, records in self.read(self.changelog).items():
+            own = source[partition]
+
+            def due(
+                at: int, partition: int = partition, own: list[Record] = own
+            ) -> Iterable[bytes]:
+                before = {partition: [one for one in own if one.offset < at]}
+                return undisturbed(self.topology, before).emissions
+
+            changelog = [
+                Written(one.offset, one.key, one.value, 0, [*one.headers.items()], None, moment=1)
+                for one in records
+            ]
+            events = [
+                Event.of(one.offset, one.value or b"")
+                for one in own
+                if dead_letter_key(self.topology.events_topic, partition, one.offset) not in others
+            ]
+            span_ms = self.topology.span_length.length
+            assert Trace(changelog, events, due, emitted, span_ms).check()
 
 
 class Expected(NamedTuple):

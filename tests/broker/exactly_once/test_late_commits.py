@@ -189,3 +189,4 @@ def test_a_worker_goes_on(place: Place, topic_name: str, tmp_path: Path) -> None
         stage.await_settled([worker], 2 * DRAIN_S)
         worker.stop()
     assert_each_once(stage)
+    stage.check_traces()

@@ -53,6 +53,7 @@ def test_a_sleepers_states_are_not_restored(make_stage: MakeStage) -> None:
     feed(stage, 40_000, 5_000)
     stage.drain("third")
     stage.check()
+    stage.check_traces()
 
 
 def test_an_owner_writes_again_what_a_sleeper_wrote_over(make_stage: MakeStage) -> None:

@@ -5,7 +5,6 @@ would have left, and it is so within a time.
 """
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from random import Random
@@ -47,12 +46,6 @@ class Outcome(NamedTuple):
     faults: list[str]
     steps: int
     virtual_s: float
-
-
-def event_of(record: Any) -> tuple[str, int]:
-    """Its key and event time."""
-    event = json.loads(record.value)
-    return event["key"], event["time"]
 
 
 class UnsettledError(AssertionError):
@@ -312,7 +305,7 @@ class Schedule:
             self.topology.late_topic
         )
         events = [
-            Event(one.offset, *event_of(one))
+            Event.of(one.offset, one.value)
             for one in records
             if dead_letter_key(topic, partition, one.offset) not in letters
         ]

@@ -5,6 +5,7 @@ a step of the model, but each record of its changelog is one: a fence, a state, 
 rule here has the text of `protocol.qnt` that it transcribes, and tests/model compares the texts.
 """
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -39,6 +40,12 @@ class Event(NamedTuple):
     offset: int
     key: str
     time: int
+
+    @classmethod
+    def of(cls, offset: int, value: bytes) -> "Event":
+        """That of a record in JSON."""
+        event = json.loads(value)
+        return cls(offset, event["key"], event["time"])
 
 
 @dataclass
