@@ -8,8 +8,8 @@ from slidestat.declare.statistics import Count, RankQuantiles, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import largest_state, measure
 from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import MAX_MESSAGE_BYTES
 from slidestat.kafka.letter_record import LETTER_BYTES
-from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from tests.conftest import MakeTopic
 
 

@@ -19,8 +19,8 @@ from slidestat.declare.topology import Topology
 from slidestat.doctor.examination import limited_times
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Checkpoint, encode_checkpoint
 from slidestat.errors import SlidestatError
-from slidestat.kafka.connection import require_broker
-from slidestat.kafka.producer import MAX_MESSAGE_BYTES, BulkProducer
+from slidestat.kafka.connection import MAX_MESSAGE_BYTES, require_broker
+from slidestat.kafka.producer import BulkProducer
 from tests.admin.test_topics import config_of
 from tests.conftest import MakeTopic
 

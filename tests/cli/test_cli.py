@@ -43,13 +43,23 @@ HEAVY = (
     *("numba", "pyarrow", "pyspark", "faust", "aiokafka", "aiohttp", "asyncio", "filelock"),
     *("confluent_kafka", "numpy"),
 )
+# What Kafka's client imports, and a declaration.
+_OF_BROKERS = ["asyncio", "confluent_kafka", "numpy"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "imported"),
     [
         (["--help"], []),
+        (["schema", "emission"], []),
         (["query", "flights", "JFK"], ["numpy"]),
+        (["top", "flights", "count_1d", "--url", "http://127.0.0.1:1"], ["numpy"]),
+        (["topology", "show", "flights", "--asyncapi"], _OF_BROKERS),
+        (["topology", "show", "flights", "--strimzi", "3"], _OF_BROKERS),
+        (["topics", "list", "--bootstrap", "no address"], _OF_BROKERS),
+        (["watch", "flights", "--bootstrap", "no address"], _OF_BROKERS),
+        (["dlq", "count", "flights", "--bootstrap", "no address"], _OF_BROKERS),
+        (["dlq", "send", "flights", os.devnull, "--bootstrap", "no address"], _OF_BROKERS),
         # Kernels are loaded once the declaration is shown.
         (["topology", "show", "flights"], ["numba", "pyarrow", "filelock", "numpy"]),
     ],

@@ -13,7 +13,7 @@ from slidestat.engine import waiting
 from slidestat.engine.ticks.ticker import Limits
 from slidestat.faust import restore
 from slidestat.faust.partitions import durable_states
-from slidestat.kafka.producer import MAX_MESSAGE_BYTES
+from slidestat.kafka.connection import MAX_MESSAGE_BYTES
 from slidestat.schemas.event import MAX_KEY_LENGTH
 from slidestat.spark.sql import aggregates
 from slidestat.synopses import DistinctParameters

@@ -19,10 +19,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 from slidestat.declare.declared import Declared
 from slidestat.declare.lengths import duration_ms
 from slidestat.declare.topology import Topology
-from slidestat.engine.publishing import synopsis_partitions
 from slidestat.errors import SlidestatError
-from slidestat.kafka.connection import admin_client, require_broker
-from slidestat.kafka.producer import ANY_TIME, MAX_MESSAGE_BYTES
+from slidestat.kafka.connection import ANY_TIME, MAX_MESSAGE_BYTES, admin_client, require_broker
 from slidestat.kafka.retries import broker_pauses
 from slidestat.options import FOREVER
 from slidestat.text import human_duration
@@ -138,7 +136,7 @@ def create_topology_topics(
 
 def create_synopsis_topic(bootstrap: str, topology: "Topology", partitions: int) -> TopicOutcome:
     """Create the topic of what `partitions` partitions of a topology publish; as `create_topic`."""
-    count = synopsis_partitions(topology, partitions)
+    count = topology.synopsis_partitions(partitions)
     return create_topic(bootstrap, topology.synopsis_topic, count, _published_config(topology))
 
 

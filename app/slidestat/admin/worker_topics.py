@@ -19,13 +19,14 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import FORESEEN_EVENTS, Footprint, largest_state
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import (
+    ANY_TIME,
+    MAX_MESSAGE_BYTES,
     admin_client,
     require_broker,
     require_topic,
     set_command,
 )
 from slidestat.kafka.letter_record import AROUND_BYTES, LETTER_BYTES
-from slidestat.kafka.producer import ANY_TIME, MAX_MESSAGE_BYTES
 from slidestat.log import log_event
 from slidestat.repartition.moved_from import (
     Move,

@@ -24,6 +24,10 @@ class Declared(Protocol):
         """The consumer group, and the prefix of the changelog and of the data folder."""
 
     @property
+    def transactional_prefix(self) -> str:
+        """The transactional ids of its partitions, without their numbers."""
+
+    @property
     def table_name(self) -> str:
         """The name of the table of its states."""
 

@@ -447,6 +447,12 @@ class WrittenTopics(Named):
         """The topic on which the partitions publish their synopses, if they do."""
         return f"{self._output_prefix}-synopses"
 
+    def synopsis_partitions(self, partitions: int) -> int:
+        """Return the number of its partitions, where the source has `partitions`: one for a stream
+        of whole partitions, and for rankings; streams of keys are spread.
+        """
+        return 1 if self.publishes_partitions or self.rankings else partitions
+
     @property
     def source_topics(self) -> tuple[str, ...]:
         """The topics of the events as they are declared: names, and patterns of names."""

@@ -55,6 +55,13 @@ class Named:
         return f"slidestat-{self.group_name}"
 
     @property
+    def transactional_prefix(self) -> str:
+        """The transactional ids of its partitions, without their numbers: all owners of a
+        partition share one.
+        """
+        return f"slidestat-{self.name}-"
+
+    @property
     def table_name(self) -> str:
         return f"{self.name}-state"
 

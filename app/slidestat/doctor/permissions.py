@@ -16,12 +16,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     NewTopic,
 )
 
-from slidestat.admin.worker_topics import require_sources
 from slidestat.declare.declared import Declared
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.errors import SlidestatError
-from slidestat.kafka.connection import admin_client, missing_topic_advice, require_broker
-from slidestat.kafka.producer import MAX_MESSAGE_BYTES
+from slidestat.kafka.connection import (
+    MAX_MESSAGE_BYTES,
+    admin_client,
+    missing_topic_advice,
+    require_broker,
+)
 from slidestat.kafka.retries import ask_again
 from slidestat.kafka.settings import broker_security
 from slidestat.repartition.moved_from import mover_id
@@ -70,6 +73,9 @@ def worker_permissions(bootstrap: str, topology: Declared) -> Iterator[Finding]:
     admin = admin_client(bootstrap)
     sources: Sequence[str] = topology.source_topics
     if topology.counted is not None and topology.counted.has_pattern:
+        # It loads kernels, which only doctor needs of those who look here.
+        from slidestat.admin.worker_topics import require_sources
+
         try:
             topics = require_broker(bootstrap).topics
             sources = require_sources(bootstrap, topology.counted, topics)

@@ -162,13 +162,6 @@ class SynopsisRecord(NamedTuple):
     headers: list[tuple[str, bytes]]
 
 
-def synopsis_partitions(topology: Topology, partitions: int) -> int:
-    """Return the number of partitions of the topic of synopses, where the source has `partitions`:
-    one for a stream of whole partitions, and for rankings; streams of keys are spread.
-    """
-    return 1 if topology.publishes_partitions or topology.rankings else partitions
-
-
 class SynopsisTopic:
     """The topic of published synopses, as records: a stream's synopses all in one partition, a
     clock in each of them. Those of keys at an interval are on the partition of the keys.
@@ -181,7 +174,7 @@ class SynopsisTopic:
         self._party_clock = kinds(is_sequence=topology.is_sequence).party_clock
         self._rankings = {it.name: it.text for it in topology.rankings}
         self._parties = partitions
-        self._partitions = synopsis_partitions(topology, partitions)
+        self._partitions = topology.synopsis_partitions(partitions)
         self._interval = topology.synopses_ms or None
 
     def records(

@@ -26,20 +26,15 @@ from slidestat.kafka.transactional_producer import FencedError, LostError, Trans
 # partitions are taken over, not when it times out.
 
 
-def transactional_id(topology: str, partition: int) -> str:
-    """Return the transactional id that all owners of a partition of a topology share."""
-    return f"slidestat-{topology}-{partition}"
-
-
 class PartitionTransactions(BulkProducer):
     """A producer for the outputs of all partitions: each record goes into its partition's open
     transaction. It also sends requests to the brokers, outside of transactions.
     """
 
-    def __init__(self, bootstrap_servers: str, topology: str) -> None:
+    def __init__(self, bootstrap_servers: str, transactional_prefix: str) -> None:
         super().__init__(bootstrap_servers)
         self._servers = bootstrap_servers
-        self._topology = topology
+        self._prefix = transactional_prefix
         self._owned: dict[int, TransactionalProducer] = {}
         self._ended: list[TransactionalProducer] = []
         self._taking_over = asyncio.Lock()
@@ -55,9 +50,7 @@ class PartitionTransactions(BulkProducer):
             # Its threads end with it, which takes a moment.
             await loop.run_in_executor(None, self._ended.clear)
             new = {
-                partition: TransactionalProducer(
-                    self._servers, transactional_id(self._topology, partition)
-                )
+                partition: TransactionalProducer(self._servers, f"{self._prefix}{partition}")
                 for partition in partitions
             }
             is_wanted = True

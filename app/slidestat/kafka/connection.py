@@ -34,6 +34,16 @@ from slidestat.kafka.settings import (
 from slidestat.options import BOOTSTRAP_VARIABLE
 from slidestat.redaction import without_user
 
+# Larger than the largest record that a source takes by default (1 MiB), so that a letter about it
+# still fits its topic.
+MAX_MESSAGE_BYTES = 8 * 2**20
+
+# The settings of a topic that takes records with event times of any age, or ahead of the clock.
+ANY_TIME = {
+    "message.timestamp.before.max.ms": str(2**63 - 1),
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+
 # One request's wait. Short, so that Ctrl-C, which Python sees between requests only, acts soon.
 _ATTEMPT_S = 1.0
 

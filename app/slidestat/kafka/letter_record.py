@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from slidestat.engine.intake.letters import Letter
-from slidestat.kafka.producer import MAX_MESSAGE_BYTES
+from slidestat.kafka.connection import MAX_MESSAGE_BYTES
 from slidestat.schemas.dead_letter import (
     HEADER_COUNT,
     KEY_BYTES,

@@ -10,14 +10,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.errors import SlidestatError
-from slidestat.kafka.connection import set_command
+from slidestat.kafka.connection import ANY_TIME, MAX_MESSAGE_BYTES, set_command
 from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION
 from slidestat.synopses.core.arrays import Integers
-
-# Larger than the largest record that a source takes by default (1 MiB), so that a letter about it
-# still fits its topic.
-MAX_MESSAGE_BYTES = 8 * 2**20
 
 SETTINGS: dict[str, Any] = {
     "enable.idempotence": True,
@@ -40,11 +36,6 @@ _NO_SUCH_PLACE = frozenset(
 )
 # A broker that has looked at a record refuses it for its timestamp: keys and checksums are right.
 REFUSED_TIMES = frozenset({KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD})
-# The settings of a topic that takes records with event times of any age, or ahead of the clock.
-ANY_TIME = {
-    "message.timestamp.before.max.ms": str(2**63 - 1),
-    "message.timestamp.after.max.ms": str(2**63 - 1),
-}
 # In advice, where the address is not known.
 _BOOTSTRAP = "HOST:PORT"
 # Of emissions of three windows and five statistics, 40 MB.

@@ -26,7 +26,7 @@ from slidestat.engine.emissions.rows import Rows
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.keys.shared_keys import SharedKeys
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic, synopsis_partitions
+from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import NO_TIME, Headers, RecordBatch
 from slidestat.errors import SlidestatError, shown
 from slidestat.kafka.partitioner import default_partition, expected_places
@@ -522,7 +522,7 @@ class RefereeDriver:
         self.dead_letters: list[Letter] = []
         self._codec = emission_codec(referee, _REGISTRY)
         self._read = 0
-        self._offsets = [0] * synopsis_partitions(referee.of, partitions)
+        self._offsets = [0] * referee.of.synopsis_partitions(partitions)
         self._processors = [
             RefereeProcessor(referee, referee.source, number, MemoryStore(), self._codec)
             for number in range(len(self._offsets))

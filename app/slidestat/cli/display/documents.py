@@ -21,8 +21,6 @@ from slidestat.declare.declared import Declared
 from slidestat.declare.derived import ANY
 from slidestat.declare.rows import ColumnType, RowColumn
 from slidestat.doctor.permissions import uses, word
-from slidestat.engine.publishing import synopsis_partitions
-from slidestat.faust.exactly_once import transactional_id
 from slidestat.repartition.moved_from import mover_id
 from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.publish import schema_parts
@@ -223,7 +221,7 @@ def _topics(topology: Declared, partitions: int) -> Iterator[tuple[str, int, dic
     for name, config in shared_topics(topology).items():
         count = partitions
         if topology.counted is not None and name != topology.events_topic:
-            count = synopsis_partitions(topology.counted, partitions)
+            count = topology.counted.synopsis_partitions(partitions)
         yield name, count, config
 
 
@@ -253,8 +251,8 @@ def _user(topology: Declared) -> dict[str, Any]:
         acls.append(_acl("group", moving, ["Read"]))
         acls.append(_acl("transactionalId", moving, in_transactions))
     if topology.exactly_once:
-        ids = transactional_id(topology.name, 0).removesuffix("0")
-        acls.append(_acl("transactionalId", ids, in_transactions, "prefix"))
+        prefix = topology.transactional_prefix
+        acls.append(_acl("transactionalId", prefix, in_transactions, "prefix"))
     spec = {
         "authentication": {"type": "scram-sha-512"},
         "authorization": {"type": "simple", "acls": acls},

@@ -11,7 +11,6 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from slidestat.admin.seed import SeedReport
 from slidestat.errors import SlidestatError, unknown
 from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission
@@ -22,6 +21,7 @@ from slidestat.text import iso_time
 if TYPE_CHECKING:
     from slidestat.admin.letters import Letter, Sent
     from slidestat.admin.replay_plan import ReplayPlan
+    from slidestat.admin.seed import SeedReport
     from slidestat.admin.topics import TopicOutcome, TopicRow
     from slidestat.declare.topology import Topology
     from slidestat.infer.proposal import Proposal
@@ -363,7 +363,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def report_lines(report: SeedReport, declared: str) -> Iterator[str]:
+def report_lines(report: "SeedReport", declared: str) -> Iterator[str]:
     """Yield the result in a few lines, and the next step."""
     yield f"read        {report.read:,} rows; {report.left:,} from --until on are left to the topic"
     for it in report.partitions:

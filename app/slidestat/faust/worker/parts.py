@@ -34,7 +34,7 @@ class WorkerParts:
             self._provisional = ExpiringProducer(servers, _PROVISIONAL_S)
         self.topics = TopicWatch(servers, settings.topologies, settings.data_dir)
         self.transactions = {
-            topology.name: PartitionTransactions(servers, topology.name)
+            topology.name: PartitionTransactions(servers, topology.transactional_prefix)
             for topology in settings.topologies
             if topology.exactly_once
         }
