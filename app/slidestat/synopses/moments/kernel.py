@@ -43,6 +43,7 @@ from slidestat.synopses.moments.moments import (
     MAX_MAGNITUDES,
     ROWS,
     add,
+    add_all,
     difference_of_means,
     mean,
     put,
@@ -149,17 +150,6 @@ def _absorb(
     return error_codes.OK, 0, buckets
 
 
-@kernel
-def _suffixes(state: Integers, buckets: Integers) -> Integers:
-    """Return the moments of the newest 0, 1, 2, ... buckets, as columns."""
-    live = state[KEPT] - state[OLDEST]
-    sums = np.zeros((ROWS, live + 1), np.int64)
-    for i in range(live):
-        put(sums, i + 1, sums, i)
-        add(sums, i + 1, buckets, state[KEPT] - 1 - i)
-    return sums
-
-
 @borrowing_kernel
 def _between(least: float, largest: float) -> float:
     """Return the number that is off by the same share from both."""
@@ -224,12 +214,19 @@ def put_spread(
     found[VARIANCE, 2] = largest * (1.0 + _ROUNDING) / scale / scale
 
 
-@kernel
+@borrowing_kernel
 def _bounds(
-    head: Integers, state: Integers, buckets: Integers, sums: Integers, start: int, found: Floats
-) -> None:
+    head: Integers,
+    state: Integers,
+    buckets: Integers,
+    sums: Integers,
+    summed: int,
+    start: int,
+    found: Floats,
+) -> int:
     """Write found[statistic, 0..2], in units, for the events from time `start` on, and how many
-    they are: a search.
+    they are: a search. The first column of `sums` has the moments of the newest `summed` buckets;
+    return of how many then. Cost: O(log buckets), and a sum of those that are not in it.
     """
     low = 0
     high = state[KEPT] - state[OLDEST]
@@ -242,27 +239,33 @@ def _bounds(
     if low == 0:
         found[:, :] = _NAN
         found[SIZE, :] = 0.0
-        return
+        return summed
     cut = state[KEPT] - low
-    if buckets[FIRST, cut] >= start:
-        told = spread_of_all(
-            squared_deviations(sums, low), float(sums[COUNT, low]), mean(sums, low)
-        )
-        found[SIZE, :] = float(sums[COUNT, low])
+    whole = low if buckets[FIRST, cut] >= start else low - 1
+    if whole < summed:
+        sums[:, 0] = 0
+        summed = 0
+    add_all(sums, 0, buckets, state[KEPT] - whole, state[KEPT] - summed)
+    if whole == low:
+        told = spread_of_all(squared_deviations(sums, 0), float(sums[COUNT, 0]), mean(sums, 0))
+        found[SIZE, :] = float(sums[COUNT, 0])
     else:
-        found[SIZE, 1] = float(sums[COUNT, low - 1]) + 1.0
-        found[SIZE, 2] = float(sums[COUNT, low]) - 1.0
+        put(sums, 1, sums, 0)
+        add(sums, 1, buckets, cut)
+        found[SIZE, 1] = float(sums[COUNT, 0]) + 1.0
+        found[SIZE, 2] = float(sums[COUNT, 1]) - 1.0
         found[SIZE, 0] = found[SIZE, 1] + (found[SIZE, 2] - found[SIZE, 1]) / 2.0
         told = spread_of_cut(
-            float(sums[COUNT, low - 1]),
+            float(sums[COUNT, 0]),
             float(buckets[COUNT, cut]),
-            squared_deviations(sums, low - 1),
-            squared_deviations(sums, low),
-            difference_of_means(buckets, cut, sums, low - 1),
+            squared_deviations(sums, 0),
+            squared_deviations(sums, 1),
+            difference_of_means(buckets, cut, sums, 0),
             squared_deviations(buckets, cut),
-            mean(sums, low - 1),
+            mean(sums, 0),
         )
     put_spread(told, head[DECIMALS], state[INEXACT], found)
+    return whole
 
 
 @kernel
@@ -286,6 +289,7 @@ def run(
     state = np.empty(STATE_SIZE, np.int64)
     buckets = np.empty((BUCKET_ROWS, LEAST_STEP), np.int64)
     found = np.empty((STATISTICS + 1, 3), np.float64)
+    sums = np.zeros((ROWS, 2), np.int64)
     out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
     ends = np.zeros(groups + 1, np.int64)
     end = 0
@@ -316,9 +320,11 @@ def run(
             event = cut
             if query == query_starts[group + 1]:
                 break
-            sums = _suffixes(state, buckets)
+            sums[:, 0] = 0
+            summed = 0
             for k in range(len(spans)):
-                _bounds(head, state, buckets, sums, query_times[query] - spans[k], found)
+                start = query_times[query] - spans[k]
+                summed = _bounds(head, state, buckets, sums, summed, start, found)
                 answers[:, :, query, k] = found
         state[NOW] = after
         out = with_room(out, end, room_for(state))

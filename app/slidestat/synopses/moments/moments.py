@@ -75,6 +75,18 @@ def add(into: Integers, at: int, moments: Integers, column: int) -> None:
 
 
 @borrowing_kernel
+def add_all(into: Integers, at: int, moments: Integers, first: int, last: int) -> None:
+    """Add the moments of the columns first..last - 1, fewer than 2^22, to the column `at`."""
+    for row in range(ROWS):
+        total = 0
+        for column in range(first, last):
+            total += moments[row, column]
+        into[row, at] += total
+    into[HIGH, at] += into[LOW, at] >> 40
+    into[LOW, at] &= _MASK
+
+
+@borrowing_kernel
 def put(into: Integers, at: int, moments: Integers, column: int) -> None:
     """Copy the moments of a column of `moments` to the column `at`."""
     for row in range(ROWS):
