@@ -33,7 +33,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test test-spark kernels wheel vectors test-laws test-others \
 	test-long test-rare test-bounds test-quick chaos simulate fuzz model mutate demo docs bench bench-full coverage figures plots pictures audit sbom schemas \
-	reference golden chart hooks lock lock-peers clean
+	reference golden chart release hooks lock lock-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -248,6 +248,11 @@ $(HELM):
 
 chart: setup $(HELM) ## lint the Helm chart, and render the Kubernetes manifest from it; needs Go 1.24 or later
 	$(BIN)/python -m scripts.chart $(HELM)
+
+# make release VERSION=0.2.0
+release: setup ## name VERSION in all files that have it, date the changelog's section; needs Go, as chart does
+	$(BIN)/python -m scripts.release $(VERSION)
+	@$(MAKE) --no-print-directory chart
 
 hooks: setup ## run the same checks before each git commit
 	$(BIN)/pre-commit install

@@ -1,12 +1,17 @@
 """The changelog has the form of Keep a Changelog, and its newest version is the package's."""
 
+import datetime
 import re
 import tomllib
 
+import pytest
+
+from scripts import release
 from tests.docs.markdown import ROOT
 
 HEADINGS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 MOST_LINES = 80
+MOST_LINES_IN_ALL = 200
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
@@ -37,3 +42,34 @@ def test_entries_are_under_the_usual_headings() -> None:
     for name, text in sections().items():
         assert set(re.findall(r"^### (.+)$", text, re.MULTILINE)) <= HEADINGS, name
     assert len(sections()["0.1.0 - 2026-11-26"].splitlines()) <= MOST_LINES
+
+
+def test_it_is_short_enough_to_be_read() -> None:
+    """A line for what a user notices; what is no news any more goes, or joins another."""
+    assert len((ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()) <= MOST_LINES_IN_ALL
+
+
+def test_a_release_is_one_step() -> None:
+    """It names the version everywhere, and dates what was unreleased; an empty heading goes."""
+    texts = release.read()
+    text = texts["CHANGELOG.md"]
+    texts["CHANGELOG.md"] = text.replace("## Unreleased\n", "## Unreleased\n\n### Security\n", 1)
+    before = tomllib.loads(texts["pyproject.toml"])["project"]["version"]
+    major, minor, _ = map(int, before.split("."))
+    version = f"{major}.{minor + 1}.0"
+    new = release.released(texts, version, datetime.date(2027, 1, 2))
+    assert tomllib.loads(new["pyproject.toml"])["project"]["version"] == version
+    assert new["CHANGELOG.md"] == text.replace(
+        "## Unreleased\n", f"## Unreleased\n\n## {version} - 2027-01-02\n", 1
+    )
+    chart = new["deploy/helm/slidestat/Chart.yaml"]
+    assert f"\nversion: {version}\nappVersion: {version}\n" in chart
+    for name in release.PLACES:
+        assert version in new[name]
+        assert new[name].count(before) < texts[name].count(before)
+
+
+@pytest.mark.parametrize("version", ["", "1.0", "v9.9.9", "0.0.9"])
+def test_a_release_that_is_none_is_refused(version: str) -> None:
+    with pytest.raises(release.ReleaseError):
+        release.released(release.read(), version, datetime.date(2027, 1, 2))
