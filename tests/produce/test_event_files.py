@@ -397,13 +397,24 @@ def test_columns_of_one_name_in_parquet(tmp_path: Path) -> None:
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
-    """It is in no header, no cell and no line."""
+    """It is in no header, no cell and no line, also where files that have one were joined: a key
+    behind it would be another key. Elsewhere it is a sign like others.
+    """
     mark = b"\xef\xbb\xbf"
-    for name, content in (("a.csv", b"k,t\na,1\n"), ("a.tsv", b"k\tt\na\t1\n")):
-        (tmp_path / name).write_bytes(mark + content)
-        assert read(tmp_path / name, ("k", "t"))[0] == [("a", "1")]
-    (tmp_path / "a.jsonl").write_bytes(mark + b'{"k":"a"}\n')
-    assert list(Reader(event_file(tmp_path / "a.jsonl")).lines()) == [(1, [b'{"k":"a"}'])]
+    for name, between in (("a.csv", b","), ("a.tsv", b"\t")):
+        rows = [b"k", b"t", b"a", b"1", b"a", b"2", b"b" + mark, b"3"]
+        lines = [between.join(pair) for pair in zip(rows[::2], rows[1::2], strict=True)]
+        for end in (b"\n", b"\r\n"):
+            (tmp_path / name).write_bytes(mark + (end + mark).join(lines) + end + mark)
+            expected = [("a", "1"), ("a", "2"), ("b\ufeff", "3")]
+            assert read(tmp_path / name, ("k", "t"))[0] == expected
+    (tmp_path / "a.csv").write_bytes(b"k,t\n" + mark + b'"a,b",1\n' + mark * 2 + b"c,2\n")
+    assert read(tmp_path / "a.csv", ("k", "t"))[0] == [("a,b", "1"), ("c", "2")]
+    (tmp_path / "a.jsonl").write_bytes(mark * 2 + b'{"k":"a"}\n' + mark + b'{"k":"\xef\xbb\xbf"}')
+    expected_lines = [b'{"k":"a"}', b'{"k":"%b"}' % mark]
+    assert [x for _, part in Reader(event_file(tmp_path / "a.jsonl")).lines() for x in part] == (
+        expected_lines
+    )
 
 
 def test_two_objects_in_a_line(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import re
 from collections import Counter
 from itertools import chain
 from random import Random
@@ -66,6 +67,19 @@ def test_bytes_of_good_files_pass_and_others_are_told() -> None:
         told = {reason for reason in told if "longer than" not in reason}
         assert len(told) <= (not is_good(text)), text
     assert TEXTS / 4 < good < TEXTS * 3 / 4
+
+
+def test_byte_order_marks_are_left_out_where_a_line_begins() -> None:
+    """In blocks of any size; every other byte passes."""
+    parts = [b"a", b"\n", b"\r", b"\xef\xbb\xbf", "\uff5e".encode(), b"\xef\xbb"]
+    for seed in range(TEXTS):
+        chance = Random(seed)
+        whole = b"".join(chance.choices(parts, k=chance.randrange(1, 12)))
+        expected = re.sub(rb"(\A|[\r\n])(?:\xef\xbb\xbf)+", rb"\1", whole)
+        for size in SIZES:
+            stream = Utf8Stream(io.BytesIO(whole))
+            read = b"".join(iter(lambda: stream.read(size) or b"", b""))  # noqa: B023
+            assert restored(read) == expected, (whole, size)
 
 
 def test_bytes_that_are_not_utf8_can_be_read_and_restored() -> None:

@@ -19,7 +19,8 @@ from slidestat.produce.files import ByteStream
 from slidestat.synopses.core.arrays import Bytes, Integers
 
 _BLOCK_BYTES = 1 << 20
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = "\ufeff"
+_MARKS = re.compile(f"(?:^|(?<=\r)){BYTE_ORDER_MARK}+", re.MULTILINE)
 _QUOTE, _LINE_FEED = ord('"'), ord("\n")
 _CELL_ENDS = b",\r\n"
 # What comes before a quote that opens a cell, and behind one that closes it; or it is one of two.
@@ -39,13 +40,15 @@ class Utf8Stream(io.RawIOBase):
     """A stream of text whose bytes that are not UTF-8 are escaped; `escaped` once there was one.
 
     Rows are read as they would be without, as no escape has a byte that is ASCII. `restored` has
-    the bytes as they were.
+    the bytes as they were. A byte order mark is left out at the beginning of a line: it is that of
+    a file that was joined to others.
     """
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._held = self._ready = b""
         self._is_over = False
+        self._begins_line = True
         self.escaped = False
 
     def readable(self) -> bool:
@@ -63,13 +66,21 @@ class Utf8Stream(io.RawIOBase):
         more = self._stream.read(size)
         self._is_over = not more
         data, self._held = self._held + more, b""
+        begins_line = self._begins_line
         if data.isascii():
+            self._begins_line = data.endswith((b"\n", b"\r")) if data else begins_line
             return data
         try:
             text, end = codecs.utf_8_decode(data, "strict", self._is_over)
         except UnicodeDecodeError:
             text, end = codecs.utf_8_decode(data, "surrogateescape", self._is_over)
         data, self._held = data[:end], data[end:]
+        if BYTE_ORDER_MARK in text:
+            # The sign before tells whether the first one begins a line.
+            text = _MARKS.sub("", ("\n" if begins_line else " ") + text)[1:]
+            data = text.encode("utf-8", "surrogateescape")
+        if text:
+            self._begins_line = text.endswith(("\n", "\r"))
         if _TO_ESCAPE.search(text) is None:
             return data
         self.escaped = True
@@ -109,7 +120,7 @@ class CheckedQuotes(io.RawIOBase):
     lie between. A quote within a cell that does not begin with one is a sign like others.
 
     Blocks never end between the two bytes of a line end: pyarrow loses the second one of those in
-    quotes (apache/arrow#51368). A byte order mark is left out.
+    quotes (apache/arrow#51368).
     """
 
     def __init__(self, stream: ByteStream, name: str, mark: bytes = b"") -> None:
@@ -160,8 +171,6 @@ class CheckedQuotes(io.RawIOBase):
         """
         more = self._stream.read(max(1, size - len(self._held)))
         data, self._held = self._held + more, b""
-        if not self._last:
-            data = data.removeprefix(_BYTE_ORDER_MARK)
         if more:
             # Of quotes at the end, and of half a line end, it is not known yet what they are.
             cut = len(data.rstrip(b'"')) - data.endswith(b"\r")

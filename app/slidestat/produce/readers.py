@@ -3,7 +3,6 @@
 Each row is read alone: no type is guessed from others, so that one odd row is that row's fault.
 """
 
-import codecs
 import io
 import lzma
 import re
@@ -34,7 +33,13 @@ from slidestat.produce.files import (
     OpenFile,
     Share,
 )
-from slidestat.produce.quotes import CheckedQuotes, Utf8Stream, restored, restored_cells
+from slidestat.produce.quotes import (
+    BYTE_ORDER_MARK,
+    CheckedQuotes,
+    Utf8Stream,
+    restored,
+    restored_cells,
+)
 
 BATCH_ROWS = 32_768
 _BLOCK_BYTES = 1 << 20
@@ -59,6 +64,8 @@ _MARK = "{}\0"
 _NOTHING = pa.array([b"", b"null"], pa.binary())
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
 _SUFFIXES = {",": ".csv", "\t": ".tsv"}
+_MARK_BYTES = BYTE_ORDER_MARK.encode()
+_MARKS = re.compile(rb"\A(?:%b)+" % _MARK_BYTES)
 # What Excel reads, and no other program: which sign is between the cells.
 _EXCEL_HINT = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(?P<sign>[^\r\n])', re.IGNORECASE)
 
@@ -392,29 +399,36 @@ class _Separated:
 
 
 def _lines(file: EventFile, stream: ByteStream, share: Share) -> Iterator[Lines]:
-    """Split a stream at line feeds; the last line need not end in one."""
+    """Split a stream at line feeds; the last line need not end in one. A byte order mark at the
+    beginning of a line is left out: it is that of a file that was joined to others.
+    """
     first, rest = 1, b""
     is_later = share.part(file.size).start > 0
     block = stream.read(_BLOCK_BYTES) if is_later else _first_block(file, stream)
     while block:
-        *lines, rest = (rest + block).split(b"\n")
+        block = rest + block
+        *lines, rest = block.split(b"\n")
         if lines:
-            yield first, lines
+            yield first, _without_marks(lines) if _MARK_BYTES in block else lines
             first += len(lines)
         if len(rest) > _MAX_ROW_BYTES:
             raise pa.ArrowInvalid(f"line {first} is longer than {_MAX_ROW_BYTES >> 20} MiB")
         block = stream.read(_BLOCK_BYTES)
     if rest:
-        yield first, [rest]
+        yield first, _without_marks([rest])
+
+
+def _without_marks(lines: list[bytes]) -> list[bytes]:
+    return [_MARKS.sub(b"", line) for line in lines]
 
 
 def _first_block(file: EventFile, stream: ByteStream) -> bytes:
     """Read the first block of JSON lines; raises SlidestatError for another kind of JSON."""
     block = stream.read(_BLOCK_BYTES)
-    while 0 < len(block) < len(codecs.BOM_UTF8) and (more := stream.read(_BLOCK_BYTES)):
+    while 0 < len(block) < len(_MARK_BYTES) and (more := stream.read(_BLOCK_BYTES)):
         block += more
     _require_utf8(file, block)
-    block = block.removeprefix(codecs.BOM_UTF8)
+    block = _MARKS.sub(b"", block)
     old, new = file.text_name, _new_name(file, ".jsonl")
     for is_other, what, program in (
         (_ONE_ARRAY, "one JSON array", "'.[]'"),

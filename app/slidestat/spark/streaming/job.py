@@ -18,6 +18,7 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.options import RECORDS_PER_BATCH, TIME_UNIT, StreamSource, Tables
 from slidestat.produce.files import TABLE_LOGS
+from slidestat.produce.quotes import BYTE_ORDER_MARK
 from slidestat.spark.delta import require_delta
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka import kafka_options, topic_state
@@ -102,7 +103,9 @@ def origin(
     reader = reader.option("maxFileAge", _FILE_AGE)
     try:
         if source is StreamSource.JSON:
-            lines = reader.text(path).where("trim(value) != ''")
+            # As `produce` reads lines. Bytes that are not UTF-8 stay as they are.
+            value = f.ltrim(f.col("value"), f.lit(BYTE_ORDER_MARK)).alias("value")
+            lines = reader.text(path).select(value).where("trim(value) != ''")
             key = f.lit(None).cast("binary").alias("key")
             return Origin(lines.select(key, f.col("value").cast("binary")), name)
         schema = spark.read.parquet(path).schema
