@@ -15,9 +15,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
 )
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
-from slidestat.web.otlp import is_wanted
+from slidestat.web.otlp import METRICS
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
 from tests.web.serving import TOPOLOGY, get, serving_of
@@ -38,6 +39,7 @@ class Collector:
     paths: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     requests: list[ExportMetricsServiceRequest] = field(default_factory=list)
+    spans: list[ExportTraceServiceRequest] = field(default_factory=list)
 
     async def one_more(self) -> ExportMetricsServiceRequest:
         """The next request that begins after this call; AssertionError without."""
@@ -51,7 +53,7 @@ class Collector:
 
 @contextmanager
 def collector() -> Iterator[Collector]:
-    """A collector that takes metrics by HTTP."""
+    """A collector that takes metrics and spans by HTTP."""
     found: list[Collector] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -62,7 +64,10 @@ def collector() -> Iterator[Collector]:
                 body = gzip.decompress(body)
             own.paths.append(self.path)
             own.headers.append({name.lower(): text for name, text in self.headers.items()})
-            own.requests.append(ExportMetricsServiceRequest.FromString(body))
+            if self.path.endswith("/traces"):
+                own.spans.append(ExportTraceServiceRequest.FromString(body))
+            else:
+                own.requests.append(ExportMetricsServiceRequest.FromString(body))
             answer = ExportMetricsServiceResponse().SerializeToString()
             self.send_response(own.status)
             self.send_header("Content-Type", "application/x-protobuf")
@@ -258,4 +263,4 @@ async def test_when_metrics_are_sent(
     """Where a collector for them is named, and nothing turns it off."""
     for name, text in variables.items():
         monkeypatch.setenv(name, text)
-    assert is_wanted() is wanted
+    assert (METRICS.is_wanted and bool(METRICS.setting("ENDPOINT"))) is wanted

@@ -34,6 +34,7 @@ from slidestat.faust.bootstrap import BootstrapContact
 from slidestat.faust.broker_contact import until_told
 from slidestat.kafka.fetches.columns import FetchedColumns, Fetches, keep_fetched_bytes
 from slidestat.kafka.fetches.record_kernel import load_kernels
+from slidestat.live.batch_traces import BatchTraces, now_ns
 
 # How long a fetch waits for more, of topics that bring a little all the time.
 
@@ -309,6 +310,7 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         if not isinstance(consumer._fetcher._records, Fetches):
             consumer._fetcher._records = Fetches(app.batch_topics, consumer._fetcher._records)
         partitions = self.positions.before_fetch(_assignment(consumer))
+        began_ns = now_ns()
         fetched_records: Mapping[TP, list[Any]] = await super()._fetch_records(
             consumer, active_partitions, timeout, max_records
         )
@@ -318,6 +320,8 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
             for tp, records in fetched_records.items()
             if tp.topic in app.batch_topics
         }
+        if app.traces is not None:
+            app.traces.fetched(batches.values(), began_ns)
         ends = {tp: int(batch.offsets[-1]) + 1 for tp, batch in batches.items()}
         self.positions.after_fetch(partitions, ends, _assignment(consumer))
         due_in_s = None if app.due_at is None else app.due_at - now
@@ -506,7 +510,10 @@ class BatchConsumer(Consumer):
         self._durable.update(await self.app.before_commit())
         if self.takes_notes:
             self.notes = self.app.commit_notes()
-        return bool(await super().force_commit(topics, start_new_transaction))
+        done = bool(await super().force_commit(topics, start_new_transaction))
+        if self.app.traces is not None:
+            self.app.traces.committed()
+        return done
 
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
         for tp in super()._filter_tps_with_pending_acks(topics):
@@ -546,7 +553,8 @@ class BatchApp(faust.App):
     last fetch ended, and `due_at` when event time reaches the next tick, as of the last batch, None
     where that is not known; both by the monotonic clock. `make_web` makes its web server.
     `topics_error` is the error of its topics, if there is one. `group_lost` is called with the
-    error of a worker that cannot be a member of its group, or reads no further.
+    error of a worker that cannot be a member of its group, or reads no further. `traces` are those
+    of batches, if anybody asks for them.
     """
 
     batch_topics: frozenset[str] = frozenset()
@@ -558,6 +566,7 @@ class BatchApp(faust.App):
     make_web: Callable[[], Web]
     topics_error: Callable[[], Exception | None]
     group_lost: Callable[[Exception], None]
+    traces: BatchTraces | None = None
     # The numbers of the rebalances that partitions were assigned in, and that have ended.
     _assigned_in = _ended = 0
 

@@ -48,7 +48,7 @@ class Observed:
     """The work of one topology in this process, by partition."""
 
     def __init__(self, topology: str) -> None:
-        self._topology = topology
+        self.topology = topology
         self.partitions: dict[int, PartitionWork] = {}
         self.refusals: Counter[Reason] = Counter()
         # From when a batch was taken up to when the broker had acknowledged what it emitted.
@@ -118,7 +118,7 @@ class Observed:
         for partition, refused in self._refused.items():
             log_event(
                 "records not counted",
-                topology=self._topology,
+                topology=self.topology,
                 topic=refused.topic,
                 partition=partition,
                 offset=refused.first_offset,

@@ -1,9 +1,9 @@
-"""The metrics of a worker, sent to an OpenTelemetry collector: the same figures as at /metrics.
+"""What a worker sends to an OpenTelemetry collector: the figures of /metrics, and spans.
 
-The variables are OpenTelemetry's own: an endpoint in OTEL_EXPORTER_OTLP_ENDPOINT, or in
-..._METRICS_ENDPOINT, begins it. A counter is called as at /metrics without `_total`, which
-Prometheus gives it back. Numbers are cumulative, so what a collector did not get once is in what it
-gets the next time, and nothing is sent twice.
+The variables are OpenTelemetry's own. An endpoint in OTEL_EXPORTER_OTLP_ENDPOINT, or in
+..._METRICS_ENDPOINT, begins it with metrics: numbers are cumulative, so what a collector did not
+get once is in what it gets the next time, and nothing is sent twice. Spans are sent where
+OTEL_TRACES_EXPORTER asks for them; those that a collector does not take are gone.
 """
 
 import asyncio
@@ -12,47 +12,88 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from math import isfinite
-from typing import Any
+from typing import NamedTuple, cast
 from urllib.parse import unquote
 
 import aiohttp
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
-from prometheus_client.samples import Sample
 from yarl import URL
 
 from slidestat.errors import SlidestatError
-from slidestat.extras import module_of_extra
+from slidestat.live.batch_traces import BatchTraces
 from slidestat.live.looks import Looks
 from slidestat.redaction import keep_secret
+from slidestat.web.otlp_requests import MOST_WORDS, MetricRequests, Requests, SpanRequests
 
 _log = logging.getLogger(__name__)
 
 _OTLP = "OTEL_EXPORTER_OTLP_"
-_INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
-_INTERVAL_MS, _TIMEOUT_MS = 60_000.0, 10_000.0
-_PATH = "v1/metrics"
-# Names end with the unit, as Prometheus has it.
-_UNITS = {"seconds": "s", "bytes": "By"}
-_WORDS = 200
+_TIMEOUT_MS = 10_000.0
 
 
-def _setting(name: str) -> str:
-    """Return a variable of the exporter: that of metrics, or that of all signals; "" for none."""
-    own = os.environ.get(f"{_OTLP}METRICS_{name}", "").strip()
-    return own or os.environ.get(f"{_OTLP}{name}", "").strip()
+class Signal(NamedTuple):
+    """What can be sent, by its name in variables and in texts, and where they ask for no more."""
+
+    name: str
+    what: str
+    path: str
+    exporter: str
+    interval: str
+    interval_ms: float
+
+    def setting(self, name: str) -> str:
+        """Return a variable of the exporter: its own, or that of all signals; "" for none."""
+        return _variable(f"{_OTLP}{self.name}_{name}") or _variable(f"{_OTLP}{name}")
+
+    @property
+    def is_wanted(self) -> bool:
+        """Return whether the environment asks for it by OTLP."""
+        is_off = _variable("OTEL_SDK_DISABLED").lower() == "true"
+        exporters = _variable(f"OTEL_{self.name}_EXPORTER") or self.exporter
+        return not is_off and "otlp" in exporters.replace(" ", "").split(",")
 
 
-def is_wanted() -> bool:
-    """Return whether the environment asks for metrics by OTLP."""
-    is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-    exporters = os.environ.get("OTEL_METRICS_EXPORTER", "otlp").replace(" ", "").split(",")
-    return bool(_setting("ENDPOINT")) and not is_off and "otlp" in exporters
+# A collector that is named gets metrics. It gets spans where they are asked for: clusters name it
+# for all that they run.
+METRICS = Signal(
+    "METRICS", "metrics", "v1/metrics", "otlp", "OTEL_METRIC_EXPORT_INTERVAL", 60_000.0
+)
+SPANS = Signal("TRACES", "spans", "v1/traces", "none", "OTEL_BSP_SCHEDULE_DELAY", 5_000.0)
+
+_SAMPLER, _SHARE = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
+_PARENT_BASED = "parentbased_"
+
+
+def _variable(name: str) -> str:
+    return os.environ.get(name, "").strip()
+
+
+def sampled_share() -> float:
+    """Return the share of batches whose spans are wanted; raises SlidestatError for another sampler
+    than OpenTelemetry's plain ones. A batch has no parent.
+    """
+    sampler = _variable(_SAMPLER) or "always_on"
+    match sampler.removeprefix(_PARENT_BASED):
+        case "always_on":
+            return 1.0
+        case "always_off":
+            return 0.0
+        case "traceidratio":
+            text = _variable(_SHARE) or "1"
+            with suppress(ValueError):
+                if 0 <= (share := float(text)) <= 1:
+                    return share
+            raise SlidestatError(
+                f"{_SHARE} is {text!r}.", "Give a share from 0 to 1, such as 0.01."
+            )
+    raise SlidestatError(
+        f"{_SAMPLER} is {sampler!r}.", "Set it to always_on, always_off or traceidratio."
+    )
 
 
 def _milliseconds(text: str, name: str, otherwise: float) -> float:
@@ -74,17 +115,18 @@ def _pairs(text: str) -> dict[str, str]:
     return {name.strip(): unquote(value.strip()) for name, _, value in pairs}
 
 
-def _one_of(name: str, known: Sequence[str], advice: str) -> str:
+def _one_of(signal: Signal, name: str, known: Sequence[str], advice: str) -> str:
     """Return a setting that is one of those that are known, the first by default."""
-    text = _setting(name).lower() or known[0]
+    text = signal.setting(name).lower() or known[0]
     if text not in known:
-        raise SlidestatError(f"{_OTLP}{name} is {text!r}; metrics are sent as {known[0]}.", advice)
+        told = f"{_OTLP}{name} is {text!r}; {signal.what} are sent as {known[0]}."
+        raise SlidestatError(told, advice)
     return text
 
 
 @dataclass(frozen=True)
 class Export:
-    """The destination of metrics, and how they are sent, by the environment."""
+    """The destination of a signal, and how it is sent, by the environment."""
 
     url: URL
     interval_s: float
@@ -95,20 +137,20 @@ class Export:
     tls: ssl.SSLContext | bool
 
     @classmethod
-    def of_environment(cls, worker: str) -> "Export":
+    def of_environment(cls, signal: Signal, worker: str) -> "Export":
         """Read the variables; `worker` is the instance, unless they say something else.
 
         Raises SlidestatError for what would be sent otherwise than it is asked for.
         """
         port = "Set it to http/protobuf, with the collector's port for it: 4318, mostly."
-        _one_of("PROTOCOL", ("http/protobuf",), port)
-        temporality = os.environ.get(f"{_OTLP}METRICS_TEMPORALITY_PREFERENCE", "").strip().lower()
-        if temporality not in ("", "cumulative"):
+        _one_of(signal, "PROTOCOL", ("http/protobuf",), port)
+        temporality = _variable(f"{_OTLP}METRICS_TEMPORALITY_PREFERENCE").lower()
+        if signal is METRICS and temporality not in ("", "cumulative"):
             raise SlidestatError(
                 f"{_OTLP}METRICS_TEMPORALITY_PREFERENCE is {temporality!r}.",
                 "Metrics are cumulative: leave it out, or have a collector make deltas.",
             )
-        headers = _pairs(_setting("HEADERS"))
+        headers = _pairs(signal.setting("HEADERS"))
         for secret in headers.values():
             keep_secret(secret)
         own = {
@@ -116,25 +158,30 @@ class Export:
             "service.version": version("slidestat"),
             "service.instance.id": worker,
         }
-        resource = own | _pairs(os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))
-        if name := os.environ.get("OTEL_SERVICE_NAME", "").strip():
+        resource = own | _pairs(_variable("OTEL_RESOURCE_ATTRIBUTES"))
+        if name := _variable("OTEL_SERVICE_NAME"):
             resource["service.name"] = name
         unzipped = "Set it to gzip, or leave it out."
         return cls(
-            _url(),
-            _milliseconds(os.environ.get(_INTERVAL, "").strip(), _INTERVAL, _INTERVAL_MS),
-            _milliseconds(_setting("TIMEOUT"), f"{_OTLP}TIMEOUT", _TIMEOUT_MS),
-            _one_of("COMPRESSION", ("none", "gzip"), unzipped) == "gzip",
+            _url(signal),
+            _milliseconds(_variable(signal.interval), signal.interval, signal.interval_ms),
+            _milliseconds(signal.setting("TIMEOUT"), f"{_OTLP}TIMEOUT", _TIMEOUT_MS),
+            _one_of(signal, "COMPRESSION", ("none", "gzip"), unzipped) == "gzip",
             headers,
             resource,
-            _tls(),
+            _tls(signal),
         )
 
 
-def _url() -> URL:
-    """Return the whole address: the one of metrics is it, that of all signals is its beginning."""
-    text = os.environ.get(f"{_OTLP}METRICS_ENDPOINT", "").strip()
-    whole = text or f"{_setting('ENDPOINT').rstrip('/')}/{_PATH}"
+def _url(signal: Signal) -> URL:
+    """Return the whole address: the signal's own is it, that of all signals is its beginning."""
+    if not signal.setting("ENDPOINT"):
+        raise SlidestatError(
+            f"OTEL_{signal.name}_EXPORTER asks for them, and no endpoint is named.",
+            f"Set {_OTLP}ENDPOINT, such as to http://collector:4318.",
+        )
+    text = _variable(f"{_OTLP}{signal.name}_ENDPOINT")
+    whole = text or f"{signal.setting('ENDPOINT').rstrip('/')}/{signal.path}"
     url = URL(whole)
     if url.scheme not in ("http", "https") or not url.host:
         raise SlidestatError(
@@ -143,9 +190,9 @@ def _url() -> URL:
     return url
 
 
-def _tls() -> ssl.SSLContext | bool:
+def _tls(signal: Signal) -> ssl.SSLContext | bool:
     """Return what is trusted, and who the worker is; True for what the machine trusts."""
-    ca, own, key = map(_setting, ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"))
+    ca, own, key = map(signal.setting, ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"))
     if not ca and not own:
         return True
     try:
@@ -160,146 +207,103 @@ def _tls() -> ssl.SSLContext | bool:
     return context
 
 
-class OtlpRequests:
-    """A writer of requests with metrics, in OTLP's protobuf."""
+Body = Callable[[], Awaitable[bytes]]
+"""What makes the next request, b"" for none."""
 
-    def __init__(self, resource: Mapping[str, str]) -> None:
-        """Create the writer; raises SlidestatError without the packages of the extra."""
 
-        def module(name: str) -> Any:
-            what = "Sending metrics by OTLP"
-            return module_of_extra(f"opentelemetry.proto.{name}", what, "otlp")
+class _Sender(NamedTuple):
+    """One signal, what it is sent with, and where to."""
 
-        self._service = module("collector.metrics.v1.metrics_service_pb2")
-        self._metrics = module("metrics.v1.metrics_pb2")
-        self._common = module("common.v1.common_pb2")
-        self._resource = list(self._attributes(resource))
-        self._since_ns = time.time_ns()
+    signal: Signal
+    export: Export
+    requests: Requests
 
-    def request(self, metrics: Iterable[Metric], now_ns: int) -> bytes:
-        """Return the request with metrics as they were at a time, in ns since 1970."""
-        request = self._service.ExportMetricsServiceRequest()
-        of_resource = request.resource_metrics.add()
-        of_resource.resource.attributes.extend(self._resource)
-        of_scope = of_resource.scope_metrics.add()
-        of_scope.scope.name, of_scope.scope.version = "slidestat", version("slidestat")
-        of_scope.metrics.extend(self._converted(metrics, now_ns))
-        written: bytes = request.SerializeToString()
-        return written
+    @classmethod
+    def of_environment(cls, signal: Signal, worker: str) -> "_Sender | None":
+        """Return how the signal is sent, None for not at all: the log has what is wrong."""
+        if not signal.is_wanted or (signal is METRICS and not signal.setting("ENDPOINT")):
+            return None
+        try:
+            export = Export.of_environment(signal, worker)
+            writer = MetricRequests if signal is METRICS else SpanRequests
+            return cls(signal, export, writer(export.resource))
+        except SlidestatError as error:
+            _log_refusal(signal, error)
+            return None
 
-    def refused(self, answer: bytes) -> str:
-        """Return what a collector says of points that it did not take; "" if it took all."""
-        told = self._service.ExportMetricsServiceResponse.FromString(answer).partial_success
-        if not told.rejected_data_points and not told.error_message:
-            return ""
-        return f"{told.rejected_data_points} points were refused: {told.error_message[:_WORDS]}"
 
-    def _converted(self, metrics: Iterable[Metric], now_ns: int) -> Iterator[Any]:
-        for metric in metrics:
-            # An info is always 1.
-            name = f"{metric.name}_info" if metric.type == "info" else metric.name
-            unit = _UNITS.get(name.rpartition("_")[2], "")
-            found = self._metrics.Metric(name=name, description=metric.documentation, unit=unit)
-            if metric.type == "histogram":
-                data = found.histogram
-                data.data_points.extend(self._histograms(metric.samples, now_ns))
-            elif metric.type == "counter":
-                data = found.sum
-                data.is_monotonic = True
-                totals = (it for it in metric.samples if it.name.endswith("_total"))
-                data.data_points.extend(self._numbers(totals, now_ns))
-            else:
-                data = found.gauge
-                data.data_points.extend(self._numbers(metric.samples, now_ns))
-            if data.data_points:
-                if metric.type in ("histogram", "counter"):
-                    data.aggregation_temporality = self._metrics.AGGREGATION_TEMPORALITY_CUMULATIVE
-                yield found
+def _log_refusal(signal: Signal, error: SlidestatError) -> None:
+    _log.warning("no %s are sent by OTLP: %s %s", signal.what, error, error.advice)
 
-    def _numbers(self, samples: Iterable[Sample], now_ns: int) -> Iterator[Any]:
-        for sample in samples:
-            yield self._metrics.NumberDataPoint(
-                attributes=self._attributes(sample.labels),
-                start_time_unix_nano=self._since_ns,
-                time_unix_nano=now_ns,
-                as_double=sample.value,
-            )
 
-    def _histograms(self, samples: Iterable[Sample], now_ns: int) -> Iterator[Any]:
-        """Yield a point for each set of labels. A bucket of Prometheus has all that is below."""
-        parts: dict[frozenset[tuple[str, str]], Any] = {}
-        below: dict[frozenset[tuple[str, str]], int] = {}
-        for sample in samples:
-            labels = {name: text for name, text in sample.labels.items() if name != "le"}
-            own = frozenset(labels.items())
-            if own not in parts:
-                parts[own], below[own] = self._metrics.HistogramDataPoint(), 0
-                parts[own].attributes.extend(self._attributes(labels))
-                parts[own].start_time_unix_nano, parts[own].time_unix_nano = self._since_ns, now_ns
-            point = parts[own]
-            if sample.name.endswith("_bucket"):
-                point.bucket_counts.append(int(sample.value) - below[own])
-                point.count = below[own] = int(sample.value)
-                if sample.labels["le"] != "+Inf":
-                    point.explicit_bounds.append(float(sample.labels["le"]))
-            elif sample.name.endswith("_sum"):
-                point.sum = sample.value
-        yield from parts.values()
-
-    def _attributes(self, labels: Mapping[str, str]) -> Iterator[Any]:
-        for name, text in labels.items():
-            value = self._common.AnyValue(string_value=text)
-            yield self._common.KeyValue(key=name, value=value)
+def wanted_traces() -> BatchTraces | None:
+    """Return where traces of batches are noted to be sent; None unless the environment asks for it:
+    then nothing is noted.
+    """
+    try:
+        share = sampled_share() if SPANS.is_wanted else 0.0
+    except SlidestatError as error:
+        _log_refusal(SPANS, error)
+        return None
+    return BatchTraces(share) if share and _Sender.of_environment(SPANS, "") else None
 
 
 @asynccontextmanager
-async def sending(registry: CollectorRegistry, worker: str, looks: Looks) -> AsyncIterator[None]:
-    """Send the metrics of a registry while the context lasts, if the environment asks for it.
+async def sending(
+    registry: CollectorRegistry, worker: str, looks: Looks, traces: BatchTraces | None = None
+) -> AsyncIterator[None]:
+    """Send the metrics of a registry and these traces while the context lasts, as the environment
+    asks for it.
 
     What cannot be sent is logged, and the work goes on: it does not depend on who watches it.
     """
-    if not is_wanted():
-        yield
-        return
-    try:
-        export = Export.of_environment(worker)
-        requests = OtlpRequests(export.resource)
-    except SlidestatError as error:
-        _log.warning("no metrics are sent by OTLP: %s %s", error, error.advice)
-        yield
-        return
-    task = asyncio.create_task(_send_forever(export, requests, registry, looks))
+    tasks = []
+    if (metrics := _Sender.of_environment(METRICS, worker)) is not None:
+        writer = cast(MetricRequests, metrics.requests)
+
+        async def figures() -> bytes:
+            found = await looks.take(lambda: list(registry.collect()))
+            return writer.request(found, time.time_ns())
+
+        tasks.append(asyncio.create_task(_send_forever(metrics, figures)))
+    if traces is not None and (spans := _Sender.of_environment(SPANS, worker)) is not None:
+        of_spans = cast(SpanRequests, spans.requests)
+
+        async def ways() -> bytes:
+            ended = await looks.take(traces.take)
+            return of_spans.request(ended) if ended else b""
+
+        tasks.append(asyncio.create_task(_send_forever(spans, ways)))
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _send_forever(
-    export: Export, requests: OtlpRequests, registry: CollectorRegistry, looks: Looks
-) -> None:
+async def _send_forever(sender: _Sender, next_body: Body) -> None:
     was_refused = False
+    export, what = sender.export, sender.signal.what
     timeout = aiohttp.ClientTimeout(total=export.timeout_s)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
         while True:
             await asyncio.sleep(export.interval_s)
             try:
-                metrics = await looks.take(lambda: list(registry.collect()))
-                body = requests.request(metrics, time.time_ns())
-                refusal = await _sent(session, export, requests, body)
+                body = await next_body()
+                refusal = await _sent(session, export, sender.requests, body) if body else ""
             except Exception:  # noqa: BLE001  the next ones may do
-                _log.exception("metrics could not be sent by OTLP")
+                _log.exception("%s could not be sent by OTLP", what)
                 continue
             if refusal and not was_refused:
-                _log.warning("metrics are not taken by %s: %s", export.url.origin(), refusal)
-            elif was_refused and not refusal:
-                _log.info("metrics are taken again by %s", export.url.origin())
-            was_refused = bool(refusal)
+                _log.warning("%s are not taken by %s: %s", what, export.url.origin(), refusal)
+            elif body and was_refused and not refusal:
+                _log.info("%s are taken again by %s", what, export.url.origin())
+            was_refused = bool(refusal) or (was_refused and not body)
 
 
 async def _sent(
-    session: aiohttp.ClientSession, export: Export, requests: OtlpRequests, body: bytes
+    session: aiohttp.ClientSession, export: Export, requests: Requests, body: bytes
 ) -> str:
     """Send a request; return why it was not taken, "" if it was."""
     headers = {**export.headers, "Content-Type": "application/x-protobuf"}
@@ -316,4 +320,4 @@ async def _sent(
     except TimeoutError:
         return f"no answer within {export.timeout_s:g} s"
     except (aiohttp.ClientError, ValueError) as error:
-        return f"{type(error).__name__}: {str(error)[:_WORDS]}"
+        return f"{type(error).__name__}: {str(error)[:MOST_WORDS]}"

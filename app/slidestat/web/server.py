@@ -26,6 +26,7 @@ from yarl import URL
 
 from slidestat.faust.delivery import BatchApp
 from slidestat.faust.worker.resources import open_files
+from slidestat.live.batch_traces import BatchTraces
 from slidestat.live.live_topology import LiveTopology
 from slidestat.live.looks import Looks
 from slidestat.options import TOKEN_VARIABLE
@@ -34,7 +35,7 @@ from slidestat.web.address import WORKER_HEADER, WebAddress, ip_of
 from slidestat.web.answers.history import History
 from slidestat.web.errors import HttpError, answer_errors
 from slidestat.web.metrics import worker_registry
-from slidestat.web.otlp import sending
+from slidestat.web.otlp import sending, wanted_traces
 from slidestat.web.peers import Peers
 from slidestat.web.routes import Routes
 
@@ -265,6 +266,7 @@ class QueryServer:
 
     def server(self, app: BatchApp, topologies: Mapping[str, LiveTopology]) -> Web:
         """Return the server of these topologies, by name."""
+        app.traces = wanted_traces()
         return _Server(app, self.address, topologies, self.history)
 
 
@@ -297,6 +299,7 @@ class _Server(Web):
             lambda: cast(TableManager, app.tables).recovery.active_remaining_total(),
             history,
             self._looks,
+            app.traces,
         )
         self._runner = runner(self.web_app)
 
@@ -316,11 +319,12 @@ def application(
     remaining: Callable[[], int],
     history: History,
     looks: Looks,
+    traces: BatchTraces | None = None,
 ) -> web.Application:
     """Return the application with its routes, the page, access control and error responses.
 
     `remaining` returns the number of changelog records the worker still has to read, `history` what
-    was emitted of a key; `looks` sees the states.
+    was emitted of a key; `looks` sees the states; `traces` are those of batches, to be sent.
     """
 
     async def sign(_request: web.Request, response: web.StreamResponse) -> None:
@@ -330,16 +334,20 @@ def application(
     made.on_response_prepare.append(sign)
     made.cleanup_ctx.append(peers.open)
     metrics = worker_registry(topologies, remaining)
-    made.cleanup_ctx.append(partial(_sending, metrics, address.worker, looks))
+    made.cleanup_ctx.append(partial(_sending, metrics, address.worker, looks, traces))
     Routes(topologies, peers, address, remaining, history, looks, metrics).add_to(made)
     Page().add_to(made)
     return made
 
 
 async def _sending(
-    metrics: CollectorRegistry, worker: str, looks: Looks, _app: web.Application
+    metrics: CollectorRegistry,
+    worker: str,
+    looks: Looks,
+    traces: BatchTraces | None,
+    _app: web.Application,
 ) -> AsyncIterator[None]:
-    async with sending(metrics, worker, looks):
+    async with sending(metrics, worker, looks, traces):
         yield
 
 

@@ -16,6 +16,7 @@ from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
 from slidestat.faust.partitions.output_topics import OutputTopics
 from slidestat.faust.progress import Progress
 from slidestat.faust.source.source_offsets import SourceOffsets
+from slidestat.live.batch_traces import BatchTrace
 from slidestat.live.observed import Observed
 from slidestat.schemas.dead_letter import Reason
 from slidestat.text import advice_on, reasons_text
@@ -143,9 +144,10 @@ class BatchSteps:
         # When the first tick came that a partition keeps back.
         self._kept_since: dict[int, float] = {}
 
-    async def process(self, batch: RecordBatch) -> bool:
+    async def process(self, batch: RecordBatch, trace: BatchTrace | None = None) -> bool:
         """Absorb a batch and queue what it leads to, slice by slice; False if the partition was
-        given up meanwhile, and what is left of the batch is another worker's.
+        given up meanwhile, and what is left of the batch is another worker's. `trace` is that of
+        the batch, if it has one.
         """
         partition = batch.partition
         await self._held.open([partition])
@@ -160,6 +162,8 @@ class BatchSteps:
         if batch.offsets[-1] >= processor.next_offset:
             processor.note(batch.mark)
         steps = self._steps_of(processor, batch)
+        if trace is not None:
+            steps = trace.of_steps(self._observed.topology, steps)
         if not await self._send_steps(steps, partition, kept_since, letters):
             return False
         if processor.keeps_ticks:

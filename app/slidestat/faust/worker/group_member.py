@@ -28,6 +28,7 @@ from slidestat.faust.worker.resources import give_back_memory
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.read.open_transactions import OpenTransactions
 from slidestat.kafka.transactional_producer import FencedError, LostError
+from slidestat.live.batch_traces import BatchTrace, now_ns
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import log_event, log_exception
 
@@ -221,6 +222,7 @@ class GroupMember:
     async def _absorb(self, batches: StreamT[RecordBatch]) -> None:
         async for batch in batches:
             rebalances = self.app.rebalancing_count
+            trace = None if self.app.traces is None else self.app.traces.begun(batch)
             try:
                 within = self._extent.within(batch)
                 # Commits continue while records wait for their schemas.
@@ -229,7 +231,7 @@ class GroupMember:
                     for pipeline in self._pipelines:
                         await pipeline.partitions.open([within.partition])
                     async with self._sending:
-                        await self._process(within, rebalances)
+                        await self._process(within, rebalances, trace)
             except Exception as error:
                 # A restarted agent would continue with the next batch and lose this one.
                 log_exception(
@@ -252,7 +254,7 @@ class GroupMember:
             batch, lambda: self.app.should_stop or self._is_rebalanced_since(rebalances)
         )
 
-    async def _process(self, batch: RecordBatch, rebalances: int) -> None:
+    async def _process(self, batch: RecordBatch, rebalances: int, trace: BatchTrace | None) -> None:
         if self._key_watch is not None:
             await self._key_watch.before(len(batch))
         if self._is_rebalanced_since(rebalances):
@@ -261,8 +263,10 @@ class GroupMember:
             if self._may_write_nothing or not await pipeline.order.check(batch):
                 return
             await self._store_changes(pipeline)
-            if self._may_write_nothing or not await pipeline.steps.process(batch):
+            if self._may_write_nothing or not await pipeline.steps.process(batch, trace):
                 return
+        if trace is not None and self.app.traces is not None:
+            self.app.traces.processed(trace)
         due_in_ms = min(pipeline.due_in_ms for pipeline in self._pipelines)
         self.app.due_at = self.app.fetched_at + due_in_ms / 1000 if due_in_ms else None
 
@@ -280,7 +284,12 @@ class GroupMember:
         if self._has_failed:
             return {}
         try:
-            return await flush_all(self._pipelines, self._outputs, self._sending, whole=whole)
+            traces, began_ns = self.app.traces, now_ns()
+            before = 0 if traces is None else traces.unflushed
+            durable = await flush_all(self._pipelines, self._outputs, self._sending, whole=whole)
+            if traces is not None:
+                traces.flushed(began_ns, before)
+            return durable
         except SupersededError as error:
             self._wait_superseded(error)
             return {}
@@ -527,6 +536,8 @@ class GroupMember:
             table.give_up()
         for pipeline in self._pipelines:
             pipeline.forget()
+        if self.app.traces is not None:
+            self.app.traces.forget()
 
     async def _crash(self, error: Exception) -> None:
         # Stopping commits once more: nothing half done may be in that commit, and nothing of what
