@@ -21,6 +21,13 @@ from slidestat.synopses import (
 )
 from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.value_quantiles.batch import figures_of
+from slidestat.synopses.value_quantiles.mapping import (
+    NOT_FINITE,
+    mapping_of,
+    most_bins,
+    outlines,
+)
 from slidestat.synopses.value_quantiles.sketch import rank_of
 from tests.synopses.streams import TIMES
 
@@ -293,3 +300,14 @@ def test_a_quantile_of_more_than_six_decimals_is_refused(quantile: float) -> Non
     synopsis = ValueQuantiles.create(ValueQuantileParameters(0.01, 0.1, HOUR))
     with pytest.raises(SynopsisError, match="at most six decimals"):
         synopsis.query(HOUR, quantile)
+
+
+@pytest.mark.parametrize("bins_per_octave", [1, 7, 70, 699])
+def test_figures_are_outlines_of_bins(bins_per_octave: int) -> None:
+    """For each bin there is, also the outermost ones; NaN for none."""
+    mapping = mapping_of(bins_per_octave)
+    most = most_bins(bins_per_octave)
+    bins = np.arange(-most, most + 1)
+    figures = figures_of(np.stack([np.append(bins, NOT_FINITE)] * 3), mapping)
+    assert np.array_equal(figures[:, :-1], np.stack(outlines(bins, mapping)))
+    assert np.isnan(figures[:, -1]).all()

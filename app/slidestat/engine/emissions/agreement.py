@@ -21,18 +21,21 @@ Quantiles by value have an absolute error near zero, which the extremes have not
 where the maximum is so far from zero that (e - r) |x| makes up for it.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.declare.statistics import Maximum, Mean, Minimum, Quantiles, RankQuantiles
 from slidestat.declare.statistics.base import Promise, Statistic
 from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
-_ESTIMATE, _LOWER, _UPPER = range(3)
+_ESTIMATE, _LOWER, _UPPER = 0, 1, 2
+# Whose estimates give way.
+_NONE, _SMALL, _LARGE = 0, 1, 2
 
 
 @dataclass
@@ -81,11 +84,27 @@ class _FiguresOfValues:
         yield from product(self.minima, self.between)
 
 
+class _Plan(NamedTuple):
+    """All pairs of figures that bound each other, as the kernel takes them.
+
+    `columns` are those of all pairs, one after another: of each, int64[windows, small] and then
+    int64[windows, large]. `pairs` has for each the numbers of windows, small and large ones, by how
+    many units in the last place the values of both may differ, and whose estimates give way.
+    `errors` has for each by how much the relative error of those that give way is the larger, and
+    the absolute error of the others.
+    """
+
+    columns: Integers
+    pairs: Integers
+    errors: Floats
+
+
 class Agreement:
     """The figures of one table that bound each other."""
 
     def __init__(self) -> None:
         self._figures: dict[Hashable, _FiguresOfValues] = {}
+        self._plan: _Plan | None = None
 
     def add(
         self, values: Hashable, statistic: Statistic, promise: Promise, columns: Integers
@@ -95,75 +114,126 @@ class Agreement:
         """
         figures = self._figures.setdefault(values, _FiguresOfValues())
         figures.add(_Place(statistic, promise, columns))
+        self._plan = None
 
     def settle(self, table: Floats) -> None:
         """Change estimates and bounds, float64[queries, figures, 3], to ones that agree.
 
-        Figures that do not exist, NaN, stay so. Cost: some passes over the figures concerned.
+        Figures that do not exist, NaN, stay so. Cost: a pass over the figures concerned.
         """
-        for figures in self._figures.values():
-            for small, large in figures.pairs():
-                _cut(table, small, large)
-                if small.is_ordered and large.is_ordered:
-                    _order(table, small, large)
+        if self._plan is None:
+            pairs = [pair for figures in self._figures.values() for pair in figures.pairs()]
+            self._plan = _planned(pairs)
+        if len(self._plan.pairs):
+            _settle(table, *self._plan)
 
 
-def _cut(table: Floats, small: _Place, large: _Place) -> None:
-    """Cut the bounds of figures of which all `small` ones are at most the `large` ones.
-
-    One of the two has one figure in each window.
-    """
-    below, above = table[:, small.columns], table[:, large.columns]
-    lowers = below[..., _LOWER].max(axis=2, keepdims=True)
-    uppers = above[..., _UPPER].min(axis=2, keepdims=True)
-    for _ in range(small.units + large.units):
-        lowers, uppers = np.nextafter(lowers, -np.inf), np.nextafter(uppers, np.inf)
-    _raise(above, lowers)
-    _lower(below, uppers)
-    table[:, small.columns], table[:, large.columns] = below, above
-
-
-def _raise(figures: Floats, lowers: Floats) -> None:
-    """Raise estimates and lower bounds to at least `lowers`."""
-    for number in (_ESTIMATE, _LOWER):
-        numbers = figures[..., number]
-        np.copyto(numbers, lowers, where=lowers > numbers)
-
-
-def _lower(figures: Floats, uppers: Floats) -> None:
-    """Lower estimates and upper bounds to at most `uppers`."""
-    for number in (_ESTIMATE, _UPPER):
-        numbers = figures[..., number]
-        np.copyto(numbers, uppers, where=uppers < numbers)
-
-
-def _order(table: Floats, small: _Place, large: _Place) -> None:
-    """Order the estimates of two series so that no `small` one is above a `large` one.
-
-    One of the two is an extreme, with one figure in each window, and no absolute error.
-    """
-    below, above = table[:, small.columns], table[:, large.columns]
-    estimates_below, estimates_above = below[..., _ESTIMATE], above[..., _ESTIMATE]
-    if _error(small) < _error(large):
-        wanted = estimates_below.max(axis=2, keepdims=True)
-        passed = (wanted > estimates_above) & _outweighs(above, large.promise, small.promise)
-        np.copyto(estimates_above, wanted, where=passed)
-    else:
-        wanted = estimates_above.min(axis=2, keepdims=True)
-        passed = (wanted < estimates_below) & _outweighs(below, small.promise, large.promise)
-        np.copyto(estimates_below, wanted, where=passed)
-    table[:, small.columns], table[:, large.columns] = below, above
+def _planned(pairs: Sequence[tuple[_Place, _Place]]) -> _Plan:
+    columns: list[Integers] = [np.empty(0, np.int64)]
+    numbers, errors = [], []
+    for small, large in pairs:
+        columns += small.columns.ravel(), large.columns.ravel()
+        windows, gives_way, own, other = len(small.columns), _NONE, large.promise, small.promise
+        if small.is_ordered and large.is_ordered:
+            gives_way = _LARGE
+            if _error(small) >= _error(large):
+                gives_way, own, other = _SMALL, other, own
+        series = small.columns.shape[1], large.columns.shape[1]
+        numbers.append((windows, *series, small.units + large.units, gives_way))
+        errors.append((own.relative_error - other.relative_error, other.absolute_error))
+    return _Plan(
+        np.concatenate(columns),
+        np.array(numbers, np.int64).reshape(-1, 5),
+        np.array(errors, np.float64).reshape(-1, 2),
+    )
 
 
 def _error(place: _Place) -> tuple[float, float]:
     return place.promise.relative_error, place.promise.absolute_error
 
 
-def _outweighs(figures: Floats, own: Promise, other: Promise) -> npt.NDArray[np.bool_]:
-    """Return where the larger relative error of `figures` makes up for the other's absolute
+@borrowing_kernel
+def _settle(table: Floats, columns: Integers, pairs: Integers, errors: Floats) -> None:
+    for row in range(len(table)):
+        figures = table[row]
+        end = 0
+        for pair in range(len(pairs)):
+            windows, smalls, larges = pairs[pair, 0], pairs[pair, 1], pairs[pair, 2]
+            start, middle = end, end + windows * smalls
+            end = middle + windows * larges
+            for window in range(windows):
+                small = columns[start + window * smalls : start + (window + 1) * smalls]
+                large = columns[middle + window * larges : middle + (window + 1) * larges]
+                _cut(figures, small, large, pairs[pair, 3])
+                if pairs[pair, 4] != _NONE:
+                    _order(figures, small, large, pairs[pair, 4], errors[pair, 0], errors[pair, 1])
+
+
+@borrowing_kernel
+def _cut(figures: Floats, small: Integers, large: Integers, units: int) -> None:
+    """Cut the bounds of figures of a window of which all `small` ones are at most the `large`
+    ones.
+    """
+    lower, upper = _largest(figures, small, _LOWER), _smallest(figures, large, _UPPER)
+    for _ in range(units):
+        lower, upper = np.nextafter(lower, -np.inf), np.nextafter(upper, np.inf)
+    for place in large:
+        for number in (_ESTIMATE, _LOWER):
+            if lower > figures[place, number]:
+                figures[place, number] = lower
+    for place in small:
+        for number in (_ESTIMATE, _UPPER):
+            if upper < figures[place, number]:
+                figures[place, number] = upper
+
+
+@borrowing_kernel
+def _order(
+    figures: Floats, small: Integers, large: Integers, gives_way: int, spare: float, absolute: float
+) -> None:
+    """Order the estimates of two series so that no `small` one is above a `large` one.
+
+    One of the two is an extreme, with one figure in each window, and no absolute error.
+    """
+    if gives_way == _LARGE:
+        wanted = _largest(figures, small, _ESTIMATE)
+        for place in large:
+            if wanted > figures[place, _ESTIMATE] and _outweighs(figures, place, spare, absolute):
+                figures[place, _ESTIMATE] = wanted
+    else:
+        wanted = _smallest(figures, large, _ESTIMATE)
+        for place in small:
+            if wanted < figures[place, _ESTIMATE] and _outweighs(figures, place, spare, absolute):
+                figures[place, _ESTIMATE] = wanted
+
+
+@borrowing_kernel
+def _largest(figures: Floats, places: Integers, number: int) -> float:
+    """Return the largest of some numbers, NaN if one is."""
+    found: float = figures[places[0], number]
+    for place in places[1:]:
+        one = figures[place, number]
+        if one >= found or np.isnan(one):
+            found = one
+    return found
+
+
+@borrowing_kernel
+def _smallest(figures: Floats, places: Integers, number: int) -> float:
+    """Return the smallest of some numbers, NaN if one is."""
+    found: float = figures[places[0], number]
+    for place in places[1:]:
+        one = figures[place, number]
+        if one <= found or np.isnan(one):
+            found = one
+    return found
+
+
+@borrowing_kernel
+def _outweighs(figures: Floats, place: int, spare: float, absolute: float) -> bool:
+    """Return whether the larger relative error of a figure makes up for the other's absolute
     error.
     """
-    lower, upper = figures[..., _LOWER], figures[..., _UPPER]
-    magnitude = np.where(lower * upper > 0, np.minimum(np.abs(lower), np.abs(upper)), 0.0)
-    spare: Floats = (own.relative_error - other.relative_error) * magnitude
-    return spare >= other.absolute_error
+    lower, upper = figures[place, _LOWER], figures[place, _UPPER]
+    magnitude = min(abs(lower), abs(upper)) if lower * upper > 0 else 0.0
+    return bool(spare * magnitude >= absolute)

@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -406,8 +407,18 @@ def run_value_quantile_batch(
 
 def figures_of(found: Integers, mapping: Mapping) -> Floats:
     """Return float64[3, ...], estimates, lowers and uppers, of the bins found for each."""
-    if not found.size:
-        return np.empty(found.shape, np.float64)
-    exists = found != NOT_FINITE
-    outlined = outlines(np.where(exists, found, 0), mapping)
-    return np.where(exists, np.stack([outlined[i][i] for i in range(3)]), np.nan)
+    per_octave = len(mapping.edges) - 1
+    most = most_bins(per_octave)
+    places = np.where(found == NOT_FINITE, most + 1, found) + most
+    figures = np.empty(found.shape, np.float64)
+    for row, outlined in enumerate(_outlined(per_octave)):
+        outlined.take(places[row], out=figures[row])
+    return figures
+
+
+@cache
+def _outlined(bins_per_octave: int) -> Floats:
+    """Return middles, lower and upper edges of all bins, the lowest first, and NaN behind them."""
+    most = most_bins(bins_per_octave)
+    outlined = outlines(np.arange(-most, most + 1), mapping_of(bins_per_octave))
+    return np.pad(np.stack(outlined), ((0, 0), (0, 1)), constant_values=np.nan)
