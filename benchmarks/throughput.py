@@ -8,8 +8,10 @@ See README.md beside this file for what is compared and how to read it.
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -42,13 +44,22 @@ def broker() -> Iterator[tuple[str, int | None]]:
 
 
 def compare(
-    bench: Bench, systems: Sequence[System], runs: int, console: Console, cannot: dict[str, str]
+    bench: Bench,
+    systems: Sequence[System],
+    runs: int,
+    console: Console,
+    cannot: dict[str, str],
+    most_s: float = inf,
 ) -> Outcome:
-    """Run systems in turn, `runs` times, saying what each did. `cannot` names those that have
-    no answer to the question, with why; others join them when they turn out not to run here.
+    """Run systems in turn, `runs` times, saying what each did; no other round begins after `most_s`
+    seconds. `cannot` names those that have no answer to the question, with why; others join them
+    when they turn out not to run here.
     """
     outcome = Outcome(cannot=dict(cannot))
+    start = time.monotonic()
     for number in range(1, runs + 1):
+        if outcome.rounds and time.monotonic() - start > most_s:
+            break
         outcome.rounds.append({})
         for system in systems:
             if system.name in outcome.cannot:
@@ -94,8 +105,11 @@ def measure(
     every: str | None,
     runs: int,
     console: Console,
+    most_s: float = inf,
 ) -> dict[str, object]:
-    """Run one workload, print its report, and return it as data."""
+    """Run one workload, print its report, and return it as data; no other round begins after
+    `most_s` seconds.
+    """
     what = CASES[case]
     keys, every = keys or what.keys, every or what.every
     # A wrong `every` is found before anything is started.
@@ -114,7 +128,7 @@ def measure(
                 f" ({what.distribution or 'real'}), {PARTITIONS} partitions",
                 highlight=False,
             )
-            outcome = compare(bench, systems, runs, console, cannot)
+            outcome = compare(bench, systems, runs, console, cannot, most_s)
         finally:
             bench.clean_up()
     report.print_report(console, outcome, what.wanted, report.WANTED_RATIOS.get(case, {}))
@@ -124,7 +138,7 @@ def measure(
         "keys": drawn.key_count,
         "distribution": what.distribution or "real",
         "every": every,
-        "runs": runs,
+        "runs": len(outcome.rounds),
     }
     return results.as_data(outcome, settings)
 
