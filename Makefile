@@ -266,7 +266,7 @@ lock: setup ## lock again after a change of pyproject.toml (delete the locks fir
 
 lock-peers: export UV_CUSTOM_COMPILE_COMMAND := make lock-peers
 lock-peers: setup ## lock the environments of the benchmarks' peers again
-	for name in quix bytewax pathway plots ddsketch chdb; do \
+	for name in quix bytewax pathway plots ddsketch chdb clink; do \
 	    $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	        benchmarks/peers/requirements-$$name.in \
 	        --output-file benchmarks/peers/requirements-$$name.lock || exit 1; \

@@ -1,22 +1,24 @@
 """Quantiles, distinct users and top paths of each key, over an hour, every ten seconds.
 
-    python -m benchmarks.deciding [--events N] [--keys N] [--minutes M] [--runs N] [--json FILE]
+    python -m benchmarks.deciding [--part speed] [--part live] [--system NAME]... [--json FILE]
 
 The question that brings people here, put to slidestat and to what would be taken in its place. Each
 system goes through one topic in turn, for at most so many minutes; a sample of its answers is
-compared with the events themselves. See README.md beside this file.
+compared with the events themselves. Then each has events as they happen: see `deciding_live`. See
+README.md beside this file.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -28,67 +30,65 @@ from benchmarks import results
 from benchmarks.answers import changelog_bytes, read_messages
 from benchmarks.bench import delete_made
 from benchmarks.cases import CASES, CaseName, make_topology
-from benchmarks.figures import Figure, violation_of
+from benchmarks.deciding_live import LONGEST_S, OTHER_MS, Live, Lived, OtherWindow
+from benchmarks.judged_requests import WINDOW_MS, Answered, Errors, Reader, judge
 from benchmarks.measure import GroupOffsets, Measurement, SubjectProcess, time_commits, time_loop
 from benchmarks.peers.environments import UnavailableError
 from benchmarks.progress import Progress
 from benchmarks.requests import ExactRequests, Requests, draw_requests
 from benchmarks.stored import folder_bytes
-from benchmarks.systems import OURS, flink, kafka_streams_tiles, own, peer
+from benchmarks.systems import OURS, flink, kafka_streams_tiles, own, peer, spark_sketches
 from benchmarks.throughput import PARTITIONS, broker, run_command
 from benchmarks.workload import send
 from slidestat.admin.topics import create_topic, create_topology_topics
 from slidestat.errors import SlidestatError
 
-_CASE, _EVERY_MS, _WINDOW_MS = CaseName.DECIDING, 10_000, 3_600_000
-_QUANTILES = (0.5, 0.95, 0.99)
-_LARGEST = 10
-_SAMPLE = 500
+_CASE = CaseName.DECIDING
 _QUESTION = "p50, p95, p99, distinct, top 10 of an hour, every ten seconds"
 _SETTLE_S = 3.0
 _KEEP = {"retention.ms": "-1"}
-# The command of each, and what follows the arguments that all have.
-_SYSTEMS: dict[str, tuple[Callable[[], list[str]], tuple[str, ...]]] = {
-    OURS: (partial(own, "ours"), (CASES[_CASE].every, _CASE)),
-    "chdb_tiles": (partial(peer, "chdb", "chdb_tiles"), ()),
-    "kafka_streams_tiles": (kafka_streams_tiles, ()),
-    "flink_tiles": (flink, ("tiles",)),
-    "flink_hop": (flink, ("hop",)),
-}
+_STAMPED = {**_KEEP, "message.timestamp.type": "LogAppendTime"}
 
 
-class Answer(msgspec.Struct):
-    """The figures of a key at a tick; `figures` are those of slidestat, with their bounds."""
+class Part(StrEnum):
+    """A part of the benchmark: as fast as it goes, or events as they happen."""
 
-    end: int
-    quantiles: tuple[float, float, float]
-    distinct: float
-    top: list[tuple[str, float]]
-    figures: list[Figure] = []
-
-
-class _Figure(Figure, gc=False):
-    item: str | None = None
-
-
-class _Emission(msgspec.Struct):
-    key: str
-    window_end_ms: int
-    figures: list[_Figure]
+    SPEED = "speed"
+    LIVE = "live"
 
 
 @dataclass(frozen=True)
-class Errors:
-    """The worst errors of a sample of answers: of a quantile's value, as a share of it, and of its
-    rank, as a share of the events; of distinct users, as a share; of a path's count, as a share of
-    the events; and the share of the paths of the true top ten that were listed, over all answers.
+class Subject:
+    """A system: its command; what follows the arguments that all have; how it comes to a window
+    that nobody declared. One that is not timed live says in `lacks` why.
     """
 
-    value: tuple[float, ...]
-    rank: tuple[float, ...]
-    distinct: float
-    count: float
-    listed: float
+    command: Callable[[], list[str]]
+    more: tuple[str, ...] = ()
+    question: Callable[[str, str, int], str] | None = None
+    lacks: str = ""
+
+
+def _our_question(name: str, key: str, _end: int) -> str:
+    return f"/topologies/{name}/keys/{key}?window={OTHER_MS // 60_000}m"
+
+
+def _tiles_question(_name: str, key: str, end: int) -> str:
+    return f"/{key}?first={end - OTHER_MS}&end={end}"
+
+
+# Of those that add each event to 360 windows.
+_SLOW = "it would not be done with an hour of history"
+_SYSTEMS = {
+    OURS: Subject(partial(own, "ours"), (CASES[_CASE].every, _CASE), _our_question),
+    "chdb_tiles": Subject(partial(peer, "chdb", "chdb_tiles"), (), _tiles_question),
+    "kafka_streams_tiles": Subject(kafka_streams_tiles, (), _tiles_question),
+    "flink_tiles": Subject(flink, ("tiles",)),
+    "flink_hop": Subject(flink, ("hop",), lacks=_SLOW),
+    "spark_hop": Subject(spark_sketches, ("hour",), lacks=_SLOW),
+    "clink_hop": Subject(partial(peer, "clink", "clink_hop"), lacks=_SLOW),
+    "pathway_hop": Subject(partial(peer, "pathway", "pathway_flow"), ("hour",), lacks=_SLOW),
+}
 
 
 @dataclass(frozen=True)
@@ -102,63 +102,6 @@ class Ran:
     changelog_bytes_per_event: float
 
 
-def judge(requests: Requests, answers: dict[tuple[int, int], Answer]) -> Errors:
-    """Compare a sample of answers with the events.
-
-    Raises SlidestatError if an answer is missing of those due before the newest one of their
-    partition, or if bounds of slidestat do not hold.
-    """
-    exact = ExactRequests(requests)
-    newest = [0] * requests.partitions
-    for key, end in answers:
-        newest[key % requests.partitions] = max(newest[key % requests.partitions], end)
-    due = sorted(
-        (key, end) for key, end in exact.due(_EVERY_MS) if end < newest[key % requests.partitions]
-    )
-    if not due:
-        raise SlidestatError("No answer came in its time.", "Give it more: --minutes.")
-    if missing := [pair for pair in due if pair not in answers]:
-        raise SlidestatError(
-            f"{len(missing)} of {len(due)} answers are missing, such as {missing[0]}.", "Report it."
-        )
-    chosen = np.random.default_rng(0).choice(len(due), min(_SAMPLE, len(due)), replace=False)
-    values, ranks = np.zeros(len(_QUANTILES)), np.zeros(len(_QUANTILES))
-    distinct = count = 0.0
-    listed = wanted = 0
-    for key, end in (due[i] for i in chosen.tolist()):
-        answer = answers[key, end]
-        rows = exact.rows(key, end - _WINDOW_MS, end)
-        took = np.sort(requests.cents[rows]) / 100
-        for figure in answer.figures:
-            if figure.quantile is not None:
-                _require(figure, violation_of(figure, np.sort(requests.cents[rows])))
-        for i, (quantile, estimate) in enumerate(zip(_QUANTILES, answer.quantiles, strict=True)):
-            true = took[max(0, int(np.ceil(quantile * len(took))) - 1)]
-            values[i] = max(values[i], abs(estimate - true) / true)
-            low, high = (np.searchsorted(took, estimate, side) for side in ("left", "right"))
-            off = max(low / len(took) - quantile, quantile - (high + 1) / len(took), 0.0)
-            ranks[i] = max(ranks[i], off)
-        users = len(np.unique(requests.users[rows]))
-        distinct = max(distinct, abs(answer.distinct - users) / users)
-        counts = np.bincount(requests.paths[rows])
-        for path, estimate in answer.top:
-            number = int(path.removeprefix("/p/"))
-            count = max(count, abs(estimate - counts[number]) / len(rows))
-        # Of paths that are equally frequent any will do.
-        least = np.sort(counts)[-min(_LARGEST, int((counts > 0).sum()))]
-        named = [int(path.removeprefix("/p/")) for path, _ in answer.top[:_LARGEST]]
-        listed += int((counts[named] >= least).sum())
-        wanted += min(_LARGEST, int((counts > 0).sum()))
-    return Errors(
-        tuple(values.tolist()), tuple(ranks.tolist()), distinct, count, listed / max(1, wanted)
-    )
-
-
-def _require(figure: Figure, violation: str) -> None:
-    if violation:
-        raise SlidestatError(f"A bound does not hold: {figure}: {violation}.", "Report it.")
-
-
 class Deciding:
     """A broker with the requests on a topic, and the systems that are run on it."""
 
@@ -167,6 +110,7 @@ class Deciding:
     ) -> None:
         self._bootstrap, self._broker_pid = bootstrap, broker_pid
         self._requests, self._folder = requests, folder
+        self._exact = ExactRequests(requests)
         self._name = f"deciding-{token_hex(4)}"
         self._topic = f"{self._name}-events"
         self._runs = 0
@@ -182,25 +126,13 @@ class Deciding:
         Raises UnavailableError if it cannot run here, SlidestatError if it fails or an answer is
         missing.
         """
-        start, more = _SYSTEMS[system]
-        command = start()
-        self._runs += 1
-        group = f"{self._name}-{self._runs}"
-        data = self._folder / group
-        (data / "state").mkdir(parents=True)
+        command = _SYSTEMS[system].command()
+        group, data, output, members = self._prepare(system, self._topic, _KEEP)
         progress = Progress.create(data / "progress")
-        arguments = [self._bootstrap, self._topic, group, str(data / "progress")]
-        arguments += [str(data / "state"), str(PARTITIONS), *more]
-        topology = make_topology(_CASE, self._topic, group, CASES[_CASE].every)
-        if system == OURS:
-            create_topology_topics(self._bootstrap, topology, PARTITIONS)
-            output, members = topology.output_topic, topology.application_id
-        else:
-            create_topic(self._bootstrap, f"{group}-answers", PARTITIONS, _KEEP)
-            output, members = f"{group}-answers", group
+        arguments = self._arguments(system, self._topic, group, data)
         events = len(self._requests)
         with (
-            SubjectProcess([*command, *arguments], self._folder / f"{group}.log") as process,
+            SubjectProcess([*command, *arguments], data / "log") as process,
             closing(GroupOffsets(self._bootstrap, self._topic, members, PARTITIONS)) as offsets,
         ):
             if system == OURS:
@@ -209,46 +141,80 @@ class Deciding:
                 measured = time_loop(process, progress.read, 1, events, self._broker_pid, most_s)
                 time.sleep(_SETTLE_S)
         done = progress.read()
-        answers = {(key, answer.end): answer for key, answer in self._answers(system, output)}
+        reader = Reader(self._requests, is_ours=system == OURS)
+        records = (
+            (m.key() or b"", m.value() or b"") for m in read_messages(self._bootstrap, output)
+        )
+        answered = Answered(self._exact, reader, records)
         return Ran(
             measured,
-            len(answers),
-            judge(self._requests, answers),
+            len(answered.places),
+            judge(self._exact, answered),
             folder_bytes(data / "state") / len(np.unique(self._requests.keys[:done])),
             changelog_bytes(self._bootstrap, group) / done,
         )
 
-    def _answers(self, system: str, topic: str) -> Iterator[tuple[int, Answer]]:
-        decode = msgspec.json.Decoder(Answer).decode
-        for message in read_messages(self._bootstrap, topic):
-            key, value = (message.key() or b"").decode(), message.value() or b""
-            key, answer = _of_ours(value) if system == OURS else (key, decode(value))
-            yield self._requests.key_number(key), answer
+    def live(self, system: str, pace: int, seconds: int, most_s: float) -> Lived:
+        """Give a system an hour of history and then events as they happen; see `Live.run`.
+
+        Raises as `run` does.
+        """
+        subject = _SYSTEMS[system]
+        if subject.lacks:
+            raise UnavailableError(subject.lacks)
+        command = subject.command()
+        history = pace * WINDOW_MS // 1000
+        keys = self._requests.key_count
+        requests = draw_requests(history + pace * LONGEST_S, keys, PARTITIONS, 1000 / pace)
+        topic = f"{self._name}-live-{self._runs}"
+        create_topic(self._bootstrap, topic, PARTITIONS, _KEEP)
+        group, data, output, _ = self._prepare(system, topic, _STAMPED)
+        arguments = self._arguments(system, topic, group, data)
+
+        def start(log: Path, window_ms: int) -> SubjectProcess:
+            more = [] if window_ms == WINDOW_MS else [str(window_ms)]
+            return SubjectProcess([*command, *arguments, *more], log)
+
+        return Live(
+            self._bootstrap,
+            (topic, output),
+            requests,
+            history,
+            Reader(requests, is_ours=system == OURS),
+            start,
+            subject.question and partial(subject.question, group),
+            data,
+        ).run(seconds, most_s)
+
+    def _prepare(
+        self, system: str, topic: str, kept: Mapping[str, str]
+    ) -> tuple[str, Path, str, str]:
+        """Make a folder and topics; return the name of all, the folder, where answers go, and the
+        group.
+        """
+        self._runs += 1
+        group = f"{self._name}-{self._runs}"
+        data = self._folder / group
+        (data / "state").mkdir(parents=True)
+        if system != OURS:
+            create_topic(self._bootstrap, f"{group}-answers", PARTITIONS, kept)
+            return group, data, f"{group}-answers", group
+        topology = make_topology(_CASE, topic, group, CASES[_CASE].every)
+        # Before the other topics of the topology, which would make it as it comes.
+        create_topic(self._bootstrap, topology.output_topic, PARTITIONS, kept)
+        create_topology_topics(self._bootstrap, topology, PARTITIONS)
+        return group, data, topology.output_topic, topology.application_id
+
+    def _arguments(self, system: str, topic: str, group: str, data: Path) -> list[str]:
+        common = [self._bootstrap, topic, group, str(data / "progress"), str(data / "state")]
+        return [*common, str(PARTITIONS), *_SYSTEMS[system].more]
 
     def clean_up(self) -> None:
         """Delete the topics and groups that this made."""
         delete_made(self._bootstrap, self._name)
 
 
-_decode_emission = msgspec.json.Decoder(_Emission).decode
-
-
-def _of_ours(value: bytes) -> tuple[str, Answer]:
-    emission = _decode_emission(value)
-    of = {figure.statistic: figure for figure in emission.figures}
-    quantiles = [f.estimate or 0.0 for f in emission.figures if f.quantile is not None]
-    top = [(f.item, f.estimate or 0.0) for f in emission.figures if f.item is not None]
-    answer = Answer(
-        emission.window_end_ms,
-        (quantiles[0], quantiles[1], quantiles[2]),
-        of["distinct_user"].estimate or 0.0,
-        top,
-        list(emission.figures),
-    )
-    return emission.key, answer
-
-
-def rows(rounds: list[dict[str, Ran]]) -> list[tuple[str, ...]]:
+def speed_rows(rounds: list[dict[str, Ran]]) -> list[tuple[str, ...]]:
     """Return a title and a text for each system: medians over the rounds, with the least and the
     most where it is a speed, and of errors the worst of all rounds.
     """
@@ -287,65 +253,162 @@ def rows(rounds: list[dict[str, Ran]]) -> list[tuple[str, ...]]:
     ]
 
 
+def live_cells(lived: Lived) -> dict[str, str]:
+    """Return a title and a text for each row of the table."""
+
+    def seconds(taken: float | None) -> str:
+        return "no right answer" if taken is None else f"{taken:.1f}"
+
+    def cost(taken: float, window: OtherWindow) -> str:
+        if window.is_deployed:
+            return f"{taken:.1f} s for all keys, deployed anew"
+        return f"{1000 * taken:.1f} ms for one key"
+
+    p50, p99 = np.percentile(lived.latencies_ms, (50, 99)).tolist()
+    cells = {
+        "from a tick to its answers, ms: p50, p99": f"{p50:,.0f}, {p99:,.0f}",
+        "from a stop to the next right answers, s": seconds(lived.stopped_s),
+        "from a kill to the next right answers, s": seconds(lived.killed_s),
+    }
+    if (other := lived.other) is not None:
+        ranks = ", ".join(f"{error:.1%}" for error in other.errors.rank)
+        cells[f"a window of {OTHER_MS // 60_000} minutes, that nobody declared"] = cost(
+            other.seconds, other
+        )
+        cells["... its CPU time"] = cost(other.cpu_seconds, other).partition(",")[0]
+        cells["... worst error of rank: p50, p95, p99"] = ranks
+        cells["... worst error of distinct users"] = f"{other.errors.distinct:.1%}"
+    return cells
+
+
 def deciding(
     events: Annotated[int, typer.Option(min=10_000, help="Requests on the topic.")] = 1_000_000,
     keys: Annotated[int, typer.Option(min=1, help="Different keys.")] = 1_000,
     hours: Annotated[float, typer.Option(min=0.1, help="Hours of event time they take.")] = 2.0,
     minutes: Annotated[float, typer.Option(min=0.1, help="The most for each other system.")] = 5.0,
     runs: Annotated[int, typer.Option(min=1, help="Runs of each system.")] = 3,
+    pace: Annotated[int, typer.Option(min=10, help="Events a second as they happen.")] = 140,
+    seconds: Annotated[int, typer.Option(min=10, help="For how long latency is measured.")] = 60,
+    part: Annotated[list[Part] | None, typer.Option(help="One part alone.")] = None,
     system: Annotated[
         list[str] | None, typer.Option(help=f"Beside {OURS}: {', '.join(_SYSTEMS)}; or all.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write the table to this file, beside its other part.")
+    ] = None,
 ) -> None:
     """Put the question to each system in turn, and print what each did."""
     if unknown := [name for name in system or [] if name not in _SYSTEMS]:
         raise SlidestatError(f"There is no system {unknown[0]}.", f"One of: {', '.join(_SYSTEMS)}.")
     console = Console(width=160)
-    machine = results.machine()
-    console.print(machine, highlight=False)
-    requests = draw_requests(events, keys, PARTITIONS, hours * _WINDOW_MS / events)
-    rounds: list[dict[str, Ran]] = []
-    cannot: dict[str, str] = {}
+    about = {"machine": results.machine(), "keys": keys, "minutes": minutes}
+    console.print(about["machine"], highlight=False)
+    requests = draw_requests(events, keys, PARTITIONS, hours * WINDOW_MS / events)
+    found: dict[str, dict[str, Any]] = {}
     with (
         TemporaryDirectory(prefix="slidestat-deciding-") as folder,
         broker() as (bootstrap, broker_pid),
     ):
         bench = Deciding(bootstrap, broker_pid, requests, Path(folder))
         try:
-            console.print(f"{events:,} requests of {bench.fill_topic()} bytes, {keys:,} keys")
-            for number in range(1, runs + 1):
-                rounds.append({})
-                for name in [OURS, *(system or [name for name in _SYSTEMS if name != OURS])]:
-                    if name in cannot:
-                        continue
-                    try:
-                        ran = bench.run(name, 60 * minutes)
-                    except (UnavailableError, SlidestatError) as why:
-                        if name == OURS:
-                            raise
-                        cannot[name] = str(why)
-                        continue
-                    rounds[-1][name] = ran
-                    said = f"{ran.measurement.events_per_s:,.0f} events a second"
-                    console.print(f"run {number}: {name}: {said}", highlight=False)
+            if Part.SPEED in (part or Part):
+                size = bench.fill_topic()
+                console.print(f"{events:,} requests of {size} bytes, {keys:,} keys")
+                names = list(dict.fromkeys([OURS, *(system or _SYSTEMS)]))
+                asked = {**about, "events": events, "hours": hours, "runs": runs}
+                found[Part.SPEED] = asked | _speed(bench, names, runs, 60 * minutes, console)
+            if Part.LIVE in (part or Part):
+                names = list(dict.fromkeys(system or _SYSTEMS))
+                asked = {**about, "pace": pace, "seconds": seconds}
+                found[Part.LIVE] = asked | _live(bench, names, pace, seconds, 60 * minutes, console)
         finally:
             bench.clean_up()
+    for name, measured in found.items():
+        print_part(console, name, measured)
+    if json is not None:
+        write(json, found)
+
+
+def print_part(console: Console, name: str, measured: Mapping[str, Any]) -> None:
+    """Print the table of a part, and who cannot."""
+    systems: Mapping[str, Mapping[str, str]] = measured["systems"]
+    table = Table("", *systems, title=f"{_QUESTION}: {name}")
+    for title in dict.fromkeys(title for cells in systems.values() for title in cells):
+        table.add_row(title, *(cells.get(title, "-") for cells in systems.values()))
+    console.print(table)
+    for system, reason in measured["cannot"].items():
+        console.print(f"{system} cannot: {reason}", highlight=False, soft_wrap=True)
+
+
+def write(path: Path, found: Mapping[str, dict[str, Any]]) -> None:
+    """Write the parts that were measured; a part that was not stays, and so do systems of a live
+    part that were measured in the same way before.
+    """
+    contents = msgspec.json.decode(path.read_bytes()) if path.is_file() else {}
+    for name, part in found.items():
+        old = contents.get(name, {})
+        asked = ("keys", "minutes", "pace", "seconds")
+        if name == Part.LIVE and all(old.get(of) == part[of] for of in asked):
+            now = {*part["systems"], *part["cannot"]}
+            for kind in ("systems", "cannot"):
+                kept = {of: what for of, what in old[kind].items() if of not in now}
+                part[kind] = kept | part[kind]
+        contents[name] = part
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(contents)) + b"\n")
+
+
+def _speed(
+    bench: Deciding, names: list[str], runs: int, most_s: float, console: Console
+) -> dict[str, Any]:
+    rounds: list[dict[str, Ran]] = []
+    cannot: dict[str, str] = {}
+    for number in range(1, runs + 1):
+        rounds.append({})
+        for name in names:
+            if name in cannot:
+                continue
+            try:
+                ran = bench.run(name, most_s)
+            except (UnavailableError, SlidestatError) as why:
+                if name == OURS:
+                    raise
+                cannot[name] = str(why)
+                console.print(f"run {number}: {name}: {why}", highlight=False, soft_wrap=True)
+                continue
+            rounds[-1][name] = ran
+            said = f"{ran.measurement.events_per_s:,.0f} events a second, {ran.answers:,} answers"
+            console.print(f"run {number}: {name}: {said}", highlight=False)
     for each in rounds:
         for name in cannot:
             each.pop(name, None)
-    found = rows(rounds)
-    table = Table("", *rounds[0], title=f"{_QUESTION}, {len(rounds)} runs")
-    for row in found:
-        table.add_row(*row)
-    console.print(table)
-    for name, reason in cannot.items():
-        console.print(f"{name} cannot: {reason}", highlight=False, soft_wrap=True)
-    if json is not None:
-        asked = {"events": events, "keys": keys, "hours": hours, "minutes": minutes, "runs": runs}
-        contents = {"machine": machine, **asked, "systems": list(rounds[0]), "rows": found}
-        contents["cannot"] = {name: text.partition(". ")[0] for name, text in cannot.items()}
-        json.write_bytes(msgspec.json.format(msgspec.json.encode(contents)) + b"\n")
+    rows = speed_rows(rounds)
+    systems = {
+        name: {title: texts[place] for title, *texts in rows}
+        for place, name in enumerate(rounds[0])
+    }
+    return {"systems": systems, "cannot": _firsts(cannot)}
+
+
+def _live(
+    bench: Deciding, names: list[str], pace: int, seconds: int, most_s: float, console: Console
+) -> dict[str, Any]:
+    systems: dict[str, dict[str, str]] = {}
+    cannot: dict[str, str] = {}
+    for name in names:
+        try:
+            systems[name] = live_cells(bench.live(name, pace, seconds, most_s))
+        except (UnavailableError, SlidestatError) as why:
+            if name == OURS:
+                raise
+            cannot[name] = str(why)
+        said = systems.get(name) or cannot[name]
+        console.print(f"live: {name}: {said}", highlight=False, soft_wrap=True)
+    return {"systems": systems, "cannot": _firsts(cannot)}
+
+
+def _firsts(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the first sentence of each."""
+    return {name: text.partition(". ")[0] for name, text in texts.items()}
 
 
 if __name__ == "__main__":

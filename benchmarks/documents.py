@@ -15,6 +15,7 @@ from benchmarks import measured_sizes, measured_speed, measured_synopses
 _ROOT = Path(__file__).parents[1]
 TEXTS: dict[str, Callable[[], str]] = {
     "deciding": measured_speed.deciding,
+    "deciding_keys": measured_speed.deciding_keys,
     "comparison": measured_speed.comparison,
     "workloads": measured_speed.workloads,
     "scaling": measured_speed.scaling,

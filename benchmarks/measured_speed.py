@@ -12,9 +12,11 @@ from benchmarks.real_rate import WORKLOADS
 from benchmarks.systems import BARE, OURS, SYSTEMS
 
 _NOT_YET = "No figures yet: `make bench` measures them, and `make figures` writes them here."
+_NOT_DECIDED = "No figures yet: `python -m benchmarks.deciding --keys 100000` measures them."
 _DIGITS = ".3g"
 SCALING = Path(__file__).with_name("results") / "scaling.json"
 DECIDING = Path(__file__).with_name("results") / "deciding.json"
+DECIDING_KEYS = Path(__file__).with_name("results") / "deciding_keys.json"
 QUESTIONS = Path(__file__).with_name("results") / "questions.json"
 
 Results = Mapping[str, Any]
@@ -22,17 +24,40 @@ Results = Mapping[str, Any]
 
 def deciding() -> str:
     """What slidestat and what is taken in its place do with the question that decides."""
-    found: Results = json.loads(DECIDING.read_text())
-    cannot = "".join(f"\n- {name} cannot: {why}" for name, why in found["cannot"].items())
-    topic = f"{found['events']:,} requests of {found['keys']:,} keys in {found['hours']:g} hours"
-    return f"""\
-What `python -m benchmarks.deciding` measured on {found["machine"]}, the broker on it
-too: {topic} of event time, or the part of them that another
-system took in {found["minutes"]:g} minutes; medians (least - most) of {found["runs"]} runs, and
-the worst errors of all.
+    return _decided(DECIDING)
 
-{table(("", *found["systems"]), found["rows"])}
-{cannot}""".rstrip()
+
+def deciding_keys() -> str:
+    """The same, with a hundred times the keys."""
+    return _decided(DECIDING_KEYS)
+
+
+def _decided(path: Path) -> str:
+    if not path.is_file():
+        return _NOT_DECIDED
+    found: Results = json.loads(path.read_text())
+    speed, live = found["speed"], found.get("live")
+    topic = f"{speed['events']:,} requests of {speed['keys']:,} keys in {speed['hours']:g} hours"
+    text = f"""\
+What `python -m benchmarks.deciding` measured on {speed["machine"]}, the broker on it
+too: {topic} of event time, or the part of them that another
+system took in {speed["minutes"]:g} minutes; medians (least - most) of {speed["runs"]} runs, and
+the worst errors of all."""
+    parts = [speed]
+    if live is not None:
+        parts.append(live)
+        pace = f"{live['pace']:,} events a second"
+        text += f"""
+What comes after a tick, a stop and a kill is of one run, at {pace} after an hour of history."""
+    cells: dict[str, dict[str, str]] = {}
+    for part in parts:
+        for name, rows in part["systems"].items():
+            cells.setdefault(name, {}).update(rows)
+    titles = dict.fromkeys(title for rows in cells.values() for title in rows)
+    rows = [(title, *(each.get(title, "-") for each in cells.values())) for title in titles]
+    cannot = {name: why for part in parts for name, why in part["cannot"].items()}
+    lines = "".join(f"\n- without {name}: {why}" for name, why in cannot.items())
+    return f"{text}\n\n{table(('', *cells), rows)}\n{lines}".rstrip()
 
 
 def scaling() -> str:
@@ -180,7 +205,7 @@ def comparison() -> str:
     )
     rows = [_row(found, name, figures) for name, figures in {OURS: ours, **others}.items()]
     cannot = "\n".join(
-        f"- {name} cannot: {figures['cannot']}"
+        f"- without {name}: {figures['cannot']}"
         for name, figures in sums["systems"].items()
         if "cannot" in figures
     )

@@ -22,6 +22,7 @@ from slidestat.local.java import find_java
 from slidestat.spark.session import require_spark
 
 _PEERS = Path(__file__).with_name("peers")
+_SPARK = Path(__file__).parents[1] / "build" / "pyspark-4.1.4"
 # Flink's own scripts open these packages to it.
 _OPENED = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.util")]
 OURS = "slidestat"
@@ -121,6 +122,16 @@ def _spark_stream() -> list[str]:
     except SlidestatError as error:
         raise UnavailableError(f"{error.message} {error.advice}") from error
     return own("peers.spark_stream")
+
+
+def spark_sketches() -> list[str]:
+    """Return the command of Spark's own sketches, which PySpark 4.1 has: that of `make test-spark`.
+
+    Raises UnavailableError where it is not installed.
+    """
+    if not _SPARK.is_dir():
+        raise UnavailableError("PySpark 4.1.4 is not here: `make test-spark` installs it")
+    return ["env", f"PYTHONPATH={_SPARK}", *_spark_stream()]
 
 
 _QUESTIONS = {
@@ -228,7 +239,7 @@ SYSTEMS = {
         _quix("tumbling", 300_000),
         _quix("hopping", 60_000),
         _quix("sliding", 12_000),
-        _streams("tumbling", None),
+        _streams("tumbling", 2_400_000),
         _streams("hopping", 400_000),
         _streams("sliding", 40_000),
         _bytewax("tumbling", 200_000),

@@ -1,14 +1,20 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.ByteOrder;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Stream;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.AggregateFunction;
 import org.apache.flink.api.common.functions.OpenContext;
@@ -19,6 +25,7 @@ import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.configuration.StateBackendOptions;
+import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.configuration.TaskManagerOptions;
 import org.apache.flink.connector.base.DeliveryGuarantee;
 import org.apache.flink.connector.kafka.sink.KafkaSink;
@@ -44,11 +51,12 @@ import org.apache.kafka.clients.producer.ProducerRecord;
  * Windows of Flink's DataStream API, in a mini-cluster of one JVM: counts, or quantiles, distinct
  * users and top paths of an hour by the sketches of Apache DataSketches (Tile.java).
  *
- * <p>Arguments: BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS WINDOW. WINDOW is tumbling or
+ * <p>Arguments: BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS WINDOW [LENGTH_MS]. WINDOW is tumbling or
  * hopping, a minute, or tumbling_second, for counts; hop, sliding windows of an hour as the documentation has them; or
- * tiles, tumbling windows of ten seconds, of which those of an hour are merged at each tick. States
- * are in RocksDB with incremental checkpoints each half minute, one slot has all operators, and the
- * answers go to the topic GROUP-answers. At its end a savepoint is in DATA_DIR.
+ * tiles, tumbling windows of ten seconds, of which those of an hour, or of LENGTH_MS, are merged at
+ * each tick. States are in RocksDB with incremental checkpoints each half minute, one slot has all
+ * operators, and the answers go to the topic GROUP-answers. At its end a savepoint is in DATA_DIR. It
+ * starts from the newest savepoint or checkpoint that is there.
  */
 public final class FlinkWindows {
     private static final Duration SECOND = Duration.ofSeconds(1);
@@ -61,16 +69,22 @@ public final class FlinkWindows {
     public static void main(String[] args) throws Exception {
         String data = args[4];
         String window = args[6];
+        long length = args.length > 7 ? Long.parseLong(args[7]) : Tile.WINDOW.toMillis();
         try (RandomAccessFile file = new RandomAccessFile(args[3], "rw")) {
             progress = file.getChannel().map(FileChannel.MapMode.READ_WRITE, 0, Long.BYTES);
         }
         progress.order(ByteOrder.LITTLE_ENDIAN);
 
         Configuration settings = new Configuration();
+        Path kept = Path.of(data).resolveSibling("checkpoints");
+        Optional<Path> newest = newest(Path.of(data), kept);
+        if (newest.isPresent()) {
+            settings.set(StateRecoveryOptions.SAVEPOINT_PATH, newest.get().toUri().toString());
+        }
         settings.set(StateBackendOptions.STATE_BACKEND, "rocksdb");
         settings.set(CheckpointingOptions.INCREMENTAL_CHECKPOINTS, true);
         settings.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofSeconds(30));
-        settings.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, "file://" + data + "/../checkpoints");
+        settings.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, kept.toUri().toString());
         settings.set(TaskManagerOptions.MANAGED_MEMORY_SIZE, MemorySize.ofMebiBytes(512));
         StreamExecutionEnvironment flink =
                 StreamExecutionEnvironment.createLocalEnvironment(1, settings);
@@ -101,7 +115,7 @@ public final class FlinkWindows {
                     case "tiles" ->
                             sketch(events, TumblingEventTimeWindows.of(Tile.TICK), 1)
                                     .keyBy(tile -> tile.key)
-                                    .process(new Hour());
+                                    .process(new Merged(length));
                     default -> throw new IllegalArgumentException(window);
                 };
         String to = args[2] + "-answers";
@@ -141,6 +155,21 @@ public final class FlinkWindows {
         return new Answer(sketched.key, sketched.end, value);
     }
 
+    /** What a run before has left, if one has. */
+    private static Optional<Path> newest(Path... folders) throws IOException {
+        List<Path> found = new ArrayList<>();
+        for (Path folder : folders) {
+            if (Files.isDirectory(folder)) {
+                try (Stream<Path> paths = Files.walk(folder)) {
+                    paths.filter(path -> path.endsWith("_metadata")).forEach(found::add);
+                }
+            }
+        }
+        return found.stream()
+                .max(Comparator.comparingLong(path -> path.toFile().lastModified()))
+                .map(Path::getParent);
+    }
+
     private static byte[] utf8(String text) {
         return text.getBytes(StandardCharsets.UTF_8);
     }
@@ -174,7 +203,7 @@ public final class FlinkWindows {
 
         @Override
         public void deserialize(ConsumerRecord<byte[], byte[]> read, Collector<Event> out)
-                throws java.io.IOException {
+                throws IOException {
             JsonNode json = JSON.readTree(read.value());
             Event event = new Event();
             event.key = new String(read.key(), StandardCharsets.UTF_8);
@@ -280,9 +309,14 @@ public final class FlinkWindows {
         }
     }
 
-    /** The tiles of the last hour of a key, merged whenever one is added. */
-    private static final class Hour extends KeyedProcessFunction<String, Answer, Answer> {
+    /** The tiles of the last hour of a key; those of a window are merged whenever one is added. */
+    private static final class Merged extends KeyedProcessFunction<String, Answer, Answer> {
+        private final long length;
         private transient MapState<Long, byte[]> tiles;
+
+        Merged(long length) {
+            this.length = length;
+        }
 
         @Override
         public void open(OpenContext context) {
@@ -296,19 +330,19 @@ public final class FlinkWindows {
         public void processElement(Answer tile, Context context, Collector<Answer> out)
                 throws Exception {
             tiles.put(tile.end, tile.value);
-            Tile hour = new Tile();
+            Tile merged = new Tile();
             List<Long> old = new ArrayList<>();
             for (Map.Entry<Long, byte[]> entry : tiles.entries()) {
                 if (entry.getKey() <= tile.end - Tile.WINDOW.toMillis()) {
                     old.add(entry.getKey());
-                } else {
-                    hour.merge(Tile.of(entry.getValue()));
+                } else if (entry.getKey() > tile.end - length) {
+                    merged.merge(Tile.of(entry.getValue()));
                 }
             }
             for (Long end : old) {
                 tiles.remove(end);
             }
-            out.collect(new Answer(tile.key, tile.end, hour.answer(tile.end)));
+            out.collect(new Answer(tile.key, tile.end, merged.answer(tile.end)));
         }
     }
 }

@@ -1,10 +1,15 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.nio.ByteOrder;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
@@ -12,13 +17,19 @@ import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.QueryableStoreTypes;
+import org.apache.kafka.streams.state.ReadOnlyWindowStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.state.WindowStoreIterator;
@@ -30,7 +41,8 @@ import org.apache.kafka.streams.state.WindowStoreIterator;
  * <p>Arguments: BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS. The tile of a key is in a
  * window store, with RocksDB, changelog and cache, and is put back after each event. At each tick of
  * ten seconds the tiles of the hour are merged for the keys that had an event since the last one, and
- * go to the topic GROUP-answers.
+ * go to the topic GROUP-answers. Other windows of whole tiles are answered by HTTP, from interactive
+ * queries.
  */
 public final class KafkaStreamsTiles {
     private static final String STORE = "tiles";
@@ -79,7 +91,44 @@ public final class KafkaStreamsTiles {
                         });
         Runtime.getRuntime().addShutdownHook(stop);
         streams.start();
+        serve(streams);
         stopped.await();
+    }
+
+    /** Answers GET /KEY?first=&end= from the tiles in [first, end). */
+    private static void serve(KafkaStreams streams) throws IOException {
+        InetSocketAddress free = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
+        HttpServer server = HttpServer.create(free, 0);
+        server.createContext(
+                "/",
+                exchange -> {
+                    String[] asked = exchange.getRequestURI().getQuery().split("[=&]");
+                    String key = exchange.getRequestURI().getPath().substring(1);
+                    ReadOnlyWindowStore<String, byte[]> store =
+                            streams.store(
+                                    StoreQueryParameters.fromNameAndType(
+                                            STORE, QueryableStoreTypes.windowStore()));
+                    long end = Long.parseLong(asked[3]);
+                    byte[] body = merged(store, key, Long.parseLong(asked[1]), end).answer(end);
+                    exchange.sendResponseHeaders(200, body.length);
+                    exchange.getResponseBody().write(body);
+                    exchange.close();
+                });
+        server.start();
+        System.out.println("answers at http://127.0.0.1:" + server.getAddress().getPort());
+    }
+
+    private static Tile merged(
+            ReadOnlyWindowStore<String, byte[]> store, String key, long first, long end) {
+        Tile whole = new Tile();
+        Instant from = Instant.ofEpochMilli(first);
+        try (WindowStoreIterator<byte[]> tiles =
+                store.fetch(key, from, Instant.ofEpochMilli(end - 1))) {
+            while (tiles.hasNext()) {
+                whole.merge(Tile.of(tiles.next().value));
+            }
+        }
+        return whole;
     }
 
     /** The tiles of a partition. */
@@ -93,6 +142,19 @@ public final class KafkaStreamsTiles {
         public void init(ProcessorContext<String, byte[]> context) {
             this.context = context;
             store = context.getStateStore(STORE);
+            // After a restart the tile that was open goes on, with all keys that it had.
+            try (KeyValueIterator<Windowed<String>, byte[]> kept = store.all()) {
+                while (kept.hasNext()) {
+                    KeyValue<Windowed<String>, byte[]> tile = kept.next();
+                    if (tile.key.window().start() > start) {
+                        start = tile.key.window().start();
+                        current.clear();
+                    }
+                    if (tile.key.window().start() == start) {
+                        current.put(tile.key.key(), Tile.of(tile.value));
+                    }
+                }
+            }
         }
 
         @Override
@@ -108,31 +170,29 @@ public final class KafkaStreamsTiles {
                     start = of;
                     current.clear();
                 }
-                Tile tile = current.computeIfAbsent(read.key(), this::kept);
+                // What is read again after a kill belongs to older tiles.
+                Tile tile =
+                        of < start
+                                ? kept(read.key(), of)
+                                : current.computeIfAbsent(read.key(), key -> kept(key, of));
                 tile.add(
                         event.get("took").doubleValue(),
                         event.get("user").textValue(),
                         event.get("path").textValue());
-                store.put(read.key(), tile.bytes(), start);
-            } catch (Exception error) {
+                store.put(read.key(), tile.bytes(), of);
+            } catch (IOException error) {
                 throw new IllegalStateException(error);
             }
         }
 
-        private Tile kept(String key) {
-            byte[] bytes = store.fetch(key, start);
+        private Tile kept(String key, long of) {
+            byte[] bytes = store.fetch(key, of);
             return bytes == null ? new Tile() : Tile.of(bytes);
         }
 
-        private void answer(long end) throws Exception {
+        private void answer(long end) {
             for (String key : current.keySet()) {
-                Tile hour = new Tile();
-                long first = end - Tile.WINDOW.toMillis();
-                try (WindowStoreIterator<byte[]> tiles = store.fetch(key, first, end - 1)) {
-                    while (tiles.hasNext()) {
-                        hour.merge(Tile.of(tiles.next().value));
-                    }
-                }
+                Tile hour = merged(store, key, end - Tile.WINDOW.toMillis(), end);
                 context.forward(new Record<>(key, hour.answer(end), end));
             }
         }

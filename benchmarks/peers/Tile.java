@@ -2,6 +2,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
 import org.apache.datasketches.common.ArrayOfStringsSerDe;
@@ -73,7 +74,7 @@ final class Tile {
         paths.merge(other.paths);
     }
 
-    byte[] answer(long end) throws Exception {
+    byte[] answer(long end) {
         ObjectNode answer = JSON.createObjectNode();
         answer.put("end", end);
         ArrayNode quantiles = answer.putArray("quantiles");
@@ -85,6 +86,6 @@ final class Tile {
         Arrays.stream(paths.getFrequentItems(ErrorType.NO_FALSE_NEGATIVES))
                 .limit(10)
                 .forEach(row -> top.addArray().add(row.getItem()).add(row.getEstimate()));
-        return JSON.writeValueAsBytes(answer);
+        return answer.toString().getBytes(StandardCharsets.UTF_8);
     }
 }

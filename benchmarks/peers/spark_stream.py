@@ -1,13 +1,15 @@
-"""Counts of a window as a user of Spark Structured Streaming writes them from its guide.
+"""Figures of a window as a user of Spark Structured Streaming writes them from its guide.
 
     python -m benchmarks.peers.spark_stream \
         BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS WINDOW
 
-WINDOW is tumbling or hopping, a minute each 10 seconds, which Spark calls sliding; tumbling_second
-for latencies. PySpark, its Java and its Kafka connector are those of the project. All cores, state
-in memory with a checkpoint each micro-batch, both as they come; a window goes to the topic
-GROUP-answers once the watermark has passed it. Without a limit one micro-batch would take the whole
-topic at once: each takes 100,000 records at most.
+WINDOW is tumbling or hopping, a count of a minute each 10 seconds, which Spark calls sliding;
+tumbling_second for latencies; hour for quantiles, distinct users and top paths of an hour each 10
+seconds, by its own sketches, the last of which PySpark 4.1 has. PySpark, its Java and its Kafka
+connector are those of the project. All cores, state in memory with a checkpoint each micro-batch,
+both as they come; a window goes to the topic GROUP-answers once the watermark has passed it.
+Without a limit one micro-batch would take the whole topic at once: each takes 100,000 records at
+most.
 """
 
 import signal
@@ -33,7 +35,9 @@ _WINDOWS = {
     "tumbling": ("1 minute", "1 minute", "1 minute"),
     "hopping": ("1 minute", "10 seconds", "1 minute"),
     "tumbling_second": ("1 second", "1 second", "1 second"),
+    "hour": ("1 hour", "10 seconds", "1 minute"),
 }
+_FIELDS = {"hour": "key string, time long, took double, user string, path string"}
 
 
 class _Listener(StreamingQueryListener):
@@ -67,21 +71,29 @@ def start(
         .option("maxOffsetsPerTrigger", _RECORDS)
         .load()
     )
-    event = f.from_json(f.col("value").cast("string"), "key string, time long, value double")
-    counts = (
+    fields = _FIELDS.get(window, "key string, time long, value double")
+    event = f.from_json(f.col("value").cast("string"), fields)
+    keyed = (
         records.select(event.alias("event"))
-        .select("event.key", f.timestamp_millis("event.time").alias("at"))
+        .select("event.*", f.timestamp_millis("event.time").alias("at"))
         .withWatermark("at", delay)
         .groupBy(f.window("at", length, step), "key")
-        .count()
     )
-    answer = f.struct(
-        f.unix_millis(f.col("window.start")).alias("start"),
-        f.unix_millis(f.col("window.end")).alias("end"),
-        f.col("count").alias("value"),
-    )
+    start = f.unix_millis(f.col("window.start")).alias("start")
+    end = f.unix_millis(f.col("window.end")).alias("end")
+    if window == "hour":
+        figures = keyed.agg(
+            f.percentile_approx("took", [0.5, 0.95, 0.99]).alias("quantiles"),
+            f.approx_count_distinct("user").alias("distinct"),
+            f.expr("approx_top_k(path, 10)").alias("paths"),
+        )
+        top = f.expr("transform(paths, each -> array(each.item, each.count))").alias("top")
+        answer = f.struct(end, "quantiles", "distinct", top)
+    else:
+        figures = keyed.count()
+        answer = f.struct(start, end, f.col("count").alias("value"))
     return (
-        counts.select("key", f.to_json(answer).alias("value"))
+        figures.select("key", f.to_json(answer).alias("value"))
         .writeStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", f"{group}-answers")

@@ -94,7 +94,7 @@ def test_the_long_text_has_costs_and_who_cannot() -> None:
         " | - | - | 300 | 0 | 12, 1,034 | 3.2, 4.0 |"
     ) in text
     assert "| 2,750 (2,500 - 3,000) | 75 (70 - 80) | 1 | 300 | 12 | 8, 21 | - |" in text
-    assert "- spark_tumbling cannot: not here" in text
+    assert "- without spark_tumbling: not here" in text
 
 
 def test_without_results_a_document_says_so(
