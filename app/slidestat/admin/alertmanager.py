@@ -193,8 +193,8 @@ class _RefusedError(SlidestatError):
 
 
 def authorization(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the header `Authorization` by the variables, or by the files that they name, as they
-    are now; None without them. Raises SlidestatError for those that cannot be.
+    """Return the header `Authorization` from the variables, or from what their files hold now; None
+    without them. Raises SlidestatError for variables that contradict each other.
     """
     user = environment.get(USERNAME)
     password, token = secret(environment, PASSWORD), secret(environment, TOKEN)
@@ -218,7 +218,7 @@ def _basic(user: str) -> str:
 
 
 class _Alertmanager:
-    """An Alertmanager at a URL, and what it was told."""
+    """An Alertmanager at a URL, and the alerts that it was sent."""
 
     def __init__(
         self, url: str, context: ssl.SSLContext, say: Say, *, has_credentials: bool

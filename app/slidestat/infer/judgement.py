@@ -91,8 +91,8 @@ class ReadName:
 
 
 class AbsentName(NamedTuple):
-    """A name that is missing in all of the `events` events that are evidence for it; `near` is the
-    likeliest of the names that they have.
+    """A name that none of the `events` events has which should have it; `near` is the most similar
+    of the names that they have.
     """
 
     name: ReadName
@@ -190,8 +190,8 @@ def _tells(value: object, path: FieldPath) -> bool | None:
 
 
 def names_in(fields: Mapping[str, object], above: FieldPath = ()) -> Iterator[str]:
-    """Yield the names of an event's fields as a declaration has them, those of objects before those
-    in them.
+    """Yield the names of an event's fields as a declaration writes them, that of an object before
+    those of its fields.
     """
     for name, value in fields.items():
         yield _declared((*above, name))

@@ -1,7 +1,7 @@
 """Which fields of a topic are its key, time, value and items, and why.
 
-Keys come first: statistics of a key are those of its partition, so a key that the records are not
-partitioned by would be counted in several places.
+Keys of records come first: a worker knows the events of its own partitions only, so a key by which
+the records are not partitioned would be counted in several places.
 """
 
 import re
@@ -254,7 +254,7 @@ def some_are_not(seen: FieldSurvey, others: int, what: str) -> str:
 
 
 def is_measure(seen: FieldSurvey) -> bool:
-    """Return whether a field has numbers that differ, and are no times."""
+    """Return whether a field has numbers that differ and are not times."""
     is_number = seen.numbers >= _ALMOST_ALL * seen.present or is_number_text(seen)
     is_kept = seen.largest <= Quantiles().limits.most
     return is_number and is_kept and not _has_times(seen) and len(seen.values) > 1

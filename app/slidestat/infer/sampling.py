@@ -285,7 +285,7 @@ def _row_of(value: bytes) -> bytes:
 
 
 def _key_column(key: bytes | None) -> bytes | None:
-    """Return the text of a Kafka key that is an object of one column; another one as it is."""
+    """Return the one column of a Kafka key that is an object, as text; any other key as it is."""
     try:
         fields = payload_of(key or b"") or {}
         (value,) = (msgspec.json.decode(column) for column in fields.values())

@@ -211,7 +211,7 @@ class NativeProducer:
         return count
 
     def flush(self, seconds: float) -> int:
-        """Wait so long at most until all are acknowledged; how many are not."""
+        """Wait at most so long until all are acknowledged; return how many are not."""
         self._library.rd_kafka_flush(self._client, round(seconds * 1000))
         return self.queued()
 

@@ -210,7 +210,7 @@ def require_topic(bootstrap: str, topic: str, create_command: str | None = None)
 
 
 def missing_topic_advice(topic: str, topics: Iterable[str]) -> str:
-    """Return what to do about a topic that the brokers have not: another may be meant."""
+    """Return advice on a topic that does not exist; with the name of one that may be meant."""
     command = f"slidestat topics create {topic} --partitions 4"
     near = near_name(topic, (name for name in topics if not name.startswith("__")))
     if near:

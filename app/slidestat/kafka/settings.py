@@ -94,7 +94,7 @@ class BrokerSecurity:
 
     @property
     def user(self) -> str | None:
-        """The name by which brokers, or the server of tokens, know this client."""
+        """The user name of this client, at the brokers or at the server of tokens."""
         return self.client_id if self.has_oauth else self.username
 
 
@@ -421,8 +421,8 @@ _FILES = ("ca_file", "certificate_file", "key_file", "oauth_ca_file")
 
 @dataclass(frozen=True)
 class CarriedSecurity:
-    """The security settings with the contents of certificates and keys, for other machines; its
-    text never has a secret.
+    """The security settings with the contents of certificates and keys, for other machines; printed
+    without any secret.
     """
 
     settings: BrokerSecurity

@@ -120,8 +120,9 @@ class LiveRanking(_NamedFigures):
     """A question for the keys of the largest, or the smallest, values of a figure.
 
     `by` is the name of a figure with its window, such as "p99_5m", or of a derived one; `size` how
-    many keys are asked for. With `having`, a condition as that of a topology, only keys have a
-    place for which it may hold. Raises SlidestatError, naming the parameter, for what there is not.
+    many keys are asked for. With `having`, a condition as in a topology, only keys for which it may
+    hold have a place. Raises SlidestatError for a figure or a name that does not exist, with the
+    parameter that names it.
     """
 
     def __init__(

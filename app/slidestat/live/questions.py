@@ -109,8 +109,8 @@ def past_figure(figure: Figure) -> Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class AskedTopology(Topology):
-    """A declared topology with other windows and statistics, those that are asked for; its states
-    are those that `kept_by` keeps.
+    """A declared topology with the windows and statistics of a question in place of its own. Its
+    states are those that `kept_by` keeps.
     """
 
     kept_by: Topology

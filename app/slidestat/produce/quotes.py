@@ -37,11 +37,10 @@ _TO_ESCAPE = re.compile(f"[\udc80-\udcff{_ESCAPE}]")
 
 
 class Utf8Stream(io.RawIOBase):
-    """A stream of text whose bytes that are not UTF-8 are escaped; `escaped` once there was one.
+    """A stream of text in which bytes that are not UTF-8 are escaped; `escaped` once there was one.
 
-    Rows are read as they would be without, as no escape has a byte that is ASCII. `restored` has
-    the bytes as they were. A byte order mark is left out at the beginning of a line: it is that of
-    a file that was joined to others.
+    No escape has an ASCII byte, so rows and cells are the same. `restored` undoes the escapes. A
+    byte order mark is left out where a line begins: files may have been joined.
     """
 
     def __init__(self, stream: ByteStream) -> None:
@@ -112,15 +111,15 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 
 
 class CheckedQuotes(io.RawIOBase):
-    """A stream of CSV whose quotes are closed, and before the end of their cells.
+    """A stream of CSV in which each quote is closed, and nothing follows it in its cell.
 
-    A row that has text behind a quote that closes gets `mark`, so that it has too many columns: it
-    is set aside with the text that it has. Reading raises SlidestatError for a quote that is never
-    closed, and for one that closes in another line and before other text: nobody knows which rows
-    lie between. A quote within a cell that does not begin with one is a sign like others.
+    A row with text behind a closing quote gets `mark`, which makes it a row with too many columns:
+    it is set aside with its text. Reading raises SlidestatError for a quote that is never closed,
+    and for one that closes in another line before other text, as nobody knows which rows lie
+    between. A quote within a cell that does not begin with one is a character like any other.
 
-    Blocks never end between the two bytes of a line end: pyarrow loses the second one of those in
-    quotes (apache/arrow#51368).
+    Blocks never end between the two bytes of a line end: within quotes, pyarrow would lose the
+    second one (apache/arrow#51368).
     """
 
     def __init__(self, stream: ByteStream, name: str, mark: bytes = b"") -> None:

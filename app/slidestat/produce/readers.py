@@ -607,7 +607,7 @@ def _converted(file: EventFile, encoding: str) -> str:
 
 
 def _separated_anew(file: EventFile, sign: str) -> str:
-    """Return the advice for a file with this sign between its cells."""
+    """Return the advice for a file whose cells are separated by this character."""
     if sign in _SUFFIXES:
         return f"Name it {_SUFFIXES[sign]}."
     return (

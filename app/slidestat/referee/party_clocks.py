@@ -50,9 +50,9 @@ CLOCKS = "clocks"
 
 
 class _Clocks(msgspec.Struct, omit_defaults=True):
-    """The clock of each party, with the source offset of each, and the ticks up to which all are
-    `settled`, and `answered`; of each party and ranking the ticks that are ranked: after the first
-    one, up to the second one. `begins_amid` if earlier records were deleted.
+    """The clock and the source offset of each party, and the ticks up to which all are `settled`
+    and `answered`. Of each party and ranking, the ticks that are ranked: those after the first
+    number, up to the second one. `begins_amid`: whether earlier records were deleted.
     """
 
     of: dict[str, int] = msgspec.field(default_factory=dict)
@@ -83,12 +83,12 @@ class PartyClocks:
 
     @property
     def settled(self) -> int:
-        """The tick up to which all are answered once and for all."""
+        """The tick up to which all answers are final."""
         return self._clocks.settled
 
     @property
     def answered(self) -> int:
-        """The tick up to which all are answered, some of them without every party."""
+        """The tick up to which all are answered; some answers may lack a party."""
         return self._clocks.answered
 
     @property

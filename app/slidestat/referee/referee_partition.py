@@ -165,8 +165,8 @@ class PartyRecords:
 
 
 class RefereeProcessor:
-    """A processor of one partition of the topic of synopses: answers over all parties, for its
-    streams.
+    """A processor of one partition of the topic of synopses. It answers over all parties, for the
+    streams of this partition.
     """
 
     def __init__(

@@ -231,7 +231,7 @@ def offsets_of(
 
 
 def _place_of_all(topology: Topology) -> Place:
-    """Return the partition whose offset has the note of all sources."""
+    """Return the partition whose committed offset carries the note about all sources."""
     return topology.events_topic, 0
 
 

@@ -341,7 +341,7 @@ class Mover:
             self._order.add(number, offsets[rows], times[rows], sizes[rows], own)
 
     def _pace(self) -> None:
-        """Fetch no more of what waits in numbers, and of all again once it is little."""
+        """Pause the partitions of which many records wait; resume all once few do."""
         count = max(1, len(self._places))
         most = max(_LEAST_RECORDS, _HELD_RECORDS // count), max(_LEAST_BYTES, _HELD_BYTES // count)
         for number, (source, partition) in enumerate(self._places):

@@ -146,8 +146,8 @@ def _by_registered(
 
 
 def _framed(schema_id: SchemaId, content: bytes, index_bytes: int) -> Written:
-    """Return a value with its framing before it, of a GUID in a header, with what of the content
-    is the index of a message.
+    """Return a value with its framing in front; or, if a GUID names the schema, with the framing
+    and the index of the message in a header.
     """
     if isinstance(schema_id, int):
         return framed(schema_id, content), ()
@@ -196,7 +196,7 @@ class MemoryStore:
         return iter(sorted(item for item in self._states.items() if item[0] >= start))
 
     def told(self) -> Iterator[tuple[str, bytes]]:
-        """Return the keys of which alerts were told provisionally, and what is noted of them."""
+        """Return the keys with provisional alerts, and what is noted of these."""
         return iter(sorted(self._told.items()))
 
     def checkpoint(self) -> bytes | None:

@@ -112,7 +112,7 @@ class TopicReader(ABC, Generic[Read]):
             consumer.close()
 
     def _assign(self, consumer: Consumer) -> dict[int, int]:
-        """Start each partition where it is to be read from; once: the ends still to be reached."""
+        """Start each partition; return, if it is read `once`, the ends still to be reached."""
         ends: dict[int, int] = {}
         self._behind = set(self.partitions)
         starts = []
