@@ -267,8 +267,8 @@ def live_cells(lived: Lived) -> dict[str, str]:
     p50, p99 = np.percentile(lived.latencies_ms, (50, 99)).tolist()
     cells = {
         "from a tick to its answers, ms: p50, p99": f"{p50:,.0f}, {p99:,.0f}",
-        "from a stop to the next right answers, s": seconds(lived.stopped_s),
-        "from a kill to the next right answers, s": seconds(lived.killed_s),
+        "the latest answers after a stop, s from their tick": seconds(lived.stopped_s),
+        "the latest answers after a kill, s from their tick": seconds(lived.killed_s),
     }
     if (other := lived.other) is not None:
         ranks = ", ".join(f"{error:.1%}" for error in other.errors.rank)

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from http import HTTPStatus
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import HTTPError
@@ -61,9 +60,9 @@ class OtherWindow(NamedTuple):
 
 
 class Lived(NamedTuple):
-    """What a system did: milliseconds from a tick to each of its answers; seconds from a stop, and
-    from a kill, until all answers of a tick were there and right; and the other window. None is
-    what did not come.
+    """What a system did: milliseconds from a tick to each of its answers; how many seconds after
+    their tick the latest right answers came while it was stopped and started again, and killed and
+    started again; and the other window. None is what did not come.
     """
 
     latencies_ms: Integers
@@ -72,13 +71,14 @@ class Lived(NamedTuple):
     other: OtherWindow | None
 
 
-class _Restart(NamedTuple):
-    """When a process was ended, by the clock, before which tick; CPU seconds that the next one had
-    taken once there were answers of that tick.
+class Restart(NamedTuple):
+    """When a process was ended, by the clock, and the next tick; the first tick after the next one
+    was started, and the CPU seconds that this had taken once there were answers of that tick.
     """
 
     at_s: float
     tick: int
+    last_tick: int
     cpu_seconds: float
 
 
@@ -134,7 +134,7 @@ class Live:
                 for number in (signal.SIGTERM, signal.SIGKILL):
                     process, restart = self._restart(process, watch, sender, number, WINDOW_MS)
                     restarts.append(restart)
-                    sender.wait_for_tick()
+                    time.sleep(_SETTLE_S)
                 if self._question is None:
                     process, deployed = self._restart(
                         process, watch, sender, signal.SIGTERM, OTHER_MS
@@ -146,7 +146,7 @@ class Live:
                 other = self._question and self._ask(self._question, process, watch, exact)
         finally:
             process.__exit__()
-        ticks = _Ticks(exact, self._reader, watch.records)
+        ticks = Ticks(exact, self._reader, watch.records)
         took_ms: list[int] = []
         for tick in range(first + EVERY_MS, restarts[0].tick, EVERY_MS):
             right = ticks.right(tick, WINDOW_MS)
@@ -156,30 +156,13 @@ class Live:
                 )
             took_ms += [stamp_ms - tick - sender.ahead_ms for stamp_ms in right[0]]
         if self._question is None:
-            restarts.append(deployed)
-            found = self._until_right(ticks, deployed, None, OTHER_MS)
-            if found is not None:
-                other = OtherWindow(found[0], deployed.cpu_seconds, found[1], is_deployed=True)
-        stopped_s, killed_s = (
-            None
-            if (found := self._until_right(ticks, this, following, WINDOW_MS)) is None
-            else found[0]
-            for this, following in zip_longest(restarts[:2], restarts[1:])
-        )
+            for tick in range(deployed.tick, deployed.last_tick + 1, EVERY_MS):
+                if (right := ticks.right(tick, OTHER_MS)) is not None:
+                    took_s = max(right[0]) / 1000 - deployed.at_s
+                    other = OtherWindow(took_s, deployed.cpu_seconds, right[1], is_deployed=True)
+                    break
+        stopped_s, killed_s = (latest(ticks, each, sender.ahead_ms) for each in restarts)
         return Lived(np.array(took_ms), stopped_s, killed_s, other)
-
-    @staticmethod
-    def _until_right(
-        ticks: "_Ticks", restart: _Restart, following: _Restart | None, window_ms: int
-    ) -> tuple[float, Errors] | None:
-        """Return the seconds from a restart until all answers of a tick were there and right, with
-        their worst errors; None if that was not until the next one.
-        """
-        last = ticks.last if following is None else following.tick - EVERY_MS
-        for tick in range(restart.tick, last + 1, EVERY_MS):
-            if (right := ticks.right(tick, window_ms)) is not None:
-                return max(right[0]) / 1000 - restart.at_s, right[1]
-        return None
 
     def _start(self, window_ms: int) -> SubjectProcess:
         self._runs += 1
@@ -195,17 +178,21 @@ class Live:
         sender: "_Sender",
         number: int,
         window_ms: int,
-    ) -> tuple[SubjectProcess, _Restart]:
-        """End a process shortly before a tick, start it again, and wait for answers of the tick."""
+    ) -> tuple[SubjectProcess, Restart]:
+        """End a process shortly before a tick, start it again, and wait for answers of its own."""
         tick = sender.next_tick()
         sender.wait_until(tick - _BEFORE_TICK_MS)
         at_s = time.time()
-        os.kill(process.pid, number)
-        process.__exit__()  # A folder is one process's at a time.
+        if number == signal.SIGKILL:
+            os.kill(process.pid, number)
+        # It is told to stop, and waited for: a folder is one process's at a time.
+        process.__exit__()
         again = self._start(window_ms)
+        # The process before may have had the time to answer for its last tick.
+        last = sender.next_tick()
         partitions = self._requests.partitions
-        again.wait_for(lambda: watch.newest(partitions), tick, _RESTART_S + _PATIENCE_S, _RESTART_S)
-        return again, _Restart(at_s, tick, cpu_seconds(again.pid))
+        again.wait_for(lambda: watch.newest(partitions), last, 2 * _RESTART_S, _RESTART_S)
+        return again, Restart(at_s, tick, last, cpu_seconds(again.pid))
 
     def _ask(
         self,
@@ -234,6 +221,19 @@ class Live:
         return OtherWindow(float(np.median(took)), cpu_s, worst_of(found), is_deployed=False)
 
 
+def latest(ticks: "Ticks", restart: Restart, ahead_ms: int) -> float | None:
+    """Return how many seconds after their tick the latest answers came; a tick without right
+    ones waits for the next that has them.
+    """
+    late_s, waiting = 0.0, None
+    for tick in range(restart.tick, restart.last_tick + 1, EVERY_MS):
+        waiting = waiting or tick
+        if (right := ticks.right(tick, WINDOW_MS)) is not None:
+            late_s = max(late_s, (max(right[0]) - waiting - ahead_ms) / 1000)
+            waiting = None
+    return late_s if waiting is None else None
+
+
 def _answer_of(url: str) -> bytes:
     """Return the answer to a question; one that is refused for want of time is asked again."""
     until = time.monotonic() + _PATIENCE_S
@@ -247,7 +247,7 @@ def _answer_of(url: str) -> bytes:
         time.sleep(_POLL_S)
 
 
-class _Record(NamedTuple):
+class Record(NamedTuple):
     """What was written of a key, for which tick, and the broker's stamp on it in milliseconds."""
 
     key: int
@@ -256,18 +256,17 @@ class _Record(NamedTuple):
     stamp_ms: int
 
 
-class _Ticks:
+class Ticks:
     """Answers, tick by tick, beside the requests."""
 
-    def __init__(self, exact: ExactRequests, reader: Reader, records: list[_Record]) -> None:
+    def __init__(self, exact: ExactRequests, reader: Reader, records: list[Record]) -> None:
         self._exact, self._reader = exact, reader
-        self._records: dict[int, list[_Record]] = {}
+        self._records: dict[int, list[Record]] = {}
         for record in records:
             self._records.setdefault(record.end, []).append(record)
         self._due: dict[int, set[int]] = {}
         for key, end in exact.due(EVERY_MS).tolist():
             self._due.setdefault(end, set()).add(key)
-        self.last = max(self._due)
 
     def right(self, tick: int, window_ms: int) -> tuple[list[int], Errors] | None:
         """Return when each answer of a tick came first, in milliseconds, and their worst errors;
@@ -283,7 +282,7 @@ class _Ticks:
             events = len(self._exact.rows(record.key, tick - window_ms, tick))
             if errors.is_right(events):
                 stamps_ms[record.key], found[record.key] = record.stamp_ms, errors
-        if not self._due[tick] <= set(stamps_ms):
+        if not stamps_ms or not self._due.get(tick, set()) <= set(stamps_ms):
             return None
         return list(stamps_ms.values()), worst_of(list(found.values()))
 
@@ -293,7 +292,7 @@ class _Watch(threading.Thread):
 
     def __init__(self, bootstrap: str, topic: str, reader: Reader) -> None:
         super().__init__(daemon=True)
-        self.records: list[_Record] = []
+        self.records: list[Record] = []
         self._newest: dict[int | None, int] = {}
         self._reader = reader
         self._is_ended = threading.Event()
@@ -315,7 +314,7 @@ class _Watch(threading.Thread):
                     continue
                 key, value = message.key() or b"", message.value() or b""
                 number, end = self._reader.place(key, value)
-                self.records.append(_Record(number, value, end, message.timestamp()[1]))
+                self.records.append(Record(number, value, end, message.timestamp()[1]))
                 of = message.partition()
                 self._newest[of] = max(self._newest.get(of, 0), end)
 

@@ -6,7 +6,8 @@
 Each event is in 360 windows. APPROX_PERCENTILE keeps all values of a window, and COUNT(DISTINCT)
 all users. It has no aggregate of the most frequent items. Results come to Python as Arrow, as
 embedded ones do, and go to the topic GROUP-answers. Progress is what windows of ten seconds of the
-same topic have counted.
+same topic have counted. Its watermark is behind the newest event by half an hour of event time, as
+one partition may be behind the other while it catches up.
 """
 
 import sys
@@ -25,7 +26,7 @@ CREATE TABLE events (
     key VARCHAR, time BIGINT, took DOUBLE PRECISION, "user" VARCHAR, path VARCHAR
 ) WITH (
     connector='kafka', format='json', brokers='{bootstrap}', topic='{topic}', group_id='{group}',
-    event_time_column='time'
+    event_time_column='time', watermark_lag_ms='1800000'
 );
 CREATE TABLE counts (many BIGINT, until BIGINT) WITH (connector='collect');
 CREATE TABLE answers (

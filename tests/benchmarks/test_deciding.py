@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.deciding import Part, live_cells, write
-from benchmarks.deciding_live import Lived, OtherWindow
+from benchmarks.deciding_live import Lived, OtherWindow, Record, Restart, Ticks, latest
 from benchmarks.judged_requests import Answer, Answered, Errors, Reader, errors_of, judge
 from benchmarks.requests import ExactRequests, Requests, draw_requests
 from slidestat.errors import SlidestatError
@@ -132,6 +132,31 @@ def test_an_answer_without_most_of_its_window_is_not_right() -> None:
     events = len(exact.rows(key, end - _WINDOW_MS, end))
     assert errors_of(exact, key, end - _WINDOW_MS, whole).is_right(events)
     assert not errors_of(exact, key, end - _WINDOW_MS, lost).is_right(events)
+
+
+def test_the_latest_answers_of_a_restart_are_found() -> None:
+    """The old process may answer for the first tick; a tick without right answers waits for the
+    next one that has them; and without any at the end there is no figure.
+    """
+    whole = _answers(_REQUESTS)
+    exact, reader = ExactRequests(_REQUESTS), Reader(_REQUESTS, is_ours=False)
+    ends = np.unique(exact.due(_TICK_MS)[:, 1])
+    ends = ends[ends % _TICK_MS == 0]
+    first = next(e for e in ends.tolist() if {e + _TICK_MS, e + 2 * _TICK_MS} <= set(ends.tolist()))
+    ticks = [first + step * _TICK_MS for step in range(3)]
+
+    def found(late_ms: dict[int, int]) -> float | None:
+        records = [
+            Record(key, msgspec.json.encode(answer), end, end + 5_000 + late_ms[end])
+            for (key, end), answer in whole.items()
+            if end in late_ms
+        ]
+        restart = Restart(0.0, ticks[0], ticks[2], 0.0)
+        return latest(Ticks(exact, reader, records), restart, 5_000)
+
+    assert found({ticks[0]: 200, ticks[1]: 7_000, ticks[2]: 300}) == 7
+    assert found({ticks[0]: 200, ticks[2]: 300}) == 10.3
+    assert found({ticks[0]: 200, ticks[1]: 300}) is None
 
 
 _ERRORS = Errors((0.0, 0.0, 0.0), (0.01, 0.02, 0.03), 0.04, 0.0, 1.0)

@@ -1,20 +1,23 @@
 """Documents tell the figures that were measured, as results/ has them, and no others."""
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from rich.console import Console
 
-from benchmarks import measured_synopses, results
-from benchmarks.bench import Restart, Run
+from benchmarks import measured_speed, measured_synopses, results
+from benchmarks.bench import Bench, Restart, Run
 from benchmarks.cases import CaseName
 from benchmarks.documents import DOCUMENTS, TEXTS, places, renewed
 from benchmarks.latency import Latency
 from benchmarks.measure import Measurement
-from benchmarks.measured_speed import comparison, workloads
+from benchmarks.measured_speed import comparison, deciding, deciding_keys, workloads
 from benchmarks.results import Outcome, as_data, replace_workloads, write
-from benchmarks.systems import BARE, OURS
+from benchmarks.systems import BARE, OURS, SYSTEMS, System
+from benchmarks.throughput import compare
 
 FAUST, SPARK = "faust_tumbling_table", "spark_tumbling"
 
@@ -80,8 +83,6 @@ def latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def results_of_nobody() -> list[str]:
-    from benchmarks.systems import SYSTEMS
-
     return [name for name in SYSTEMS if name not in (OURS, BARE, FAUST)]
 
 
@@ -115,3 +116,41 @@ def test_a_workload_measured_alone_takes_the_place_of_its_own(latest: Path) -> N
     assert after["workloads"].pop("latencies") == alone
     before["workloads"].pop("latencies", None)
     assert after == before
+
+
+class _Bench(Bench):
+    """A bench whose runs take no time."""
+
+    def __init__(self) -> None:
+        pass
+
+    def run(self, _system: System) -> Run:
+        return run(1_000)
+
+
+@pytest.mark.parametrize(("most_s", "rounds"), [(inf, 3), (0.0, 1)])
+def test_no_round_begins_after_the_time_for_them(most_s: float, rounds: int) -> None:
+    """There is one at least, and settings say how many there were."""
+    found = compare(_Bench(), [SYSTEMS[OURS]], 3, Console(quiet=True), {}, most_s)
+    assert len(found.rounds) == rounds
+
+
+def test_both_parts_of_the_question_that_decides_are_one_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system that is in one part alone has no figures of the other."""
+    asked = {"machine": "here", "keys": 5, "minutes": 1.0}
+    speed = {**asked, "events": 1_000, "hours": 2.0, "runs": 3}
+    live = {**asked, "pace": 140, "seconds": 60}
+    parts = {
+        "speed": {**speed, "systems": {OURS: {"speed": "2"}, "hop": {"speed": "1"}}, "cannot": {}},
+        "live": {**live, "systems": {OURS: {"late": "3"}}, "cannot": {"hop": "it is slow"}},
+    }
+    file = tmp_path / "deciding.json"
+    file.write_bytes(msgspec.json.encode(parts))
+    monkeypatch.setattr(measured_speed, "DECIDING", file)
+    text = deciding()
+    assert "| speed | 2 | 1 |\n| late | 3 | - |\n\n- without hop: it is slow" in text
+    assert "at 140 events a second" in text
+    monkeypatch.setattr(measured_speed, "DECIDING_KEYS", tmp_path / "none.json")
+    assert "python -m benchmarks.deciding" in deciding_keys()
