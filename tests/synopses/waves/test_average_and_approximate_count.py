@@ -68,6 +68,8 @@ def test_an_average_refuses_what_its_sum_refuses_and_keeps_its_state() -> None:
     for epsilon, span in ((1e-6, 9), (1.5, 9), (0.1, 0), (0.1, 2**53 + 1), (float("nan"), 9)):
         with pytest.raises(SynopsisError, match="must be"):
             AverageParameters(epsilon, span)
+    with pytest.raises(SynopsisError, match="epsilon must be from 1e-05 to 1, not 1e-06"):
+        AverageParameters(1e-6, 9)
 
 
 def test_an_average_read_back_has_the_promise_it_was_made_with() -> None:

@@ -1,7 +1,7 @@
 """Parameters of quantiles and frequent items, checked once, and the errors that follow."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from slidestat.synopses.blocks.memory import (
     RANDOM_QUANTILES,
 )
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
+from slidestat.synopses.core.parameters import MAX_SPAN, check_number, check_whole
 from slidestat.synopses.quantiles import random_layout
 
 MIN_EPSILON = 0.001
@@ -34,13 +33,16 @@ class SummaryParameters:
     span: int
 
     what: ClassVar[str]
+    stored_shares: ClassVar[int] = 1
+    """How many of its numbers are no whole ones."""
+
+    @classmethod
+    def of_bytes(cls, shares: list[float], span: int, _seed: int) -> Self:
+        """Return the parameters that bytes name; raises SynopsisError."""
+        return cls(shares[0], span)
 
     def __post_init__(self) -> None:
-        if not (MIN_EPSILON <= self.epsilon <= MAX_EPSILON):
-            raise SynopsisError(
-                f"epsilon of {self.what} must be from {MIN_EPSILON} to {MAX_EPSILON}, "
-                f"not {self.epsilon!r}"
-            )
+        check_number(f"epsilon of {self.what}", self.epsilon, MIN_EPSILON, MAX_EPSILON)
         check_whole("span", self.span, 1, MAX_SPAN)
 
 
@@ -51,12 +53,16 @@ class DrawnParameters(SummaryParameters):
     delta: float
     seed: int
 
+    stored_shares: ClassVar[int] = 2
+
+    @classmethod
+    def of_bytes(cls, shares: list[float], span: int, seed: int) -> Self:
+        """Return the parameters that bytes name; raises SynopsisError."""
+        return cls(shares[0], span, shares[1], seed)
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (MIN_DELTA <= self.delta <= MAX_DELTA):
-            raise SynopsisError(
-                f"delta must be from {MIN_DELTA} to {MAX_DELTA}, not {self.delta!r}"
-            )
+        check_number("delta", self.delta, MIN_DELTA, MAX_DELTA)
         check_whole("seed", self.seed, 0, MAX_SEED)
 
     @property

@@ -1,42 +1,12 @@
 """The part that quantiles and frequent items of one key share: a state made of blocks."""
 
-from abc import abstractmethod
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, cast
 
 import numpy as np
 
+from slidestat.synopses.blocks import codec, memory
 from slidestat.synopses.blocks.blocks import left_tail
-from slidestat.synopses.blocks.codec import (
-    BLOCK,
-    LAYER,
-    PHASE,
-    WAITS,
-    WHOLE,
-    column_size,
-    list_blocks,
-    put_parameters,
-    read_numbers,
-    read_parameters,
-)
 from slidestat.synopses.blocks.feeding import settle, summarise
-from slidestat.synopses.blocks.memory import (
-    DEAD,
-    KIND,
-    LAST,
-    LEVELS,
-    NOW,
-    STATE_SIZE,
-    STORED,
-    TAIL,
-    TIME,
-    TOTAL,
-    Blocks,
-    kept_facts,
-    kept_rows,
-    make_blocks,
-    waiting_facts,
-    waiting_rows,
-)
 from slidestat.synopses.blocks.one_window import phase_of
 from slidestat.synopses.blocks.parameters import (
     BlockParameters,
@@ -55,76 +25,71 @@ P = TypeVar("P", bound=BlockParameters)
 
 
 class BlockSummary(Stored[P]):
-    """A synopsis of one stream, kept as the bytes that are stored and sent.
-
-    Times are whole numbers of any unit, from -2^61 to 2^61 - 1, and never fall. A window of n at
-    `now` is [now - n, now), n being at most the span kept.
-    """
+    """A synopsis of one stream, kept as blocks; windows and times are as in `Stored`."""
 
     is_checked_when_read = True
-    kind: ClassVar[int]
-    fixed_kind: ClassVar[int]
-    shares: ClassVar[int]
-
-    @classmethod
-    @abstractmethod
-    def _made_with(cls, shares: list[float], span: int, seed: int, *, fixed: bool) -> P:
-        """Return the parameters that bytes name; raises SynopsisError."""
+    made_with: ClassVar[tuple[type[BlockParameters], type[BlockParameters]]]
+    """Its parameters: for any window, and for one of a fixed number of events."""
 
     @classmethod
     def _opened(cls, data: bytes) -> tuple[P, int]:
         parameters, state, _, _ = cls._read(data)
-        return parameters, int(state[NOW])
+        return parameters, int(state[memory.NOW])
 
     def stored_entries(self) -> int:
         """Return how many values or items the state holds, minima and maxima included."""
         parameters, state, _, blocks = self._read(self._data)
-        listed = list_blocks(parameters.head, state[TOTAL], state[DEAD])
-        return int(column_size(parameters.head, listed, blocks, int(state[TOTAL] - state[TAIL])))
+        listed = codec.list_blocks(parameters.head, state[memory.TOTAL], state[memory.DEAD])
+        return int(
+            codec.column_size(
+                parameters.head, listed, blocks, int(state[memory.TOTAL] - state[memory.TAIL])
+            )
+        )
 
     def check(self) -> None:
         """Raise SynopsisError unless the state is what blocks.py says: what decoding checks, and
         that known times rise with the events they belong to."""
         parameters, state, times, blocks = self._read(self._data)
-        total, dead, now = int(state[TOTAL]), int(state[DEAD]), int(state[NOW])
-        known = [(int(state[TAIL]) + i, int(time)) for i, time in enumerate(times)]
-        for row in list_blocks(parameters.head, total, dead):
-            layer, block = int(row[LAYER]), int(row[BLOCK])
-            facts = kept_facts(parameters.head, blocks, layer, block)
-            if row[PHASE] == WAITS:
-                facts = waiting_facts(parameters.head, blocks, layer)
-                known.append((((block + 1) << layer) - 1, int(facts[LAST])))
-            if row[WHOLE]:
-                known.append((block << layer, int(facts[TIME])))
+        total, dead, now = int(state[memory.TOTAL]), int(state[memory.DEAD]), int(state[memory.NOW])
+        known = [(int(state[memory.TAIL]) + i, int(time)) for i, time in enumerate(times)]
+        for row in codec.list_blocks(parameters.head, total, dead):
+            layer, block = int(row[codec.LAYER]), int(row[codec.BLOCK])
+            facts = memory.kept_facts(parameters.head, blocks, layer, block)
+            if row[codec.PHASE] == codec.WAITS:
+                facts = memory.waiting_facts(parameters.head, blocks, layer)
+                known.append((((block + 1) << layer) - 1, int(facts[memory.LAST])))
+            if row[codec.WHOLE]:
+                known.append((block << layer, int(facts[memory.TIME])))
         known.sort()
         ordered = [time for _, time in known]
         if ordered != sorted(ordered) or (ordered and ordered[-1] >= now):
             raise SynopsisError("times of events do not rise with their numbers")
 
     @classmethod
-    def _read(cls, data: bytes) -> tuple[P, Integers, Integers, Blocks]:
+    def _read(cls, data: bytes) -> tuple[P, Integers, Integers, memory.Blocks]:
         """Decode `data`; returns its parameters, numbers, times of the tail, and blocks."""
         array = np.frombuffer(bytearray(data), np.uint8)
-        state = np.empty(STATE_SIZE, np.int64)
-        shares = np.empty(cls.shares)
-        kind = cls.fixed_kind if data[3:4] == bytes([cls.fixed_kind]) else cls.kind
-        error_code, number, seed, at = read_parameters(array, 0, len(array), kind, shares)
+        state = np.empty(memory.STATE_SIZE, np.int64)
+        any_window, fixed = cls.made_with
+        made_with = fixed if data[3:4] == bytes([fixed.stored_kind]) else any_window
+        shares = np.empty(made_with.stored_shares)
+        error_code, number, seed, at = codec.read_parameters(
+            array, 0, len(array), made_with.stored_kind, shares
+        )
         if error_code != error_codes.OK:
-            raise refused(data, error_code, int(number), cls.kind)
+            raise refused(data, error_code, int(number), any_window.kind)
         try:
-            parameters = cls._made_with(
-                shares.tolist(), int(number), int(seed), fixed=kind == cls.fixed_kind
-            )
+            parameters = cast(P, made_with.of_bytes(shares.tolist(), int(number), int(seed)))
         except SynopsisError:
             raise damaged() from None
         head = parameters.head
-        error_code, at = read_numbers(array, at, len(array), head, state)
+        error_code, at = codec.read_numbers(array, at, len(array), head, state)
         if error_code == error_codes.OK:
-            times = np.empty(int(state[TOTAL] - state[TAIL]), np.int64)
+            times = np.empty(int(state[memory.TOTAL] - state[memory.TAIL]), np.int64)
             payload = np.empty(len(times), np.int64)
             error_code, blocks = load(head, array, at, len(array), state, 0, times, payload)
         if error_code != error_codes.OK:
-            raise refused(data, error_code, 0, cls.kind)
+            raise refused(data, error_code, 0, any_window.kind)
         return parameters, state, times, blocks
 
 
@@ -142,12 +107,12 @@ def _convert(
 ) -> tuple[int, int, int, Bytes]:
     """Return (error, its two numbers, the new bytes)."""
     nothing = np.empty(0, np.uint8)
-    state = np.empty(STATE_SIZE, np.int64)
-    made_with = put_parameters(head, shares)
+    state = np.empty(memory.STATE_SIZE, np.int64)
+    made_with = codec.put_parameters(head, shares)
     error_code, a, b, at = open_state(head, shares, made_with, data, 0, len(data), state)
     if error_code != error_codes.OK:
         return error_code, a, b, nothing
-    times = np.empty(state[TOTAL] - state[TAIL], np.int64)
+    times = np.empty(state[memory.TOTAL] - state[memory.TAIL], np.int64)
     payload = np.empty(len(times), np.int64)
     error_code, blocks = load(head, data, at, len(data), state, 0, times, payload)
     if error_code != error_codes.OK:
@@ -156,26 +121,28 @@ def _convert(
         if times[i] <= times[i - 1]:
             return error_codes.NUMBER_NOT_LARGER, times[i], times[i - 1], nothing
     settle(fixed_head, state, times, blocks)
-    left = left_tail(state[TOTAL], head[LEVELS])
-    fixed = make_blocks(fixed_head, state[TOTAL], state[DEAD])
+    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
+    fixed = memory.make_blocks(fixed_head, state[memory.TOTAL], state[memory.DEAD])
     fixed[0][:] = blocks[0]
-    listed = list_blocks(fixed_head, state[TOTAL], state[DEAD])
+    listed = codec.list_blocks(fixed_head, state[memory.TOTAL], state[memory.DEAD])
     for i in range(len(listed)):
-        if listed[i, WHOLE] == 0:
+        if listed[i, codec.WHOLE] == 0:
             continue
-        layer = listed[i, LAYER]
-        block = listed[i, BLOCK]
-        if listed[i, PHASE] == WAITS:
-            waiting_rows(fixed_head, fixed, layer)[:] = waiting_rows(head, blocks, layer)
+        layer = listed[i, codec.LAYER]
+        block = listed[i, codec.BLOCK]
+        if listed[i, codec.PHASE] == codec.WAITS:
+            memory.waiting_rows(fixed_head, fixed, layer)[:] = memory.waiting_rows(
+                head, blocks, layer
+            )
             continue
-        facts = kept_facts(fixed_head, fixed, layer, block)
-        if facts[TIME] > state[NOW] - state[TOTAL] + (block << layer):
+        facts = memory.kept_facts(fixed_head, fixed, layer, block)
+        if facts[memory.TIME] > state[memory.NOW] - state[memory.TOTAL] + (block << layer):
             # More events behind it than numbers.
-            return error_codes.NUMBER_NOT_LARGER, facts[TIME], facts[TIME], nothing
-        old = kept_rows(head, blocks, layer, block, phase_of(head, left, layer, block))
-        new = kept_rows(fixed_head, fixed, layer, block, listed[i, PHASE])
-        summarise(fixed_head, layer, block, listed[i, PHASE], old, new, facts)
-    made_with = put_parameters(fixed_head, shares)
+            return error_codes.NUMBER_NOT_LARGER, facts[memory.TIME], facts[memory.TIME], nothing
+        old = memory.kept_rows(head, blocks, layer, block, phase_of(head, left, layer, block))
+        new = memory.kept_rows(fixed_head, fixed, layer, block, listed[i, codec.PHASE])
+        summarise(fixed_head, layer, block, listed[i, codec.PHASE], old, new, facts)
+    made_with = codec.put_parameters(fixed_head, shares)
     out, end = save(fixed_head, made_with, state, times, payload, fixed, nothing, 0)
     return error_codes.OK, 0, 0, out[:end]
 
@@ -191,7 +158,7 @@ def for_one_window(
     """
     head = parameters.head
     before = head.copy()
-    before[STORED] = before[KIND]
+    before[memory.STORED] = before[memory.KIND]
     array = np.frombuffer(bytearray(data), np.uint8)
     error_code, a, b, out = _convert(before, head, parameters.shares, array)
     if error_code != error_codes.OK:

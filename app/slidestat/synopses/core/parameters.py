@@ -22,10 +22,15 @@ def check_whole(name: str, number: object, least: int, most: int) -> None:
         )
 
 
+def check_number(name: str, number: float, least: float, most: float) -> None:
+    """Raise SynopsisError unless `number` is from `least` to `most`."""
+    if not (least <= number <= most):
+        raise SynopsisError(f"{name} must be from {least} to {most}, not {number!r}")
+
+
 def check(epsilon: float, span: int) -> None:
     """Raise SynopsisError for an error or a span that no synopsis of these parameters has."""
-    if not (MIN_EPSILON <= epsilon <= 1):
-        raise SynopsisError(f"epsilon must be from {MIN_EPSILON} to 1, not {epsilon!r}")
+    check_number("epsilon", epsilon, MIN_EPSILON, 1)
     check_whole("span", span, 1, MAX_SPAN)
 
 

@@ -150,11 +150,7 @@ NO_VALUES: Floats = np.empty(0, np.float64)
 
 
 class StoredSynopsis(Stored[P]):
-    """A synopsis of one stream of events with values, kept as the bytes that are stored and sent.
-
-    Times are whole numbers of any unit, from -2^61 to 2^61 - 1, and never fall. A window of n at
-    `now` is [now - n, now), n being at most the span kept.
-    """
+    """A synopsis of one stream of events with values; windows and times are as in `Stored`."""
 
     def insert(self, times: npt.ArrayLike, values: npt.ArrayLike) -> None:
         """Take in events: `times` not falling, from `now` - 1 on, and a value for each.

@@ -35,7 +35,7 @@ from typing import ClassVar, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.blocks.memory import FIXED_FREQUENT, FREQUENT
+from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FixedFrequentParameters, FrequentParameters
 from slidestat.synopses.blocks.run import run_blocks
 from slidestat.synopses.blocks.summary import BlockSummary
@@ -179,17 +179,4 @@ class FrequentItems(BlockSummary[FrequentParameters], ItemSummary[FrequentParame
 
     kinds: ClassVar[tuple[int, ...]] = (FREQUENT,)
     run_batch = staticmethod(run_frequent_batch)
-    kind: ClassVar[int] = FREQUENT
-    fixed_kind: ClassVar[int] = FIXED_FREQUENT
-    shares: ClassVar[int] = 1
-
-    @classmethod
-    def _made_with(
-        cls,
-        shares: list[float],
-        span: int,
-        seed: int,  # noqa: ARG003
-        *,
-        fixed: bool,
-    ) -> FrequentParameters:
-        return (FixedFrequentParameters if fixed else FrequentParameters)(shares[0], span)
+    made_with = FrequentParameters, FixedFrequentParameters

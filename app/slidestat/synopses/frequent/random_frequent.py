@@ -49,38 +49,13 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.core.wire import VERSION
+from slidestat.synopses.frequent import sticky
 from slidestat.synopses.frequent.answer import PARTS, with_columns
 from slidestat.synopses.frequent.frequent_items import (
     FrequentBatch,
     FrequentItem,
     ItemSummary,
     part_of,
-)
-from slidestat.synopses.frequent.sticky import (
-    COUNT,
-    FIXED_RANDOM_FREQUENT,
-    ITEM,
-    NOW,
-    POSITION,
-    RANDOM_FREQUENT,
-    REACH,
-    ROWS,
-    SEED,
-    SIZE,
-    SPAN,
-    STATE_SIZE,
-    STORED,
-    TOTAL,
-    decode,
-    encode,
-    encoded_limit,
-    level_kept,
-    level_needed,
-    level_of,
-    read_head,
-    sweep,
-    take,
-    window_of,
 )
 
 
@@ -96,7 +71,7 @@ class RandomFrequentParameters(DrawnParameters):
     """
 
     what: ClassVar[str] = "frequent items"
-    stored_kind: ClassVar[int] = RANDOM_FREQUENT
+    stored_kind: ClassVar[int] = sticky.RANDOM_FREQUENT
 
     @property
     def rarity(self) -> float:
@@ -123,7 +98,7 @@ class FixedRandomFrequentParameters(RandomFrequentParameters):
     Of windows of n < span events, counts may be too low by epsilon of span.
     """
 
-    stored_kind: ClassVar[int] = FIXED_RANDOM_FREQUENT
+    stored_kind: ClassVar[int] = sticky.FIXED_RANDOM_FREQUENT
 
 
 @kernel
@@ -142,20 +117,20 @@ def _list_items(
 
     facts, and what is returned, are as of `list_items`. Cost: O(samples * log).
     """
-    first, fewest, most = window_of(head, state, samples, start)
-    level = level_needed(most, head[REACH])
-    if head[STORED] == FIXED_RANDOM_FREQUENT:
-        level = level_kept(head, state[TOTAL], 0)
+    first, fewest, most = sticky.window_of(head, state, samples, start)
+    level = sticky.level_needed(most, head[sticky.REACH])
+    if head[sticky.STORED] == sticky.FIXED_RANDOM_FREQUENT:
+        level = sticky.level_kept(head, state[sticky.TOTAL], 0)
     missed = int(np.ceil(rarity * (1 << level))) - 1 if level > 0 else 0
-    lists = with_columns(lists, listed, state[SIZE] - first)
+    lists = with_columns(lists, listed, state[sticky.SIZE] - first)
     begin = listed
-    for i in np.argsort(samples[ITEM, first : state[SIZE]]):
-        item = samples[ITEM, first + i]
+    for i in np.argsort(samples[sticky.ITEM, first : state[sticky.SIZE]]):
+        item = samples[sticky.ITEM, first + i]
         if listed == begin or lists[0, listed - 1] != item:
             lists[0, listed] = item
             lists[1, listed] = 0
             listed += 1
-        lists[1, listed - 1] += samples[COUNT, first + i]
+        lists[1, listed - 1] += samples[sticky.COUNT, first + i]
     count = begin
     for i in range(begin, listed):
         upper = min(lists[1, i] + missed, most)
@@ -175,21 +150,21 @@ def open_state(
     head: Integers, shares: Floats, arena: Bytes, start: int, end: int, state: Integers, added: int
 ) -> tuple[int, int, int, Integers]:
     """Read a stored state, or make a new one; return (error, its two numbers, samples)."""
-    samples = np.empty((ROWS, added), np.int64)
-    state[TOTAL] = 0
-    state[NOW] = TIME_MIN
-    state[SIZE] = 0
+    samples = np.empty((sticky.ROWS, added), np.int64)
+    state[sticky.TOTAL] = 0
+    state[sticky.NOW] = TIME_MIN
+    state[sticky.SIZE] = 0
     if start == end:
         return error_codes.OK, 0, 0, samples
     found = np.empty(len(shares), np.float64)
-    kind = head[STORED]
-    error_code, number, seed, span, at = read_head(arena, start, end, kind, found)
+    kind = head[sticky.STORED]
+    error_code, number, seed, span, at = sticky.read_head(arena, start, end, kind, found)
     if error_code != error_codes.OK:
         known = VERSION if error_code == error_codes.NEWER_VERSION else kind
         return error_code, number, known, samples
-    if seed != head[SEED] or span != head[SPAN] or not np.all(found == shares):
+    if seed != head[sticky.SEED] or span != head[sticky.SPAN] or not np.all(found == shares):
         return error_codes.OTHER_PARAMETERS, 0, 0, samples
-    error_code, samples = decode(arena, at, end, head, state, added)
+    error_code, samples = sticky.decode(arena, at, end, head, state, added)
     return error_code, 0, 0, samples
 
 
@@ -212,7 +187,7 @@ def _run(
     """
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
-    state = np.empty(STATE_SIZE, np.int64)
+    state = np.empty(sticky.STATE_SIZE, np.int64)
     out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
     out_offsets = np.zeros(groups + 1, np.int64)
     lists = np.empty((3, 64), np.int64)
@@ -226,18 +201,18 @@ def _run(
         )
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, out_offsets, lists
-        if state[TOTAL] + stop - event > EVENT_LIMIT:
+        if state[sticky.TOTAL] + stop - event > EVENT_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
-        error_code, a, b, after = follows(columns, group, state[NOW])
+        error_code, a, b, after = follows(columns, group, state[sticky.NOW])
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, out_offsets, lists
-        if head[STORED] == FIXED_RANDOM_FREQUENT:
-            a, b = not_larger(times[event:stop], state[NOW])
+        if head[sticky.STORED] == sticky.FIXED_RANDOM_FREQUENT:
+            a, b = not_larger(times[event:stop], state[sticky.NOW])
             if a <= b:
                 return error_codes.NUMBER_NOT_LARGER, group, a, b, out, out_offsets, lists
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             cut = cuts[group + query]
-            samples = take(head, state, samples, times[event:cut], items[event:cut])
+            samples = sticky.take(head, state, samples, times[event:cut], items[event:cut])
             event = cut
             if query == query_starts[group + 1]:
                 break
@@ -254,12 +229,15 @@ def _run(
                     length,
                 )
                 ends[query * len(spans) + k + 1] = length
-        state[NOW] = after
-        sweep(head, state, samples, state[TOTAL])
-        if window_of(head, state, samples, state[NOW] - head[SPAN])[2] > LIVE_LIMIT:
+        state[sticky.NOW] = after
+        sticky.sweep(head, state, samples, state[sticky.TOTAL])
+        if (
+            sticky.window_of(head, state, samples, state[sticky.NOW] - head[sticky.SPAN])[2]
+            > LIVE_LIMIT
+        ):
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
-        out = with_room(out, end, encoded_limit(state[SIZE]))
-        end = encode(out, end, head, shares, state, samples)
+        out = with_room(out, end, sticky.encoded_limit(state[sticky.SIZE]))
+        end = sticky.encode(out, end, head, shares, state, samples)
         out_offsets[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, out_offsets, lists
 
@@ -295,11 +273,7 @@ __all__ = ["FrequentItem", "RandomFrequentItems", "RandomFrequentParameters"]
 
 
 class RandomFrequentItems(ItemSummary[RandomFrequentParameters]):
-    """A synopsis of the items of one stream, kept as the bytes that are stored and sent.
-
-    Times are whole numbers of any unit, from -2^61 to 2^61 - 1, and never fall. A window of n at
-    `now` is [now - n, now), n being at most the span kept.
-    """
+    """A synopsis of the items of one stream; windows and times are as in `Stored`."""
 
     is_checked_when_read = True
     run_batch = staticmethod(run_random_frequent_batch)
@@ -307,30 +281,30 @@ class RandomFrequentItems(ItemSummary[RandomFrequentParameters]):
     @classmethod
     def _opened(cls, data: bytes) -> tuple[RandomFrequentParameters, int]:
         parameters, state, _ = _read(data)
-        return parameters, int(state[NOW])
+        return parameters, int(state[sticky.NOW])
 
     def stored_entries(self) -> int:
         """Return how many samples the state holds."""
-        return int(_read(self._data)[1][SIZE])
+        return int(_read(self._data)[1][sticky.SIZE])
 
     def check(self) -> None:
         """Raise SynopsisError unless the samples are what sticky.py says: what decoding
         checks, and that each is of a level that is still sampled."""
         parameters, state, samples = _read(self._data)
-        for position in samples[POSITION, : state[SIZE]].tolist():
-            level = level_kept(parameters.head, int(state[TOTAL]), position)
-            if level_of(parameters.seed, position, level) != level:
+        for position in samples[sticky.POSITION, : state[sticky.SIZE]].tolist():
+            level = sticky.level_kept(parameters.head, int(state[sticky.TOTAL]), position)
+            if sticky.level_of(parameters.seed, position, level) != level:
                 raise SynopsisError(f"event {position} is a sample, and should have been let go")
 
 
 def _read(data: bytes) -> tuple[RandomFrequentParameters, Integers, Integers]:
     """Decode `data`; returns its parameters, numbers and samples."""
     array = np.frombuffer(bytearray(data), np.uint8)
-    state = np.empty(STATE_SIZE, np.int64)
+    state = np.empty(sticky.STATE_SIZE, np.int64)
     shares = np.empty(2)
-    is_fixed = data[3:4] == bytes([FIXED_RANDOM_FREQUENT])
-    kind = FIXED_RANDOM_FREQUENT if is_fixed else RANDOM_FREQUENT
-    error_code, number, seed, span, _ = read_head(array, 0, len(array), kind, shares)
+    is_fixed = data[3:4] == bytes([sticky.FIXED_RANDOM_FREQUENT])
+    kind = sticky.FIXED_RANDOM_FREQUENT if is_fixed else sticky.RANDOM_FREQUENT
+    error_code, number, seed, span, _ = sticky.read_head(array, 0, len(array), kind, shares)
     if error_code != error_codes.OK:
         raise refused(data, error_code, int(number), kind)
     epsilon, delta = shares.tolist()

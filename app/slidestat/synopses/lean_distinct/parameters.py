@@ -9,6 +9,7 @@ from math import atanh, ceil, log, sqrt
 from statistics import NormalDist
 
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.parameters import check_number
 from slidestat.synopses.distinct.parameters import SketchParameters
 
 MIN_EPSILON = 0.01
@@ -48,10 +49,7 @@ class LeanDistinctParameters(SketchParameters):
                 f"epsilon must be from {MIN_EPSILON} to 0.5, not {self.epsilon!r}: a randomised"
                 " wave takes less"
             )
-        if not (MIN_DELTA <= self.delta <= MAX_DELTA):
-            raise SynopsisError(
-                f"delta must be from {MIN_DELTA} to {MAX_DELTA}, not {self.delta!r}"
-            )
+        check_number("delta", self.delta, MIN_DELTA, MAX_DELTA)
 
     @property
     def bitmaps(self) -> int:

@@ -26,25 +26,11 @@ from slidestat.synopses.core.envelope import Body, damaged
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.kernels.compile import kernel
+from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.merge.bundle import Bundle, UnionAnswers, ask
 from slidestat.synopses.merge.summary import StateSummary, WindowFigure, must_agree
-from slidestat.synopses.moments.codec import (
-    BUCKET_ROWS,
-    FIRST,
-    HEAD_SIZE,
-    INEXACT,
-    KEPT,
-    NEWEST,
-    NOW,
-    OLDEST,
-    SPAN,
-    STATE_SIZE,
-    clear,
-    read,
-    room_for,
-    write,
-)
+from slidestat.synopses.moments import codec
 from slidestat.synopses.moments.kernel import DEVIATION, MEAN, VARIANCE
 from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, MAX_COUNT, MAX_MAGNITUDES, add
 from slidestat.synopses.moments.spread import (
@@ -85,12 +71,12 @@ def _pooled(
     arena[offsets[p]:offsets[p + 1]], asked at times[p]; `starts` is of `Asked`.
     """
     bundles = len(starts) - 1
-    head = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    buckets = np.empty((BUCKET_ROWS, 64), np.int64)
-    pools = np.empty((BUCKET_ROWS, 2 * len(spans)), np.int64)
+    head = np.empty(codec.HEAD_SIZE, np.int64)
+    state = np.empty(codec.STATE_SIZE, np.int64)
+    buckets = np.empty((codec.BUCKET_ROWS, 64), np.int64)
+    pools = np.empty((codec.BUCKET_ROWS, 2 * len(spans)), np.int64)
     exact = np.empty(len(spans), np.int64)
-    one = np.empty((BUCKET_ROWS, 2), np.int64)
+    one = np.empty((codec.BUCKET_ROWS, 2), np.int64)
     out = np.empty(0, np.uint8)
     ends = np.zeros(bundles * len(spans) + 1, np.int64)
     end = 0
@@ -98,19 +84,19 @@ def _pooled(
         pools[:, :] = 0
         exact[:] = 1
         for part in range(starts[bundle], starts[bundle + 1]):
-            error_code, _, buckets = read(
+            error_code, _, buckets = codec.read(
                 arena, offsets[part], offsets[part + 1], head, state, buckets
             )
             if error_code != error_codes.OK:
                 return error_code, part, out, ends
             for k in range(len(spans)):
                 start = times[part] - spans[k]
-                for i in range(state[KEPT] - 1, -1, -1):
-                    if buckets[NEWEST, i] < start or large[bundle * len(spans) + k] != 0:
+                for i in range(state[codec.KEPT] - 1, -1, -1):
+                    if buckets[codec.NEWEST, i] < start or large[bundle * len(spans) + k] != 0:
                         break
-                    cut = 2 * k + (1 if buckets[FIRST, i] < start else 0)
+                    cut = 2 * k + (1 if buckets[codec.FIRST, i] < start else 0)
                     add(pools, cut, buckets, i)
-                    exact[k] &= 1 - state[INEXACT]
+                    exact[k] &= 1 - state[codec.INEXACT]
                     size = pools[ABOVE, 2 * k] + pools[BELOW, 2 * k]
                     size += pools[ABOVE, 2 * k + 1] + pools[BELOW, 2 * k + 1]
                     events = pools[COUNT, 2 * k] + pools[COUNT, 2 * k + 1]
@@ -118,24 +104,21 @@ def _pooled(
                         large[bundle * len(spans) + k] = 1
         for k in range(len(spans)):
             at = bundle * len(spans) + k
-            clear(state)
-            state[NOW] = _AFTER
-            state[INEXACT] = 1 - exact[k]
+            codec.clear(state)
+            state[codec.NOW] = _AFTER
+            state[codec.INEXACT] = 1 - exact[k]
             for which in (1, 0):
                 if pools[COUNT, 2 * k + which] > 0 and large[at] == 0:
-                    one[:, state[KEPT]] = pools[:, 2 * k + which]
-                    one[FIRST, state[KEPT]] = _INSIDE - which
-                    one[NEWEST, state[KEPT]] = _INSIDE
-                    state[KEPT] += 1
-            if state[KEPT] > 0:
-                head[SPAN] = _AFTER
-                more = room_for(state)
-                if len(out) - end < more:
-                    longer = np.empty(2 * len(out) + more, np.uint8)
-                    longer[:end] = out[:end]
-                    out = longer
-                state[OLDEST] = 0
-                end = write(out, end, head, state, one)
+                    one[:, state[codec.KEPT]] = pools[:, 2 * k + which]
+                    one[codec.FIRST, state[codec.KEPT]] = _INSIDE - which
+                    one[codec.NEWEST, state[codec.KEPT]] = _INSIDE
+                    state[codec.KEPT] += 1
+            if state[codec.KEPT] > 0:
+                head[codec.SPAN] = _AFTER
+                more = codec.room_for(state)
+                out = with_room(out, end, more)
+                state[codec.OLDEST] = 0
+                end = codec.write(out, end, head, state, one)
             ends[at + 1] = end
     return error_codes.OK, 0, out, ends
 
@@ -272,9 +255,9 @@ class WindowSpread(StateSummary):
 
     @classmethod
     def from_body(cls, body: Body) -> "WindowSpread":
-        read = cls(body.rest())
-        spread = read._spread
+        summary = cls(body.rest())
+        spread = summary._spread
         if spread.parameters.span != POOLED_NOW or spread.now > POOLED_NOW:
             raise damaged()
         spread.check()
-        return read.merge()
+        return summary.merge()

@@ -312,9 +312,7 @@ def union_extremes(
     extreme = np.fmax if asked.parameters.side == "maximum" else np.fmin
     first = asked.starts[:-1]
     return UnionAnswers(
-        extreme.reduceat(parts.estimates, first, axis=0),
-        extreme.reduceat(parts.lowers, first, axis=0),
-        extreme.reduceat(parts.uppers, first, axis=0),
+        *(extreme.reduceat(f, first, axis=0) for f in (parts.estimates, parts.lowers, parts.uppers))
     )
 
 

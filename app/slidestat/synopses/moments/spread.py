@@ -39,47 +39,16 @@ from slidestat.synopses.core.envelope import refusals
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
-from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSILON, check_whole
+from slidestat.synopses.core.parameters import (
+    MAX_DECIMALS,
+    MAX_SPAN,
+    MIN_EPSILON,
+    check_number,
+    check_whole,
+)
 from slidestat.synopses.core.rounding import up
 from slidestat.synopses.core.stored import StoredSynopsis
-from slidestat.synopses.moments.codec import (
-    BUCKET_ROWS,
-    DECIMALS,
-    FIRST,
-    HEAD_SIZE,
-    INEXACT,
-    KEPT,
-    MAX_PARTS,
-    MIN_PARTS,
-    NEWEST,
-    NOW,
-    PARTS,
-    SPAN,
-    SPREAD,
-    STATE_SIZE,
-    read,
-)
-from slidestat.synopses.moments.kernel import (
-    DEVIATION,
-    MEAN,
-    SIZE,
-    STATISTICS,
-    VARIANCE,
-    put_spread,
-    run,
-    spread_of_all,
-    spread_of_cut,
-)
-from slidestat.synopses.moments.moments import (
-    ABOVE,
-    BELOW,
-    COUNT,
-    HIGH,
-    LOW,
-    ROWS,
-    add,
-    squared_deviations,
-)
+from slidestat.synopses.moments import codec, kernel, moments
 
 _ROUNDING = 2.0**-46
 """Outward, as that of kernel.py, in units and as a share."""
@@ -97,14 +66,14 @@ class _Moments:
     def of(cls, buckets: Integers) -> Self:
         """Return those of all events of buckets of one state, whose sums are 64-bit numbers."""
         column = buckets.sum(axis=1).tolist()
-        squares = (column[HIGH] << 40) + column[LOW]
-        return cls(column[COUNT], column[ABOVE] - column[BELOW], squares)
+        squares = (column[moments.HIGH] << 40) + column[moments.LOW]
+        return cls(column[moments.COUNT], column[moments.ABOVE] - column[moments.BELOW], squares)
 
     def add(self, buckets: Integers, at: int) -> None:
         column = buckets[:, at].tolist()
-        self.count += column[COUNT]
-        self.total += column[ABOVE] - column[BELOW]
-        self.squares += (column[HIGH] << 40) + column[LOW]
+        self.count += column[moments.COUNT]
+        self.total += column[moments.ABOVE] - column[moments.BELOW]
+        self.squares += (column[moments.HIGH] << 40) + column[moments.LOW]
 
     def __add__(self, other: "_Moments") -> "_Moments":
         return _Moments(
@@ -131,15 +100,15 @@ def large_spread(states: Sequence[bytes], starts: Sequence[int]) -> Floats:
     inexact = decimals = 0
     for data, start in zip(states, starts, strict=True):
         head, state, buckets = decoded(data)
-        decimals = int(head[DECIMALS])
-        for i in range(int(state[KEPT]) - 1, -1, -1):
-            if buckets[NEWEST, i] < start:
+        decimals = int(head[codec.DECIMALS])
+        for i in range(int(state[codec.KEPT]) - 1, -1, -1):
+            if buckets[codec.NEWEST, i] < start:
                 break
-            (cut if buckets[FIRST, i] < start else newer).add(buckets, i)
-            inexact |= int(state[INEXACT])
-    found: Floats = np.full((STATISTICS, 3), np.nan)
+            (cut if buckets[codec.FIRST, i] < start else newer).add(buckets, i)
+            inexact |= int(state[codec.INEXACT])
+    found: Floats = np.full((kernel.STATISTICS, 3), np.nan)
     if newer.count:
-        put_spread(_told(newer, cut), decimals, inexact, found)
+        kernel.put_spread(_told(newer, cut), decimals, inexact, found)
     return found
 
 
@@ -150,11 +119,11 @@ def spreads_between(data: bytes, windows: Sequence[tuple[int, int]]) -> Floats:
     Cost: O(bytes), and some tens of microseconds a window.
     """
     head, state, buckets = decoded(data)
-    buckets = buckets[:, : int(state[KEPT])]
-    found: Floats = np.full((len(windows), STATISTICS, 3), np.nan)
+    buckets = buckets[:, : int(state[codec.KEPT])]
+    found: Floats = np.full((len(windows), kernel.STATISTICS, 3), np.nan)
     for place, (start, end) in enumerate(windows):
-        is_there = (buckets[NEWEST] >= start) & (buckets[FIRST] < end)
-        is_older, is_newer = buckets[FIRST] < start, buckets[NEWEST] >= end
+        is_there = (buckets[codec.NEWEST] >= start) & (buckets[codec.FIRST] < end)
+        is_older, is_newer = buckets[codec.FIRST] < start, buckets[codec.NEWEST] >= end
         whole = _Moments.of(buckets[:, is_there & ~is_older & ~is_newer])
         cut = _Moments.of(buckets[:, is_there & (is_older | is_newer)])
         # At least so many events of the buckets that are cut are outside.
@@ -167,7 +136,7 @@ def spreads_between(data: bytes, windows: Sequence[tuple[int, int]]) -> Floats:
             told = 0.0, cut.squared / 2, center, reach
         else:
             continue
-        put_spread(told, int(head[DECIMALS]), int(state[INEXACT]), found[place])
+        kernel.put_spread(told, int(head[codec.DECIMALS]), int(state[codec.INEXACT]), found[place])
         if cut.count:
             numbers = found[place]
             numbers[:, 0] = numbers[:, 1] + (numbers[:, 2] - numbers[:, 1]) / 2
@@ -176,8 +145,8 @@ def spreads_between(data: bytes, windows: Sequence[tuple[int, int]]) -> Floats:
 
 def _told(newer: _Moments, cut: _Moments) -> tuple[float, float, float, float]:
     if not cut.count:
-        return spread_of_all(newer.squared, float(newer.count), float(newer.mean))
-    return spread_of_cut(
+        return kernel.spread_of_all(newer.squared, float(newer.count), float(newer.mean))
+    return kernel.spread_of_cut(
         float(newer.count),
         float(cut.count),
         newer.squared,
@@ -190,9 +159,9 @@ def _told(newer: _Moments, cut: _Moments) -> tuple[float, float, float, float]:
 
 def decoded(data: bytes) -> tuple[Integers, Integers, Integers]:
     """Decode `data`; return what it was made with, its numbers, and its buckets."""
-    head, state = np.empty(HEAD_SIZE, np.int64), np.empty(STATE_SIZE, np.int64)
-    empty = np.empty((BUCKET_ROWS, 0), np.int64)
-    (buckets,) = envelope.decoded(read, data, (SPREAD,), head, state, empty)
+    head, state = np.empty(codec.HEAD_SIZE, np.int64), np.empty(codec.STATE_SIZE, np.int64)
+    empty = np.empty((codec.BUCKET_ROWS, 0), np.int64)
+    (buckets,) = envelope.decoded(codec.read, data, (codec.SPREAD,), head, state, empty)
     return head, state, buckets
 
 
@@ -208,7 +177,7 @@ def _off(parts: int) -> Fraction:
 @lru_cache
 def _parts(epsilon: float) -> int:
     # kept, as every batch asks for it, and the search in fractions takes half a millisecond
-    low, high = MIN_PARTS, MAX_PARTS
+    low, high = codec.MIN_PARTS, codec.MAX_PARTS
     allowed = Fraction(epsilon)
     while low < high:
         middle = (low + high) // 2
@@ -230,8 +199,7 @@ class SpreadParameters:
     decimals: int = 3
 
     def __post_init__(self) -> None:
-        if not (MIN_EPSILON <= self.epsilon <= 0.5):
-            raise SynopsisError(f"epsilon must be from 1e-06 to 0.5, not {self.epsilon!r}")
+        check_number("epsilon", self.epsilon, MIN_EPSILON, 0.5)
         check_whole("span", self.span, 1, MAX_SPAN)
         check_whole("decimals", self.decimals, 0, MAX_DECIMALS)
 
@@ -282,16 +250,18 @@ def run_spread_batch(
     in + events + queries * buckets + bytes out), amortised.
     """
     columns, values = batch.within(parameters.span), batch.doubles()
-    head = np.empty(HEAD_SIZE, np.int64)
-    head[PARTS] = parameters.parts
-    head[SPAN] = parameters.span
-    head[DECIMALS] = parameters.decimals
-    answers: Floats = np.empty((STATISTICS + 1, 3, *batch.shape), np.float64)
-    own, error_of = (values, answers), refusals(states, SPREAD)
-    out, ends = drive(run, (head,), states, columns, *own, values=values, error_of=error_of)
+    head = np.empty(codec.HEAD_SIZE, np.int64)
+    head[codec.PARTS] = parameters.parts
+    head[codec.SPAN] = parameters.span
+    head[codec.DECIMALS] = parameters.decimals
+    answers: Floats = np.empty((kernel.STATISTICS + 1, 3, *batch.shape), np.float64)
+    own, error_of = (values, answers), refusals(states, codec.SPREAD)
+    out, ends = drive(kernel.run, (head,), states, columns, *own, values=values, error_of=error_of)
     new = split(out, ends)
     of = [BatchResult(new, *answer) for answer in answers]
-    return SpreadResult(new, of[MEAN], of[VARIANCE], of[DEVIATION], of[SIZE])
+    return SpreadResult(
+        new, of[kernel.MEAN], of[kernel.VARIANCE], of[kernel.DEVIATION], of[kernel.SIZE]
+    )
 
 
 class Spread(StoredSynopsis[SpreadParameters]):
@@ -304,16 +274,16 @@ class Spread(StoredSynopsis[SpreadParameters]):
     (2.0, 24.0)
     """
 
-    kinds: ClassVar[tuple[int, ...]] = (SPREAD,)
+    kinds: ClassVar[tuple[int, ...]] = (codec.SPREAD,)
 
     run_batch = staticmethod(run_spread_batch)
 
     @classmethod
     def _opened(cls, data: bytes) -> tuple[SpreadParameters, int]:
         head, state, _ = decoded(data)
-        epsilon = max(MIN_EPSILON, up(_off(int(head[PARTS]))))
-        parameters = SpreadParameters(epsilon, int(head[SPAN]), int(head[DECIMALS]))
-        return parameters, int(state[NOW])
+        epsilon = max(MIN_EPSILON, up(_off(int(head[codec.PARTS]))))
+        parameters = SpreadParameters(epsilon, int(head[codec.SPAN]), int(head[codec.DECIMALS]))
+        return parameters, int(state[codec.NOW])
 
     def mean(self, n: int, now: int | None = None) -> Estimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the synopsis's if None.
@@ -321,15 +291,15 @@ class Spread(StoredSynopsis[SpreadParameters]):
         NaN, three times, for an empty window. A later `now` is a look ahead that changes nothing;
         an earlier one raises SynopsisError. Cost: O(bytes).
         """
-        return self._ask(MEAN, n, now)
+        return self._ask(kernel.MEAN, n, now)
 
     def variance(self, n: int, now: int | None = None) -> Estimate:
         """Estimate the mean squared deviation from the mean (population variance) of a window."""
-        return self._ask(VARIANCE, n, now)
+        return self._ask(kernel.VARIANCE, n, now)
 
     def deviation(self, n: int, now: int | None = None) -> Estimate:
         """Estimate the standard deviation of a window, the root of the variance."""
-        return self._ask(DEVIATION, n, now)
+        return self._ask(kernel.DEVIATION, n, now)
 
     def query(self, n: int, now: int | None = None) -> Estimate:
         """Estimate the variance of a window, the main figure of the synopsis."""
@@ -338,8 +308,12 @@ class Spread(StoredSynopsis[SpreadParameters]):
     def buckets(self) -> list[tuple[int, int, int]]:
         """Return the live buckets, oldest to newest: events, times of the oldest and the newest."""
         _, state, buckets = decoded(self._data)
-        columns = buckets[:, : int(state[KEPT])]
-        rows = (columns[COUNT].tolist(), columns[FIRST].tolist(), columns[NEWEST].tolist())
+        columns = buckets[:, : int(state[codec.KEPT])]
+        rows = (
+            columns[moments.COUNT].tolist(),
+            columns[codec.FIRST].tolist(),
+            columns[codec.NEWEST].tolist(),
+        )
         return list(zip(*rows, strict=True))
 
     def check(self) -> None:
@@ -348,17 +322,19 @@ class Spread(StoredSynopsis[SpreadParameters]):
         Cost: O(buckets).
         """
         head, state, buckets = decoded(self._data)
-        parts = int(head[PARTS])
+        parts = int(head[codec.PARTS])
         most = (1 + 1 / parts) ** 2 * (1 + 2.0**-40)
-        sums = np.zeros((ROWS, 1), np.int64)
-        for i in range(int(state[KEPT]) - 1, -1, -1):
-            newer, before = int(sums[COUNT, 0]), squared_deviations(sums, 0)
-            add(sums, 0, buckets, i)
-            if buckets[FIRST, i] == buckets[NEWEST, i]:
+        sums = np.zeros((moments.ROWS, 1), np.int64)
+        for i in range(int(state[codec.KEPT]) - 1, -1, -1):
+            newer, before = int(sums[moments.COUNT, 0]), moments.squared_deviations(sums, 0)
+            moments.add(sums, 0, buckets, i)
+            if buckets[codec.FIRST, i] == buckets[codec.NEWEST, i]:
                 continue
-            if int(buckets[COUNT, i]) * parts > newer:
-                raise SynopsisError(f"{buckets[COUNT, i]} events are too many behind {newer}")
-            if squared_deviations(sums, 0) > most * before:
+            if int(buckets[moments.COUNT, i]) * parts > newer:
+                raise SynopsisError(
+                    f"{buckets[moments.COUNT, i]} events are too many behind {newer}"
+                )
+            if moments.squared_deviations(sums, 0) > most * before:
                 raise SynopsisError(f"bucket {i} deviates too much from the events after it")
 
     def _ask(self, statistic: int, n: int, now: int | None) -> Estimate:

@@ -30,12 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.blocks.columns import ordered
-from slidestat.synopses.blocks.memory import (
-    FIXED_QUANTILES,
-    FIXED_RANDOM_QUANTILES,
-    QUANTILES,
-    RANDOM_QUANTILES,
-)
+from slidestat.synopses.blocks.memory import QUANTILES
 from slidestat.synopses.blocks.parameters import (
     FixedQuantileParameters,
     FixedRandomQuantileParameters,
@@ -154,20 +149,7 @@ class Quantiles(QuantileSummary[QuantileParameters]):
     """A synopsis of the values of one stream, with bounds that always hold."""
 
     kinds: ClassVar[tuple[int, ...]] = (QUANTILES,)
-    kind: ClassVar[int] = QUANTILES
-    fixed_kind: ClassVar[int] = FIXED_QUANTILES
-    shares: ClassVar[int] = 1
-
-    @classmethod
-    def _made_with(
-        cls,
-        shares: list[float],
-        span: int,
-        seed: int,  # noqa: ARG003
-        *,
-        fixed: bool,
-    ) -> QuantileParameters:
-        return (FixedQuantileParameters if fixed else QuantileParameters)(shares[0], span)
+    made_with = QuantileParameters, FixedQuantileParameters
 
 
 class RandomQuantiles(QuantileSummary[RandomQuantileParameters]):
@@ -194,13 +176,4 @@ class RandomQuantiles(QuantileSummary[RandomQuantileParameters]):
     QuantileEstimate(estimate=9.5, lower=9.5, upper=9.5, rank_error=0.0)
     """
 
-    kind: ClassVar[int] = RANDOM_QUANTILES
-    fixed_kind: ClassVar[int] = FIXED_RANDOM_QUANTILES
-    shares: ClassVar[int] = 2
-
-    @classmethod
-    def _made_with(
-        cls, shares: list[float], span: int, seed: int, *, fixed: bool
-    ) -> RandomQuantileParameters:
-        made = FixedRandomQuantileParameters if fixed else RandomQuantileParameters
-        return made(shares[0], span, shares[1], seed)
+    made_with = RandomQuantileParameters, FixedRandomQuantileParameters

@@ -57,12 +57,12 @@ import numpy.typing as npt
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
 from slidestat.synopses.core.envelope import Body, body_of, damaged, varint
-from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
     MAX_BUCKETS_PER_LEVEL,
     MAX_SPAN,
     CountParameters,
+    check_number,
     check_whole,
 )
 from slidestat.synopses.core.philox import philox
@@ -193,9 +193,8 @@ class HashedCountParameters:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, number, least in (("epsilon", self.epsilon, 0.001), ("delta", self.delta, 1e-9)):
-            if not least <= number <= 0.5:
-                raise SynopsisError(f"{name} must be from {least} to 0.5, not {number!r}")
+        check_number("epsilon", self.epsilon, 0.001, 0.5)
+        check_number("delta", self.delta, 1e-9, 0.5)
         check_whole("seed", self.seed, 0, (1 << 63) - 1)
         _ = self.table
 

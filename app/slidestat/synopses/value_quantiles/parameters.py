@@ -5,7 +5,7 @@ from math import ceil, exp2, log, log1p
 from typing import Self
 
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters
+from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters, check_number
 
 PARTS = 1_000_000
 """Shares, and epsilon, are kept in whole millionths."""
@@ -87,5 +87,4 @@ class ValueQuantileParameters:
 def _check(name: str, number: float, least: float, most: float) -> None:
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise SynopsisError(f"{name} must be a number, not {number!r}")
-    if not (least <= number <= most):
-        raise SynopsisError(f"{name} must be from {least} to {most}, not {number!r}")
+    check_number(name, number, least, most)

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from slidestat.synopses.core.envelope import body_of, damaged, sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters, check_whole
+from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters, check_number, check_whole
 from slidestat.synopses.core.stored import time_in_range
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
 
@@ -52,8 +52,7 @@ class ApproximateCountParameters:
     epsilon: float
 
     def __post_init__(self) -> None:
-        if not (_MIN_EPSILON <= self.epsilon <= 1):
-            raise SynopsisError(f"epsilon must be from {_MIN_EPSILON} to 1, not {self.epsilon!r}")
+        check_number("epsilon", self.epsilon, _MIN_EPSILON, 1)
         check_whole("n", self.n, 1, MAX_SPAN)
 
     @property

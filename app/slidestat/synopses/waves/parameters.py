@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MIN_EPSILON, check
+from slidestat.synopses.core.parameters import check, check_number
 
 MAX_PER_LEVEL = 500_001
-"""What `MIN_EPSILON` asks for."""
+"""What an epsilon of 10^-6 asks for."""
 
 MAX_VALUE = 1 << 53
 """No single value of a sum may be more."""
@@ -64,9 +63,7 @@ class AverageParameters:
     span: int
 
     def __post_init__(self) -> None:
-        if not (10 * MIN_EPSILON <= self.epsilon <= 1):
-            least = 10 * MIN_EPSILON
-            raise SynopsisError(f"epsilon must be from {least} to 1, not {self.epsilon!r}")
+        check_number("epsilon", self.epsilon, 1e-5, 1)
         check(self.epsilon, self.span)
 
     @property
