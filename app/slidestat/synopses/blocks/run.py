@@ -5,33 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slidestat.synopses.blocks import codec, memory
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
-from slidestat.synopses.blocks.codec import (
-    column_size,
-    decode,
-    encode,
-    encoded_limit,
-    gather,
-    list_blocks,
-    put_parameters,
-    read_numbers,
-    read_parameters,
-    values_size,
-)
 from slidestat.synopses.blocks.feeding import absorb, settle, tail_begin
-from slidestat.synopses.blocks.memory import (
-    DEAD,
-    FREQUENT,
-    KIND,
-    NOW,
-    STATE_SIZE,
-    STORED,
-    TAIL,
-    TOTAL,
-    Blocks,
-    is_fixed,
-    make_blocks,
-)
 from slidestat.synopses.blocks.one_window import known_dead, not_larger
 from slidestat.synopses.blocks.parameters import BlockParameters
 from slidestat.synopses.core import error_codes
@@ -86,13 +62,13 @@ def open_state(
 
     No bytes are a new state, of offset -1.
     """
-    state[TOTAL] = 0
-    state[NOW] = TIME_MIN
-    state[DEAD] = -1
-    state[TAIL] = 0
+    state[memory.TOTAL] = 0
+    state[memory.NOW] = TIME_MIN
+    state[memory.DEAD] = -1
+    state[memory.TAIL] = 0
     if start == end:
         return error_codes.OK, 0, 0, -1
-    kind = head[STORED]
+    kind = head[memory.STORED]
     error_code, number, at = open_body(arena, start, end, kind, kind)
     if error_code != error_codes.OK:
         return error_code, number, VERSION if error_code == error_codes.NEWER_VERSION else kind, 0
@@ -102,9 +78,9 @@ def open_state(
         same = same and arena[at + i] == made_with[i]
     if not same:
         found = np.empty(len(shares), np.float64)
-        error_code, _, _, _ = read_parameters(arena, start, end, kind, found)
+        error_code, _, _, _ = codec.read_parameters(arena, start, end, kind, found)
         return error_codes.OTHER_PARAMETERS if error_code == error_codes.OK else error_code, 0, 0, 0
-    error_code, at = read_numbers(arena, at + len(made_with), end, head, state)
+    error_code, at = codec.read_numbers(arena, at + len(made_with), end, head, state)
     return error_code, 0, 0, at
 
 
@@ -118,33 +94,40 @@ def load(
     added: int,
     times: Integers,
     payload: Integers,
-) -> tuple[int, Blocks]:
+) -> tuple[int, memory.Blocks]:
     """Read the rest of a state, `at` being what `read_numbers` gave, or -1 for a new one.
 
     Returns (error, its blocks). There is room for `added` more events. The arrays have room for the
     tail, or more.
     """
     if at < 0:
-        return error_codes.OK, make_blocks(head, added, -1)
-    listed = list_blocks(head, state[TOTAL], state[DEAD])
-    tail = state[TOTAL] - state[TAIL]
-    if head[KIND] != FREQUENT and end - at < tail + values_size(head, listed, tail):
-        return error_codes.CORRUPTED, make_blocks(head, 0, -1)
-    blocks = make_blocks(head, state[TOTAL] + added, state[DEAD])
-    return decode(arena, at, end, head, state, times, payload, listed, blocks), blocks
+        return error_codes.OK, memory.make_blocks(head, added, -1)
+    listed = codec.list_blocks(head, state[memory.TOTAL], state[memory.DEAD])
+    tail = state[memory.TOTAL] - state[memory.TAIL]
+    if head[memory.KIND] != memory.FREQUENT and end - at < tail + codec.values_size(
+        head, listed, tail
+    ):
+        return error_codes.CORRUPTED, memory.make_blocks(head, 0, -1)
+    blocks = memory.make_blocks(head, state[memory.TOTAL] + added, state[memory.DEAD])
+    return codec.decode(arena, at, end, head, state, times, payload, listed, blocks), blocks
 
 
 @kernel
 def _note_held(
-    head: Integers, state: Integers, payload: Integers, blocks: Blocks, held: Integers, end: int
+    head: Integers,
+    state: Integers,
+    payload: Integers,
+    blocks: memory.Blocks,
+    held: Integers,
+    end: int,
 ) -> tuple[Integers, int]:
     """Append the items of the tail and of all blocks, rising, each once; as `with_room` does."""
     begin = tail_begin(head, state)
-    tail = state[TOTAL] - begin
-    listed = list_blocks(head, state[TOTAL], state[DEAD])
-    column = np.empty(column_size(head, listed, blocks, tail), np.int64)
-    column[:tail] = payload[begin - state[TAIL] : state[TOTAL] - state[TAIL]]
-    gather(head, listed, blocks, column, tail)
+    tail = state[memory.TOTAL] - begin
+    listed = codec.list_blocks(head, state[memory.TOTAL], state[memory.DEAD])
+    column = np.empty(codec.column_size(head, listed, blocks, tail), np.int64)
+    column[:tail] = payload[begin - state[memory.TAIL] : state[memory.TOTAL] - state[memory.TAIL]]
+    codec.gather(head, listed, blocks, column, tail)
     column.sort()
     if len(held) < end + len(column):
         longer = np.empty(2 * (end + len(column)), np.int64)
@@ -164,18 +147,18 @@ def save(
     state: Integers,
     times: Integers,
     payload: Integers,
-    blocks: Blocks,
+    blocks: memory.Blocks,
     out: Bytes,
     end: int,
 ) -> tuple[Bytes, int]:
     """Append the settled state to out[:end]; return (out or a longer copy, its new end)."""
     begin = tail_begin(head, state)
-    tail = state[TOTAL] - begin
-    listed = list_blocks(head, state[TOTAL], state[DEAD])
-    column = np.empty(column_size(head, listed, blocks, tail), np.int64)
-    column[:tail] = payload[begin - state[TAIL] : state[TOTAL] - state[TAIL]]
-    out = with_room(out, end, encoded_limit(head, tail, listed, len(column)))
-    return out, encode(out, end, head, made_with, state, times, column, listed, blocks, begin)
+    tail = state[memory.TOTAL] - begin
+    listed = codec.list_blocks(head, state[memory.TOTAL], state[memory.DEAD])
+    column = np.empty(codec.column_size(head, listed, blocks, tail), np.int64)
+    column[:tail] = payload[begin - state[memory.TAIL] : state[memory.TOTAL] - state[memory.TAIL]]
+    out = with_room(out, end, codec.encoded_limit(head, tail, listed, len(column)))
+    return out, codec.encode(out, end, head, made_with, state, times, column, listed, blocks, begin)
 
 
 @kernel
@@ -199,11 +182,11 @@ def _run(
     """
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
-    made_with = put_parameters(head, shares)
-    state = np.empty(STATE_SIZE, np.int64)
+    made_with = codec.put_parameters(head, shares)
+    state = np.empty(memory.STATE_SIZE, np.int64)
     out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
     out_offsets = np.zeros(groups + 1, np.int64)
-    lists = np.empty((3, 64 if head[KIND] == FREQUENT else 0), np.int64)
+    lists = np.empty((3, 64 if head[memory.KIND] == memory.FREQUENT else 0), np.int64)
     before = np.empty(0, np.int64)
     now = np.empty(0, np.int64)
     length = 0
@@ -216,9 +199,9 @@ def _run(
         )
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, out_offsets, lists, before, now
-        if state[TOTAL] + stop - event > EVENT_LIMIT:
+        if state[memory.TOTAL] + stop - event > EVENT_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
-        tail = state[TOTAL] - state[TAIL]
+        tail = state[memory.TOTAL] - state[memory.TAIL]
         my_times = np.empty(tail + stop - event, np.int64)
         my_payload = np.empty(tail + stop - event, np.int64)
         my_times[tail:] = times[event:stop]
@@ -233,24 +216,24 @@ def _run(
                 head, state, my_payload, blocks, before, held[0, group]
             )
             held[0, group + 1] = length_held
-        error_code, a, b, after = follows(columns, group, state[NOW])
+        error_code, a, b, after = follows(columns, group, state[memory.NOW])
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, out_offsets, lists, before, now
-        if is_fixed(head):
-            a, b = not_larger(times[event:stop], state[NOW])
+        if memory.is_fixed(head):
+            a, b = not_larger(times[event:stop], state[memory.NOW])
             if a <= b:
                 error_code = error_codes.NUMBER_NOT_LARGER
                 return error_code, group, a, b, out, out_offsets, lists, before, now
-        ahead = state[TOTAL] - event
+        ahead = state[memory.TOTAL] - event
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             absorb(head, state, my_times, my_payload, blocks, ahead + cuts[group + query])
             if query == query_starts[group + 1]:
                 break
             # As if a batch ended here: an answer must not depend on whether one does.
-            state[DEAD] = max(state[DEAD], known_dead(head, state[TOTAL]))
+            state[memory.DEAD] = max(state[memory.DEAD], known_dead(head, state[memory.TOTAL]))
             for k in range(len(spans)):
                 start = query_times[query] - spans[k]
-                if head[KIND] == FREQUENT:
+                if head[memory.KIND] == memory.FREQUENT:
                     lists, length = list_items(
                         head,
                         state,
@@ -277,9 +260,9 @@ def _run(
                         parts,
                         answers[:, query, k],
                     )
-        state[NOW] = after
+        state[memory.NOW] = after
         settle(head, state, my_times, blocks)
-        if state[TOTAL] - 1 - state[DEAD] > LIVE_LIMIT:
+        if state[memory.TOTAL] - 1 - state[memory.DEAD] > LIVE_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
         out, end = save(head, made_with, state, my_times, my_payload, blocks, out, end)
         out_offsets[group + 1] = end
@@ -305,7 +288,7 @@ def run_blocks(
     """
     columns = batch.within(parameters.span)
     batch.require("a value", payload.shape)
-    is_frequent = parameters.kind == FREQUENT
+    is_frequent = parameters.kind == memory.FREQUENT
     queries, windows = batch.shape
     answers = np.empty((4, queries, windows, 0 if is_frequent else len(parts)))
     facts = np.empty((3, queries, windows if is_frequent else 0), np.int64)

@@ -36,22 +36,13 @@ from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import Estimating
+from slidestat.synopses.distinct import codec
 from slidestat.synopses.distinct.batch import (
     ItemSynopsis,
     common,
     item_column,
     run_items,
     run_union,
-)
-from slidestat.synopses.distinct.codec import (
-    BITMAPS,
-    CAPACITY,
-    DELTA,
-    INSTANCES,
-    SEED,
-    SPAN,
-    Kept,
-    read_state,
 )
 from slidestat.synopses.distinct.parameters import DELTAS, checked_delta
 
@@ -166,7 +157,7 @@ def _head_of(parameters: BitmapsParameters) -> Integers:
         parameters.seed,
         1,
         _NO_LEVELS,
-        BITMAPS,
+        codec.BITMAPS,
     ]
     return np.array(head, np.int64)
 
@@ -227,16 +218,18 @@ def merge_bitmaps(states: Sequence[bytes]) -> bytes:
     return run_union(head, _NO_POLYNOMIALS, [(now, kept) for _, now, kept in parts])
 
 
-def _read(data: bytes) -> tuple[BitmapsParameters, int, Kept]:
+def _read(data: bytes) -> tuple[BitmapsParameters, int, codec.Kept]:
     """Decode `data`; returns what it was made with, its time, and the bits, oldest first."""
     made: list[BitmapsParameters] = []
 
     def complete(head: Integers) -> None:
-        delta = int(head[DELTA]) / DELTAS
-        made.append(BitmapsParameters(int(head[0]), delta, int(head[SPAN]), int(head[SEED])))
-        head[INSTANCES], head[CAPACITY] = 1, _NO_LEVELS
+        delta = int(head[codec.DELTA]) / DELTAS
+        made.append(
+            BitmapsParameters(int(head[0]), delta, int(head[codec.SPAN]), int(head[codec.SEED]))
+        )
+        head[codec.INSTANCES], head[codec.CAPACITY] = 1, _NO_LEVELS
 
-    now, kept = read_state(data, BITMAPS, complete)
+    now, kept = codec.read_state(data, codec.BITMAPS, complete)
     bits = kept.items
     most = BITS * made[0].bitmaps
     if len(np.unique(bits)) < len(bits) or not ((bits >= 0) & (bits < most)).all():

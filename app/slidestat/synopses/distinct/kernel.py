@@ -15,25 +15,7 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
-from slidestat.synopses.distinct.codec import (
-    CAPACITY,
-    COUNT,
-    EPSILON,
-    INSTANCES,
-    KIND,
-    LONGEST_HEAD,
-    LONGEST_ITEM,
-    NOW,
-    SHORTEST_ITEM,
-    SPAN,
-    STATE_SIZE,
-    STORED,
-    UNKNOWN,
-    Levels,
-    read_head,
-    read_items,
-    write,
-)
+from slidestat.synopses.distinct import codec
 from slidestat.synopses.distinct.field_hash import MAX_LEVEL, level_of, multiples
 from slidestat.synopses.distinct.parameters import EPSILONS
 
@@ -75,10 +57,10 @@ def _first_from(times: Integers, count: int, start: int) -> int:
 
 @borrowing_kernel
 def fill_levels(
-    slot: int, ids: Integers, levels: Levels, polynomials: Integers, window: Integers
+    slot: int, ids: Integers, levels: codec.Levels, polynomials: Integers, window: Integers
 ) -> None:
     """Make the levels of `slot` known."""
-    if levels[slot, 0] == UNKNOWN:
+    if levels[slot, 0] == codec.UNKNOWN:
         multiples(ids[slot], window)
         for instance in range(len(polynomials)):
             levels[slot, instance] = level_of(polynomials[instance], window)
@@ -115,7 +97,7 @@ def answer(
     ids: Integers,
     times: Integers,
     alive: Bytes,
-    levels: Levels,
+    levels: codec.Levels,
     count: int,
     start: int,
 ) -> tuple[float, float, float]:
@@ -127,21 +109,21 @@ def answer(
     items = 0
     for slot in range(first, count):
         items += int(np.int64(alive[slot]))
-    if items < head[CAPACITY]:
+    if items < head[codec.CAPACITY]:
         return float(items), float(items), float(items)
     window = np.empty(16, np.int64)
-    reached = np.zeros((head[INSTANCES], MAX_LEVEL + 1), np.int64)
+    reached = np.zeros((head[codec.INSTANCES], MAX_LEVEL + 1), np.int64)
     for slot in range(first, count):
         if alive[slot]:
             fill_levels(slot, ids, levels, polynomials, window)
-            for instance in range(head[INSTANCES]):
+            for instance in range(head[codec.INSTANCES]):
                 reached[instance, levels[slot, instance]] += 1
-    estimates = np.empty(head[INSTANCES], np.float64)
-    for instance in range(head[INSTANCES]):
-        level = complete_level(reached[instance], head[CAPACITY])
+    estimates = np.empty(head[codec.INSTANCES], np.float64)
+    for instance in range(head[codec.INSTANCES]):
+        level = complete_level(reached[instance], head[codec.CAPACITY])
         estimates[instance] = float(np.sum(reached[instance, level:])) * 2.0**level
-    median = np.sort(estimates)[head[INSTANCES] >> 1]
-    return bounds_of(median, head[EPSILON], head[CAPACITY])
+    median = np.sort(estimates)[head[codec.INSTANCES] >> 1]
+    return bounds_of(median, head[codec.EPSILON], head[codec.CAPACITY])
 
 
 @kernel
@@ -167,7 +149,7 @@ def in_order(ids: Integers, times: Integers, order: Integers) -> None:
 
 @kernel
 def _swept(
-    head: Integers, polynomials: Integers, ids: Integers, levels: Levels, order: Integers
+    head: Integers, polynomials: Integers, ids: Integers, levels: codec.Levels, order: Integers
 ) -> Integers:
     """Return the slots of `order` that some level of some instance keeps.
 
@@ -175,15 +157,15 @@ def _swept(
     those of level h. Cost: O(1) expected a slot and instance.
     """
     window = np.empty(16, np.int64)
-    newer = np.zeros((head[INSTANCES], MAX_LEVEL + 1), np.int64)  # that reach a level
+    newer = np.zeros((head[codec.INSTANCES], MAX_LEVEL + 1), np.int64)  # that reach a level
     at = len(order)
     for i in range(len(order) - 1, -1, -1):
         slot = order[i]
         fill_levels(slot, ids, levels, polynomials, window)
         kept = False
-        for instance in range(head[INSTANCES]):
+        for instance in range(head[codec.INSTANCES]):
             level = int(levels[slot, instance])
-            kept |= newer[instance, level] < head[CAPACITY]
+            kept |= newer[instance, level] < head[codec.CAPACITY]
             for lower in range(level + 1):
                 newer[instance, lower] += 1
         if kept:
@@ -197,7 +179,7 @@ def _room(offsets: Integers, starts: Integers) -> int:
     """Return how many slots the largest group may need."""
     most = 1
     for group in range(len(starts) - 1):
-        stored = (offsets[group + 1] - offsets[group]) // SHORTEST_ITEM
+        stored = (offsets[group + 1] - offsets[group]) // codec.SHORTEST_ITEM
         most = max(most, stored + starts[group + 1] - starts[group])
     return most
 
@@ -231,7 +213,7 @@ def run(
     ids = np.empty(room, np.int64)
     times = np.empty(room, np.int64)
     alive = np.empty(room, np.uint8)
-    levels = np.empty((room, head[INSTANCES]), np.int8)
+    levels = np.empty((room, head[codec.INSTANCES]), np.int8)
     order = np.empty(room, np.int64)
     table = np.empty(table_mask(room) + 1, np.int64)
     stamps = np.zeros(len(table), np.int64)
@@ -239,26 +221,26 @@ def run(
     for i in range(3):  # odd, of 31 bits, of the seed
         mixers[i] = (polynomials[0, i] & _PART) | (1 << 30) | 1
     found = head.copy()
-    state = np.empty(STATE_SIZE, np.int64)
+    state = np.empty(codec.STATE_SIZE, np.int64)
     out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
     ends = np.zeros(groups + 1, np.int64)
     end = 0
     for group in range(groups):
-        state[NOW] = TIME_MIN
-        state[COUNT] = 0
+        state[codec.NOW] = TIME_MIN
+        state[codec.COUNT] = 0
         begin, stop = offsets[group], offsets[group + 1]
         if begin < stop:
-            error_code, number, at = read_head(arena, begin, stop, found, state)
+            error_code, number, at = codec.read_head(arena, begin, stop, found, state)
             if error_code != error_codes.OK:
-                other = head[KIND] if error_code == error_codes.OTHER_KIND else wire.VERSION
+                other = head[codec.KIND] if error_code == error_codes.OTHER_KIND else wire.VERSION
                 return error_code, group, number, other, out, ends
-            for i in range(STORED):
+            for i in range(codec.STORED):
                 if found[i] != head[i]:
                     return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends
-            error_code = read_items(arena, at, stop, head, state, ids, times, levels)
+            error_code = codec.read_items(arena, at, stop, head, state, ids, times, levels)
             if error_code != error_codes.OK:
                 return error_code, group, 0, 0, out, ends
-        count = state[COUNT]
+        count = state[codec.COUNT]
         mixers[3] = table_mask(count + starts[group + 1] - starts[group])
         stamp = group + 1
         busy = starts[group] < starts[group + 1]
@@ -271,7 +253,7 @@ def run(
                 return error_codes.CORRUPTED, group, 0, 0, out, ends
             stamps[place] = stamp
             table[place] = slot
-        error_code, a, b, after = follows(columns, group, state[NOW])
+        error_code, a, b, after = follows(columns, group, state[codec.NOW])
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, ends
         event = starts[group]
@@ -280,7 +262,7 @@ def run(
                 item, time = items[event], events[event]
                 event += 1
                 place = place_of(item, ids, table, stamps, stamp, mixers)
-                levels[count, 0] = UNKNOWN
+                levels[count, 0] = codec.UNKNOWN
                 if stamps[place] == stamp:
                     known = table[place]
                     if times[known] == time:
@@ -301,15 +283,19 @@ def run(
                     head, polynomials, ids, times, alive, levels, count, start
                 )
         number = 0
-        for slot in range(_first_from(times, count, max(after - head[SPAN], TIME_MIN)), count):
+        for slot in range(
+            _first_from(times, count, max(after - head[codec.SPAN], TIME_MIN)), count
+        ):
             if alive[slot]:
                 order[number] = slot
                 number += 1
         kept = order[:number]
         in_order(ids, times, kept)
-        if number >= head[CAPACITY]:
+        if number >= head[codec.CAPACITY]:
             kept = _swept(head, polynomials, ids, levels, kept)
-        out = with_room(out, end, LONGEST_HEAD + (LONGEST_ITEM + head[INSTANCES]) * len(kept))
-        end = write(out, end, head, after, kept, ids, times, levels)
+        out = with_room(
+            out, end, codec.LONGEST_HEAD + (codec.LONGEST_ITEM + head[codec.INSTANCES]) * len(kept)
+        )
+        end = codec.write(out, end, head, after, kept, ids, times, levels)
         ends[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, ends

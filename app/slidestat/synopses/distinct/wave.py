@@ -33,24 +33,13 @@ from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, windows
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import moving
+from slidestat.synopses.distinct import codec
 from slidestat.synopses.distinct.batch import (
     ItemSynopsis,
     common,
     head_of,
     run_distinct_batch,
     run_union,
-)
-from slidestat.synopses.distinct.codec import (
-    CAPACITY,
-    DELTA,
-    EPSILON,
-    INSTANCES,
-    RANDOMISED_WAVE,
-    SEED,
-    SPAN,
-    UNKNOWN,
-    Kept,
-    read_state,
 )
 from slidestat.synopses.distinct.kernel import bounds_of, complete_level, fill_levels
 from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS, DistinctParameters
@@ -88,7 +77,7 @@ class DistinctWave(ItemSynopsis[DistinctParameters]):
     DistinctEstimate(estimate=2.0, lower=2.0, upper=2.0, exact=True)
     """
 
-    kinds: ClassVar[tuple[int, ...]] = (RANDOMISED_WAVE,)
+    kinds: ClassVar[tuple[int, ...]] = (codec.RANDOMISED_WAVE,)
 
     run_batch = staticmethod(run_distinct_batch)
 
@@ -166,20 +155,20 @@ class DistinctWave(ItemSynopsis[DistinctParameters]):
         """
         kept = _read(self._data)[2]
         _, polynomials = head_of(self._parameters)
-        levels, window = np.full_like(kept.levels, UNKNOWN), np.empty(16, np.int64)
+        levels, window = np.full_like(kept.levels, codec.UNKNOWN), np.empty(16, np.int64)
         for slot in range(len(kept.items)):
             fill_levels(slot, kept.items, levels, polynomials, window)
         if len(kept.items) >= self._parameters.capacity and np.any(levels != kept.levels):
             raise SynopsisError("the state has levels that are not those of its items")
 
-    def _window(self, n: int, now: int | None) -> Kept:
+    def _window(self, n: int, now: int | None) -> codec.Kept:
         at = self._at(now)
         if at < self._now:
             raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
         windows([n], self._parameters.span)
         return _read(self._data)[2].since(at - n)
 
-    def _level(self, kept: Kept, instance: int) -> int:
+    def _level(self, kept: codec.Kept, instance: int) -> int:
         reached = np.bincount(kept.levels[:, instance], minlength=64).astype(np.int64)
         return int(complete_level(reached, self._parameters.capacity))
 
@@ -208,16 +197,18 @@ def wave_of_items(parameters: DistinctParameters, items: Integers) -> bytes:
     return run_distinct_batch(made_with, [None], batch).states[0]
 
 
-def _read(data: bytes) -> tuple[DistinctParameters, int, Kept]:
+def _read(data: bytes) -> tuple[DistinctParameters, int, codec.Kept]:
     """Decode `data`; returns what it was made with, its time, and what is kept, oldest first."""
     made: list[DistinctParameters] = []
 
     def complete(head: Integers) -> None:
-        epsilon, delta = int(head[EPSILON]) / EPSILONS, int(head[DELTA]) / DELTAS
-        made.append(DistinctParameters(epsilon, delta, int(head[SPAN]), int(head[SEED])))
-        head[INSTANCES], head[CAPACITY] = made[0].instances, made[0].capacity
+        epsilon, delta = int(head[codec.EPSILON]) / EPSILONS, int(head[codec.DELTA]) / DELTAS
+        made.append(
+            DistinctParameters(epsilon, delta, int(head[codec.SPAN]), int(head[codec.SEED]))
+        )
+        head[codec.INSTANCES], head[codec.CAPACITY] = made[0].instances, made[0].capacity
 
-    now, kept = read_state(data, RANDOMISED_WAVE, complete)
+    now, kept = codec.read_state(data, codec.RANDOMISED_WAVE, complete)
     return made[0], now, kept
 
 

@@ -26,32 +26,17 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import CountParameters, Parameters, SumParameters
 from slidestat.synopses.core.stored import Estimating
+from slidestat.synopses.exponential_histogram import codec
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
-from slidestat.synopses.exponential_histogram.codec import (
-    COUNT,
-    DECIMALS,
-    FIRST_ROOM,
-    HEAD_SIZE,
-    KIND,
-    NOW,
-    PER_LEVEL,
-    RUNS,
-    SPAN,
-    STATE_SIZE,
-    SUM,
-    TOTAL,
-    decode,
-    read_head,
-)
 from slidestat.synopses.exponential_histogram.kernel import run
 
 
 def head_of(parameters: Parameters) -> Integers:
     """Return `parameters` as kernels take them: kind, span, l, decimals."""
     if isinstance(parameters, SumParameters):
-        head = [SUM, parameters.span, parameters.buckets_per_level, parameters.decimals]
+        head = [codec.SUM, parameters.span, parameters.buckets_per_level, parameters.decimals]
     else:
-        head = [COUNT, parameters.span, parameters.buckets_per_level, 0]
+        head = [codec.COUNT, parameters.span, parameters.buckets_per_level, 0]
     return np.array(head, np.int64)
 
 
@@ -85,7 +70,7 @@ def run_batch(parameters: Parameters, states: Sequence[bytes | None], batch: Bat
     values = _values(parameters, batch.values, len(columns.times))
     answers = np.empty((3, *batch.shape), np.float64)
     head = head_of(parameters)
-    error_of = refusals(states, int(head[KIND]))
+    error_of = refusals(states, int(head[codec.KIND]))
     own = values, answers
     out, ends = drive(run, (head,), states, columns, *own, values=values, error_of=error_of)
     return BatchResult(split(out, ends), *answers)
@@ -94,21 +79,21 @@ def run_batch(parameters: Parameters, states: Sequence[bytes | None], batch: Bat
 class ExponentialHistogram(Estimating[Parameters]):
     """A count or a sum of one stream of events; windows and times are as in `Stored`."""
 
-    kinds: ClassVar[tuple[int, ...]] = (COUNT, SUM)
+    kinds: ClassVar[tuple[int, ...]] = (codec.COUNT, codec.SUM)
 
     run_batch = staticmethod(run_batch)
 
     @classmethod
     def _opened(cls, data: bytes) -> tuple[Parameters, int]:
         head, state, _ = _read(data)
-        epsilon = 0.5 / int(head[PER_LEVEL])
-        span = int(head[SPAN])
+        epsilon = 0.5 / int(head[codec.PER_LEVEL])
+        span = int(head[codec.SPAN])
         parameters: Parameters = (
-            SumParameters(epsilon, span, int(head[DECIMALS]))
-            if head[KIND] == SUM
+            SumParameters(epsilon, span, int(head[codec.DECIMALS]))
+            if head[codec.KIND] == codec.SUM
             else CountParameters(epsilon, span)
         )
-        return parameters, int(state[NOW])
+        return parameters, int(state[codec.NOW])
 
     def insert(self, times: npt.ArrayLike, values: npt.ArrayLike | None = None) -> None:
         """Take in events: `times` not falling, from `now` - 1 on; of a sum, a value for each.
@@ -123,7 +108,7 @@ class ExponentialHistogram(Estimating[Parameters]):
     def buckets(self) -> list[tuple[int, int]]:
         """Return the live buckets, oldest to newest, as (size, time of the newest unit)."""
         head, state, runs = _read(self._data)
-        total, per_level = int(state[TOTAL]), int(head[PER_LEVEL])
+        total, per_level = int(state[codec.TOTAL]), int(head[codec.PER_LEVEL])
         times = np.repeat(runs[0], np.diff(runs[1], prepend=0)).tolist()
         sizes = (int(bucket_at(total, per_level, i)[1]) for i in range(len(times)))
         return list(zip(sizes, times, strict=True))[::-1]
@@ -160,12 +145,12 @@ class ExponentialHistogram(Estimating[Parameters]):
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     """Decode `data`; returns what it was made with, its numbers, and its runs of edges."""
     array = np.frombuffer(bytearray(data), np.uint8)
-    head = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    error_code, number, at = read_head(array, 0, len(array), head)
-    runs = np.empty((2, FIRST_ROOM), np.int64)
+    head = np.empty(codec.HEAD_SIZE, np.int64)
+    state = np.empty(codec.STATE_SIZE, np.int64)
+    error_code, number, at = codec.read_head(array, 0, len(array), head)
+    runs = np.empty((2, codec.FIRST_ROOM), np.int64)
     if error_code == error_codes.OK:
-        error_code, runs = decode(array, at, len(array), head, state, runs)
+        error_code, runs = codec.decode(array, at, len(array), head, state, runs)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), COUNT, SUM)
-    return head, state, runs[:, : state[RUNS]]
+        raise refused(data, error_code, int(number), codec.COUNT, codec.SUM)
+    return head, state, runs[:, : state[codec.RUNS]]

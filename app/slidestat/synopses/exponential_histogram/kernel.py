@@ -16,33 +16,12 @@ from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import VERSION
-from slidestat.synopses.exponential_histogram import units
+from slidestat.synopses.exponential_histogram import codec, units
 from slidestat.synopses.exponential_histogram.canonical import (
     LIVE_LIMIT,
     bucket_at,
     bucket_count,
     rebased,
-)
-from slidestat.synopses.exponential_histogram.codec import (
-    CARRY,
-    COUNT,
-    DECIMALS,
-    FIRST_ROOM,
-    HEAD_SIZE,
-    INEXACT,
-    KIND,
-    NOW,
-    PER_LEVEL,
-    RUNS,
-    SPAN,
-    STATE_SIZE,
-    TOTAL,
-    decode,
-    encode,
-    encoded_limit,
-    live_edges,
-    read_head,
-    runs_since,
 )
 
 _CHUNK = 1 << 60  # units taken in at once: a total below TOTAL_LIMIT and these fit in 63 bits
@@ -69,7 +48,7 @@ def extend(
     All edges of a level that fall into one event, or into one run of one old level, are taken
     at once. Cost: O(runs + log total).
     """
-    before = state[TOTAL]
+    before = state[codec.TOTAL]
     base = before + added + per_level
     event = last - 1
     # Where the old form is being read: the level, its newest edge over 2^level, the same of the
@@ -90,7 +69,7 @@ def extend(
             edge = multiple << level
             if edge > before:
                 unit = edge - before
-                if kind == COUNT:
+                if kind == codec.COUNT:
                     event = first + unit - 1
                     alike = 1
                 else:
@@ -106,9 +85,9 @@ def extend(
                     old_top = old_above
                     old_above = max(((before + per_level) >> (old_level + 1)) - per_level, 0)
                 index = old_index + old_top - (edge >> old_level)
-                while run < state[RUNS] and old[1, run] <= index:
+                while run < state[codec.RUNS] and old[1, run] <= index:
                     run += 1
-                if run == state[RUNS]:
+                if run == state[codec.RUNS]:
                     return count
                 time = old[0, run]
                 stop = min(old[1, run], old_index + old_top - 2 * old_above)
@@ -147,7 +126,7 @@ def _absorb(
     while first < last:
         stop = last
         added = last - first
-        if head[KIND] != COUNT:
+        if head[codec.KIND] != codec.COUNT:
             stop = first
             added = 0
             while stop < last and added < _CHUNK:
@@ -155,38 +134,38 @@ def _absorb(
                 if whole < 0:
                     return error_codes.BAD_VALUE, stop, runs, spare
                 if not exact:
-                    state[INEXACT] = 1
-                    state[CARRY] += part
-                    if state[CARRY] >= units.ONE:
-                        state[CARRY] -= units.ONE
+                    state[codec.INEXACT] = 1
+                    state[codec.CARRY] += part
+                    if state[codec.CARRY] >= units.ONE:
+                        state[codec.CARRY] -= units.ONE
                         whole += 1
                 added += whole
                 ends[stop] = added
                 stop += 1
-        state[NOW] = max(state[NOW], times[stop - 1] + 1)
-        total = state[TOTAL] + added
-        room = min(bucket_count(total, head[PER_LEVEL]), state[RUNS] + stop - first)
+        state[codec.NOW] = max(state[codec.NOW], times[stop - 1] + 1)
+        total = state[codec.TOTAL] + added
+        room = min(bucket_count(total, head[codec.PER_LEVEL]), state[codec.RUNS] + stop - first)
         if room > spare.shape[1]:
             spare = np.empty((2, 2 * room), np.int64)
         count = extend(
             state,
-            head[PER_LEVEL],
+            head[codec.PER_LEVEL],
             runs,
             spare,
             added,
-            head[KIND],
+            head[codec.KIND],
             times,
             ends,
             first,
             stop,
-            state[NOW] - head[SPAN],
+            state[codec.NOW] - head[codec.SPAN],
         )
-        state[RUNS] = count
+        state[codec.RUNS] = count
         runs, spare = spare, runs
-        live = live_edges(state, runs)
-        if live > 0 and bucket_at(total, head[PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
+        live = codec.live_edges(state, runs)
+        if live > 0 and bucket_at(total, head[codec.PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, first, runs, spare
-        state[TOTAL] = rebased(total)
+        state[codec.TOTAL] = rebased(total)
         first = stop
     return error_codes.OK, 0, runs, spare
 
@@ -196,11 +175,11 @@ def _answer(
     head: Integers, scale: int, state: Integers, runs: Integers, start: int
 ) -> tuple[float, float, float]:
     """Return (estimate, lower, upper) of what has time >= `start`. Cost: O(log runs + log S)."""
-    low = runs_since(runs, 0, state[RUNS], start)
+    low = codec.runs_since(runs, 0, state[codec.RUNS], start)
     if low == 0:
-        return units.bounds(0, 0, scale, state[INEXACT] != 0)
-    newer, size = bucket_at(state[TOTAL], head[PER_LEVEL], runs[1, low - 1] - 1)
-    return units.bounds(newer, size, scale, state[INEXACT] != 0)
+        return units.bounds(0, 0, scale, state[codec.INEXACT] != 0)
+    newer, size = bucket_at(state[codec.TOTAL], head[codec.PER_LEVEL], runs[1, low - 1] - 1)
+    return units.bounds(newer, size, scale, state[codec.INEXACT] != 0)
 
 
 @kernel
@@ -220,32 +199,41 @@ def run(
     """
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
-    scale = 10 ** head[DECIMALS]
-    found = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    runs = np.empty((2, FIRST_ROOM), np.int64)
-    spare = np.empty((2, FIRST_ROOM), np.int64)
-    ends = np.empty(0 if head[KIND] == COUNT else len(times), np.int64)
+    scale = 10 ** head[codec.DECIMALS]
+    found = np.empty(codec.HEAD_SIZE, np.int64)
+    state = np.empty(codec.STATE_SIZE, np.int64)
+    runs = np.empty((2, codec.FIRST_ROOM), np.int64)
+    spare = np.empty((2, codec.FIRST_ROOM), np.int64)
+    ends = np.empty(0 if head[codec.KIND] == codec.COUNT else len(times), np.int64)
     out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
     out_offsets = np.zeros(groups + 1, np.int64)
     end = 0
     for group in range(groups):
         if offsets[group] == offsets[group + 1]:
             state[:] = 0
-            state[NOW] = TIME_MIN
+            state[codec.NOW] = TIME_MIN
         else:
-            error_code, number, at = read_head(arena, offsets[group], offsets[group + 1], found)
+            error_code, number, at = codec.read_head(
+                arena, offsets[group], offsets[group + 1], found
+            )
             if error_code != error_codes.OK:
                 return error_code, group, number, VERSION, out, out_offsets
-            if found[KIND] != head[KIND]:
-                return error_codes.OTHER_KIND, group, found[KIND], head[KIND], out, out_offsets
-            for i in range(HEAD_SIZE):
+            if found[codec.KIND] != head[codec.KIND]:
+                return (
+                    error_codes.OTHER_KIND,
+                    group,
+                    found[codec.KIND],
+                    head[codec.KIND],
+                    out,
+                    out_offsets,
+                )
+            for i in range(codec.HEAD_SIZE):
                 if found[i] != head[i]:
                     return error_codes.OTHER_PARAMETERS, group, 0, 0, out, out_offsets
-            error_code, runs = decode(arena, at, offsets[group + 1], head, state, runs)
+            error_code, runs = codec.decode(arena, at, offsets[group + 1], head, state, runs)
             if error_code != error_codes.OK:
                 return error_code, group, 0, 0, out, out_offsets
-        error_code, a, b, after = follows(columns, group, state[NOW])
+        error_code, a, b, after = follows(columns, group, state[codec.NOW])
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, out_offsets
         event = starts[group]
@@ -265,8 +253,8 @@ def run(
                 answers[0, query, k] = estimate
                 answers[1, query, k] = lower
                 answers[2, query, k] = upper
-        state[NOW] = after
-        out = with_room(out, end, encoded_limit(state))
-        end = encode(out, end, head, state, runs)
+        state[codec.NOW] = after
+        out = with_room(out, end, codec.encoded_limit(state))
+        end = codec.encode(out, end, head, state, runs)
         out_offsets[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, out_offsets

@@ -46,22 +46,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import error_codes, keyed, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, BatchResult, Columns, follows, split
 from slidestat.synopses.core.envelope import decoded, refusals
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
-from slidestat.synopses.core.keyed import (
-    drive,
-    get_bits,
-    get_now,
-    open_body,
-    open_envelope,
-    put_bits,
-    seal,
-    with_room,
-)
 from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON, check_whole
 from slidestat.synopses.core.stored import Estimating, StoredSynopsis
 from slidestat.synopses.core.wire import get_varint, put_varint
@@ -142,7 +132,7 @@ def read(
     The queue is the given one, or a larger one, never longer than the bytes. Nothing is believed.
     Cost: O(end - start).
     """
-    error_code, kind, at = open_body(data, start, end, EXACT, APPROXIMATE)
+    error_code, kind, at = keyed.open_body(data, start, end, EXACT, APPROXIMATE)
     if error_code != error_codes.OK:
         return error_code, kind, queue
     head[SIDE], at = get_varint(data, at, end)
@@ -154,7 +144,7 @@ def read(
     head[SPAN], at = get_varint(data, at, end)
     if not (0 <= head[SIDE] <= 1 and 1 <= head[SPAN] <= MAX_SPAN):
         return error_codes.CORRUPTED, 0, queue
-    now, at = get_now(data, at, end)
+    now, at = keyed.get_now(data, at, end)
     if at < 0:
         return error_codes.CORRUPTED, 0, queue
     kept, at = get_varint(data, at, end)
@@ -174,7 +164,7 @@ def read(
         if kind == EXACT:
             if end - at < 8:
                 return error_codes.CORRUPTED, 0, queue
-            bits = get_bits(data, at)
+            bits = keyed.get_bits(data, at)
             at += 8
             if (bits & _INFINITY) == _INFINITY or bits == _SIGN:
                 return error_codes.CORRUPTED, 0, queue
@@ -204,7 +194,7 @@ def _write(data: Bytes, start: int, head: Integers, state: Integers, queue: Inte
     while state[OLDEST] < state[KEPT] and queue[0, state[OLDEST]] < now - head[SPAN]:
         state[OLDEST] += 1
     exact = head[FRACTION_BITS] == ALL_BITS
-    at = open_envelope(data, start, EXACT if exact else APPROXIMATE)
+    at = keyed.open_envelope(data, start, EXACT if exact else APPROXIMATE)
     at = put_varint(data, at, head[SIDE])
     if not exact:
         at = put_varint(data, at, head[FRACTION_BITS])
@@ -216,12 +206,12 @@ def _write(data: Bytes, start: int, head: Integers, state: Integers, queue: Inte
         at = put_varint(data, at, later - queue[0, i] - 1)
         later = queue[0, i]
         if exact:
-            at = put_bits(data, at, _edges(queue[1, i], head)[0])
+            at = keyed.put_bits(data, at, _edges(queue[1, i], head)[0])
         elif i == state[KEPT] - 1:
             at = put_varint(data, at, wire.zigzag(queue[1, i]))
         else:
             at = put_varint(data, at, queue[1, i] - queue[1, i + 1] - 1)
-    seal(data, start, at)
+    keyed.seal(data, start, at)
     return at
 
 
@@ -326,7 +316,7 @@ def run(
             for k in range(len(spans)):
                 _answer(head, state, queue, query_times[query] - spans[k], answers, query, k)
         state[NOW] = after
-        out = with_room(out, end, _LONGEST_HEAD + 2 * wire.MAX_VARINT * (state[KEPT]))
+        out = keyed.with_room(out, end, _LONGEST_HEAD + 2 * wire.MAX_VARINT * (state[KEPT]))
         end = _write(out, end, head, state, queue)
         ends[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, ends
@@ -388,7 +378,7 @@ def run_extreme_batch(
     answers: Floats = np.empty((3, *batch.shape), np.float64)
     own = values.view(np.int64), answers.view(np.int64)
     error_of = refusals(states, EXACT, APPROXIMATE)
-    out, ends = drive(run, (head,), states, columns, *own, values=values, error_of=error_of)
+    out, ends = keyed.drive(run, (head,), states, columns, *own, values=values, error_of=error_of)
     return BatchResult(split(out, ends), *answers)
 
 

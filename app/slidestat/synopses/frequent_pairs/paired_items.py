@@ -45,42 +45,8 @@ from slidestat.synopses.frequent.frequent_items import (
     ItemSummary,
     part_of,
 )
-from slidestat.synopses.frequent_pairs.codec import (
-    FEW,
-    decode,
-    encode,
-    encoded_limit,
-    measure,
-    put_parameters,
-    read_numbers,
-    read_parameters,
-    settle,
-)
+from slidestat.synopses.frequent_pairs import codec, layout
 from slidestat.synopses.frequent_pairs.feeding import code_of, make_table, take
-from slidestat.synopses.frequent_pairs.layout import (
-    BEGIN,
-    COUNTED,
-    DROP_MARKS,
-    DROPS,
-    ITEM,
-    MARKED,
-    MARKS,
-    NOW,
-    OLDEST,
-    PAIRED,
-    QUEUE,
-    RING,
-    SPAN,
-    STATE_SIZE,
-    TAIL,
-    TAKEN,
-    TIME,
-    TOTAL,
-    WAITING,
-    Memory,
-    levels_needed,
-    make_memory,
-)
 from slidestat.synopses.frequent_pairs.marks import since
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 
@@ -95,35 +61,38 @@ def tally(
     counts[:] = 0
     for depth in range(len(levels)):
         level = levels[depth]
-        for i in range(level[TAKEN]):
-            item = rooms[depth, ITEM, i]
-            if item >= 0 and rooms[depth, TIME, i] >= start:
+        for i in range(level[layout.TAKEN]):
+            item = rooms[depth, layout.ITEM, i]
+            if item >= 0 and rooms[depth, layout.TIME, i] >= start:
                 counts[0, item] += 1 << (depth - 1)
                 counts[1, item] = 1 << (depth - 1)
-        for i in range(level[QUEUE] - 1, -1, -1):
-            at = level[OLDEST] + i
-            at = level[BEGIN] + (at - level[RING] if at >= level[RING] else at)
-            if entries[TIME, at] < start:
+        for i in range(level[layout.QUEUE] - 1, -1, -1):
+            at = level[layout.OLDEST] + i
+            at = level[layout.BEGIN] + (at - level[layout.RING] if at >= level[layout.RING] else at)
+            if entries[layout.TIME, at] < start:
                 return  # all that follow are older
-            item = entries[ITEM, at]
+            item = entries[layout.ITEM, at]
             counts[0, item] += 1 << depth
             counts[1, item] = 1 << depth
 
 
 @borrowing_kernel
-def count_window(head: Integers, state: Integers, memory: Memory, start: int) -> tuple[int, int]:
+def count_window(
+    head: Integers, state: Integers, memory: layout.Memory, start: int
+) -> tuple[int, int]:
     """Return the fewest and the most events that came from `start` on. Cost: O(tail)."""
     levels, entries, _, _, _, counted = memory
     level = levels[0]
-    size = level[QUEUE]
+    size = level[layout.QUEUE]
     for i in range(size - 1, -1, -1):
-        at = level[OLDEST] + i
-        if entries[TIME, at - level[RING] if at >= level[RING] else at] < start:
+        at = level[layout.OLDEST] + i
+        at = at - level[layout.RING] if at >= level[layout.RING] else at
+        if entries[layout.TIME, at] < start:
             return int(size - 1 - i), int(size - 1 - i)
-    if size < head[TAIL]:  # all before has expired
+    if size < head[layout.TAIL]:  # all before has expired
         return int(size), int(size)
-    total = state[TOTAL]
-    return since(counted, state[MARKS], total, head[COUNTED], start, total - size + 1)
+    total = state[layout.TOTAL]
+    return since(counted, state[layout.MARKS], total, head[layout.COUNTED], start, total - size + 1)
 
 
 @borrowing_kernel
@@ -131,8 +100,10 @@ def count_dropped(levels: Integers, drops: Integers, start: int) -> int:
     """Return how many events an item may have lost at most in drops from `start` on."""
     lost = 0
     for depth in range(1, len(levels)):
-        last = levels[depth, DROPS]
-        _, most = since(drops[depth], levels[depth, DROP_MARKS], last, MARKED, start, last + 1)
+        last = levels[depth, layout.DROPS]
+        _, most = since(
+            drops[depth], levels[depth, layout.DROP_MARKS], last, layout.MARKED, start, last + 1
+        )
         lost += most << (depth - 1)
     return int(lost)
 
@@ -141,7 +112,7 @@ def count_dropped(levels: Integers, drops: Integers, start: int) -> int:
 def list_pairs(
     head: Integers,
     state: Integers,
-    memory: Memory,
+    memory: layout.Memory,
     items: Integers,
     start: int,
     part: int,
@@ -210,12 +181,12 @@ def _open(
     made_with: Bytes, arena: Bytes, start: int, end: int, state: Integers
 ) -> tuple[int, int, int, int, int]:
     """Check a stored state; return (error, its two numbers, how many items it has, the offset)."""
-    error_code, number, at = open_body(arena, start, end, PAIRED, PAIRED)
+    error_code, number, at = open_body(arena, start, end, layout.PAIRED, layout.PAIRED)
     if error_code != error_codes.OK:
         return (
             error_code,
             number,
-            VERSION if error_code == error_codes.NEWER_VERSION else PAIRED,
+            VERSION if error_code == error_codes.NEWER_VERSION else layout.PAIRED,
             0,
             at,
         )
@@ -225,7 +196,7 @@ def _open(
         same = same and arena[at + i] == made_with[i]
     if not same:
         return error_codes.OTHER_PARAMETERS, 0, 0, 0, at
-    number, at = read_numbers(arena, at + len(made_with), end, state)
+    number, at = codec.read_numbers(arena, at + len(made_with), end, state)
     return error_codes.OK if at >= 0 else error_codes.CORRUPTED, 0, 0, number, at
 
 
@@ -238,14 +209,14 @@ def load(
     end: int,
     state: Integers,
     added: int,
-) -> tuple[int, int, int, Memory, Integers, int]:
+) -> tuple[int, int, int, layout.Memory, Integers, int]:
     """Read a stored state, or none; return (error, its two numbers, it in memory, items, number).
 
     There is room for `added` more events and items.
     """
-    state[TOTAL] = 0
-    state[NOW] = TIME_MIN
-    state[MARKS] = 0
+    state[layout.TOTAL] = 0
+    state[layout.NOW] = TIME_MIN
+    state[layout.MARKS] = 0
     error_code, a, b, number, at = error_codes.OK, 0, 0, 0, end
     if start < end:
         error_code, a, b, number, at = _open(made_with, arena, start, end, state)
@@ -254,21 +225,21 @@ def load(
     if error_code == error_codes.OK and start < end:
         at = get_column(arena, at, end, items[:number], False)
         if at >= 0:
-            depth, tail, held, drops = measure(arena, at, end)
+            depth, tail, held, drops = codec.measure(arena, at, end)
         if at < 0 or depth < 0:
             error_code = error_codes.CORRUPTED
     if error_code != error_codes.OK:
-        return error_code, a, b, make_memory(head, 1, 0, 0, 0, 0), items, 0
-    memory = make_memory(
+        return error_code, a, b, layout.make_memory(head, 1, 0, 0, 0, 0), items, 0
+    memory = layout.make_memory(
         head,
-        max(depth, levels_needed(head, held + added)),
+        max(depth, layout.levels_needed(head, held + added)),
         tail + added,
         number + added,
-        drops + (held + added) // (head[WAITING] + 1) + 1,
-        state[TOTAL] + added,
+        drops + (held + added) // (head[layout.WAITING] + 1) + 1,
+        state[layout.TOTAL] + added,
     )
     if start < end:
-        error_code = decode(arena, at, end, head, state, memory, items[:number])
+        error_code = codec.decode(arena, at, end, head, state, memory, items[:number])
     return error_code, 0, 0, memory, items, number
 
 
@@ -279,7 +250,7 @@ def _note(noted: Integers, end: int, items: Integers) -> tuple[Integers, int]:
         longer = np.empty(2 * (end + len(items)), np.int64)
         longer[:end] = noted[:end]
         noted = longer
-    noted[end : end + len(items)] = items if len(items) <= FEW else np.sort(items)
+    noted[end : end + len(items)] = items if len(items) <= codec.FEW else np.sort(items)
     return noted, end + len(items)
 
 
@@ -304,8 +275,8 @@ def _run(
     """
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
-    made_with = put_parameters(epsilon, head[SPAN])
-    state = np.empty(STATE_SIZE, np.int64)
+    made_with = codec.put_parameters(epsilon, head[layout.SPAN])
+    state = np.empty(layout.STATE_SIZE, np.int64)
     out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
     out_offsets = np.zeros(groups + 1, np.int64)
     lists = np.empty((3, 64), np.int64)
@@ -322,7 +293,7 @@ def _run(
         )
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, out_offsets, lists, before, now
-        if state[TOTAL] + added > EVENT_LIMIT:
+        if state[layout.TOTAL] + added > EVENT_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
         before, held[0, group + 1] = _note(before, held[0, group], items[:number])
         codes = np.empty(added, np.int64)
@@ -335,7 +306,7 @@ def _run(
                 number = max(number, codes[i] + 1)
         is_asked = query_starts[group] < query_starts[group + 1]
         counts = np.empty((2, number if is_asked else 0), np.int64)
-        error_code, a, b, after = follows(columns, group, state[NOW])
+        error_code, a, b, after = follows(columns, group, state[layout.NOW])
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, out_offsets, lists, before, now
         first = event
@@ -360,12 +331,12 @@ def _run(
                     length,
                 )
                 ends[query * len(spans) + k + 1] = length
-        state[NOW] = after
-        size = settle(head, state, memory)
-        if count_window(head, state, memory, state[NOW] - head[SPAN])[1] > LIVE_LIMIT:
+        state[layout.NOW] = after
+        size = codec.settle(head, state, memory)
+        if count_window(head, state, memory, state[layout.NOW] - head[layout.SPAN])[1] > LIVE_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
-        out = with_room(out, end, encoded_limit(size, len(memory[0]), number))
-        end, holds = encode(out, end, made_with, state, memory, items[:number])
+        out = with_room(out, end, codec.encoded_limit(size, len(memory[0]), number))
+        end, holds = codec.encode(out, end, made_with, state, memory, items[:number])
         out_offsets[group + 1] = end
         now, held[1, group + 1] = _note(now, held[1, group], holds)
     return error_codes.OK, 0, 0, 0, out, out_offsets, lists, before, now
@@ -418,7 +389,7 @@ __all__ = ["FrequentItem", "PairedItems", "PairedParameters"]
 class PairedItems(ItemSummary[PairedParameters]):
     """A synopsis of the items of one stream, with bounds that always hold."""
 
-    kinds: ClassVar[tuple[int, ...]] = (PAIRED,)
+    kinds: ClassVar[tuple[int, ...]] = (layout.PAIRED,)
 
     is_checked_when_read = True
     run_batch = staticmethod(run_paired_items_batch)
@@ -426,7 +397,7 @@ class PairedItems(ItemSummary[PairedParameters]):
     @classmethod
     def _opened(cls, data: bytes) -> tuple[PairedParameters, int]:
         parameters, state, _ = _start_of(data)
-        return parameters, int(state[NOW])
+        return parameters, int(state[layout.NOW])
 
     def stored_entries(self) -> int:
         """Return how many different items the state holds."""
@@ -441,15 +412,15 @@ class PairedItems(ItemSummary[PairedParameters]):
 def _start_of(data: bytes) -> tuple[PairedParameters, Integers, int]:
     """Return the parameters and numbers of a state, and how many items it holds."""
     array = np.frombuffer(bytearray(data), np.uint8)
-    error_code, number, epsilon, at = read_parameters(array, 0, len(array), PAIRED)
+    error_code, number, epsilon, at = codec.read_parameters(array, 0, len(array), layout.PAIRED)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), PAIRED)
+        raise refused(data, error_code, int(number), layout.PAIRED)
     try:
         parameters = PairedParameters(float(epsilon), int(number))
     except SynopsisError:
         raise damaged() from None
-    state = np.empty(STATE_SIZE, np.int64)
-    held, at = read_numbers(array, at, len(array), state)
+    state = np.empty(layout.STATE_SIZE, np.int64)
+    held, at = codec.read_numbers(array, at, len(array), state)
     if at < 0:
         raise damaged()
     return parameters, state, int(held)

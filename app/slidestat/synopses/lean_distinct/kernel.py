@@ -15,25 +15,7 @@ from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.distinct.codec import COUNT, NOW, SEED, SPAN, STORED
 from slidestat.synopses.distinct.kernel import in_order, place_of, table_mask
-from slidestat.synopses.lean_distinct.codec import (
-    BITMAPS,
-    EXACT,
-    HEAD_SIZE,
-    LEAN_DISTINCT,
-    LEVELS,
-    LONGEST_BIT,
-    LONGEST_HEAD,
-    LONGEST_ITEM,
-    LONGEST_LEVEL,
-    MOST_LEVELS,
-    NEVER,
-    SHORTEST_ITEM,
-    STATE_SIZE,
-    read_bits,
-    read_head,
-    read_newest,
-    write,
-)
+from slidestat.synopses.lean_distinct import codec
 
 _MASK = (1 << 32) - 1
 _ODD = (1 << 30) | 1
@@ -53,15 +35,15 @@ def bit_of(item: int, head: Integers) -> int:
     )
     drawn = (b << 30) | (c >> 2)
     level = 0
-    while level < MOST_LEVELS - 1 and (drawn >> (MOST_LEVELS - 2 - level)) & 1 == 0:
+    while level < codec.MOST_LEVELS - 1 and (drawn >> (codec.MOST_LEVELS - 2 - level)) & 1 == 0:
         level += 1
-    return int(level * head[BITMAPS] + ((a * head[BITMAPS]) >> 32))
+    return int(level * head[codec.BITMAPS] + ((a * head[codec.BITMAPS]) >> 32))
 
 
 @borrowing_kernel
 def set_bit(bit: int, time: int, last: Integers, touched: Integers, number: int) -> int:
     """Note that `bit` was set at `time`; return how many are touched then."""
-    if last[bit] == NEVER:
+    if last[bit] == codec.NEVER:
         touched[number] = bit
         number += 1
     last[bit] = max(last[bit], time)
@@ -130,21 +112,26 @@ def finish(
     """
     kept = found[::-1].copy()
     in_order(ids, times, kept)
-    kept = kept[max(len(kept) - head[EXACT], 0) :]
+    kept = kept[max(len(kept) - head[codec.EXACT], 0) :]
     levels = 0
     if number > 0:
         for slot in kept:
-            last[bit_of(ids[slot], head)] = NEVER
+            last[bit_of(ids[slot], head)] = codec.NEVER
         for i in range(number):
             if last[touched[i]] < now - head[SPAN]:
-                last[touched[i]] = NEVER
-            if last[touched[i]] != NEVER:
-                levels = max(levels, touched[i] // head[BITMAPS] + 1)
-    room = LONGEST_HEAD + LONGEST_ITEM * len(kept) + LONGEST_BIT * number + LONGEST_LEVEL * levels
+                last[touched[i]] = codec.NEVER
+            if last[touched[i]] != codec.NEVER:
+                levels = max(levels, touched[i] // head[codec.BITMAPS] + 1)
+    room = (
+        codec.LONGEST_HEAD
+        + codec.LONGEST_ITEM * len(kept)
+        + codec.LONGEST_BIT * number
+        + codec.LONGEST_LEVEL * levels
+    )
     out = with_room(out, end, room)
-    end = write(out, end, head, now, kept, ids, times, last, levels)
+    end = codec.write(out, end, head, now, kept, ids, times, last, levels)
     for i in range(number):
-        last[touched[i]] = NEVER
+        last[touched[i]] = codec.NEVER
     return out, end
 
 
@@ -160,18 +147,18 @@ def read_state(
     times: Integers,
 ) -> tuple[int, int, int, int]:
     """Read a stored state up to its bits; return (error, its two numbers, the offset of these)."""
-    error_code, number, at = read_head(arena, begin, stop, found, state)
+    error_code, number, at = codec.read_head(arena, begin, stop, found, state)
     if error_code != error_codes.OK:
         return (
             error_code,
             number,
-            LEAN_DISTINCT if error_code == error_codes.OTHER_KIND else wire.VERSION,
+            codec.LEAN_DISTINCT if error_code == error_codes.OTHER_KIND else wire.VERSION,
             at,
         )
     for i in range(STORED):
         if found[i] != head[i]:
             return error_codes.OTHER_SETTINGS, 0, 0, at
-    error_code, at = read_newest(arena, at, stop, head, state, ids, times)
+    error_code, at = codec.read_newest(arena, at, stop, head, state, ids, times)
     return error_code, 0, 0, at
 
 
@@ -180,7 +167,7 @@ def room_for(offsets: Integers, starts: Integers) -> int:
     """Return how many slots the largest group may need."""
     most = 1
     for group in range(len(starts) - 1):
-        stored = (offsets[group + 1] - offsets[group]) // SHORTEST_ITEM
+        stored = (offsets[group + 1] - offsets[group]) // codec.SHORTEST_ITEM
         most = max(most, stored + starts[group + 1] - starts[group])
     return most
 
@@ -222,23 +209,23 @@ def run(
     stamps = np.zeros(len(table), np.int64)
     stamp = 0
     mixers = mixers_of(head)
-    last = np.full(MOST_LEVELS * head[BITMAPS], NEVER, np.int64)
+    last = np.full(codec.MOST_LEVELS * head[codec.BITMAPS], codec.NEVER, np.int64)
     touched = np.empty(len(last), np.int64)
-    stored = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
+    stored = np.empty(codec.HEAD_SIZE, np.int64)
+    state = np.empty(codec.STATE_SIZE, np.int64)
     out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
     ends = np.zeros(groups + 1, np.int64)
     end = 0
     for group in range(groups):
         state[NOW] = TIME_MIN
         state[COUNT] = 0
-        state[LEVELS] = 0
+        state[codec.LEVELS] = 0
         begin, stop = offsets[group], offsets[group + 1]
         number = 0
         if begin < stop:
             error_code, a, b, at = read_state(arena, begin, stop, head, stored, state, ids, times)
-            if error_code == error_codes.OK and state[LEVELS] > 0:
-                error_code, number = read_bits(arena, at, stop, head, state, last, touched, 0)
+            if error_code == error_codes.OK and state[codec.LEVELS] > 0:
+                error_code, number = codec.read_bits(arena, at, stop, head, state, last, touched, 0)
             if error_code != error_codes.OK:
                 return error_code, group, a, b, out, ends
         count = state[COUNT]
@@ -247,7 +234,7 @@ def run(
             return error_code, group, a, b, out, ends
         event = starts[group]
         more = starts[group + 1] - event
-        many = number > 0 or count + more >= head[EXACT]
+        many = number > 0 or count + more >= head[codec.EXACT]
         if many:
             for slot in range(count):
                 number = set_bit(bit_of(ids[slot], head), times[slot], last, touched, number)
@@ -271,7 +258,7 @@ def run(
                     times,
                     count,
                     start,
-                    head[EXACT],
+                    head[codec.EXACT],
                     False,
                     found,
                     table,
@@ -279,9 +266,9 @@ def run(
                     stamp,
                     mixers,
                 )
-                answers[0, query, i] = seen if seen < head[EXACT] else -1
+                answers[0, query, i] = seen if seen < head[codec.EXACT] else -1
                 answers[1, query, i] = 0
-                if seen == head[EXACT]:
+                if seen == head[codec.EXACT]:
                     answers[1, query, i] = bits_since(start, last, touched, number)
         if begin < stop and more == 0 and after == state[NOW]:  # it was only asked
             out = with_room(out, end, stop - begin)
@@ -289,12 +276,12 @@ def run(
             end += stop - begin
             ends[group + 1] = end
             for i in range(number):
-                last[touched[i]] = NEVER
+                last[touched[i]] = codec.NEVER
             continue
         stamp += 1
         oldest = max(after - head[SPAN], TIME_MIN)
         seen = newest(
-            ids, times, count, oldest, head[EXACT], True, found, table, stamps, stamp, mixers
+            ids, times, count, oldest, head[codec.EXACT], True, found, table, stamps, stamp, mixers
         )
         kept = found[:seen]
         out, end = finish(out, end, head, after, ids, times, kept, last, touched, number)
@@ -309,12 +296,12 @@ def unite(
     """Return, as `run` does, the one state that has seen what all states of `arena` have seen."""
     ends = np.zeros(2, np.int64)
     out = np.empty(len(arena) + 64, np.uint8)
-    ids = np.empty(len(arena) // SHORTEST_ITEM + 1, np.int64)
+    ids = np.empty(len(arena) // codec.SHORTEST_ITEM + 1, np.int64)
     times = np.empty(len(ids), np.int64)
-    last = np.full(MOST_LEVELS * head[BITMAPS], NEVER, np.int64)
+    last = np.full(codec.MOST_LEVELS * head[codec.BITMAPS], codec.NEVER, np.int64)
     touched = np.empty(len(last), np.int64)
-    stored = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
+    stored = np.empty(codec.HEAD_SIZE, np.int64)
+    state = np.empty(codec.STATE_SIZE, np.int64)
     now = TIME_MIN
     count = number = 0
     for part in range(len(offsets) - 1):
@@ -322,8 +309,10 @@ def unite(
         error_code, a, b, at = read_state(
             arena, begin, stop, head, stored, state, ids[count:], times[count:]
         )
-        if error_code == error_codes.OK and state[LEVELS] > 0:
-            error_code, number = read_bits(arena, at, stop, head, state, last, touched, number)
+        if error_code == error_codes.OK and state[codec.LEVELS] > 0:
+            error_code, number = codec.read_bits(
+                arena, at, stop, head, state, last, touched, number
+            )
         if error_code != error_codes.OK:
             return error_code, part, a, b, out, ends
         now = max(now, state[NOW])
@@ -339,7 +328,9 @@ def unite(
     mixers = mixers_of(head)
     mixers[3] = table_mask(count)
     oldest = max(now - head[SPAN], TIME_MIN)
-    seen = newest(ids, times, count, oldest, head[EXACT], True, found, table, stamps, 1, mixers)
+    seen = newest(
+        ids, times, count, oldest, head[codec.EXACT], True, found, table, stamps, 1, mixers
+    )
     kept = found[:seen]
     out, ends[1] = finish(out, 0, head, now, ids, times, kept, last, touched, number)
     return error_codes.OK, 0, 0, 0, out, ends

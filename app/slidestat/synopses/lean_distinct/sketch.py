@@ -40,23 +40,12 @@ from slidestat.synopses.core.stored import Estimating
 from slidestat.synopses.distinct.batch import ItemSynopsis, common, item_column
 from slidestat.synopses.distinct.codec import COUNT, DELTA, EPSILON, NOW, SEED, SPAN
 from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS
-from slidestat.synopses.lean_distinct.codec import (
-    BITMAPS,
-    HEAD_SIZE,
-    LEAN_DISTINCT,
-    LEVELS,
-    MOST_LEVELS,
-    NEVER,
-    SHORTEST_ITEM,
-    STATE_SIZE,
-    read_bits,
-    read_head,
-)
+from slidestat.synopses.lean_distinct import codec
 from slidestat.synopses.lean_distinct.kernel import bit_of, finish, read_state, run, set_bit, unite
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters, reach
 
 MOST_ITEMS = 2.0**62
-_CHANCES = 2.0 ** -np.minimum(np.arange(1, MOST_LEVELS + 1), MOST_LEVELS - 1)
+_CHANCES = 2.0 ** -np.minimum(np.arange(1, codec.MOST_LEVELS + 1), codec.MOST_LEVELS - 1)
 
 
 def moments(items: Floats, bitmaps: int) -> tuple[Floats, Floats]:
@@ -75,7 +64,7 @@ class Figures:
     def __init__(self, bitmaps: int, delta: float) -> None:
         self._bitmaps = bitmaps
         self._reach = reach(delta)
-        self._known = np.full((3, MOST_LEVELS * bitmaps + 1), np.nan)
+        self._known = np.full((3, codec.MOST_LEVELS * bitmaps + 1), np.nan)
         self._known[:, 0] = 0.0
 
     def _root(self, bits: Floats, side: int) -> Floats:
@@ -115,9 +104,9 @@ def figures_for(
     many bits are set. No answer of these is below `parameters.exact`: so many are there for sure.
     """
     known = exact >= 0
-    bits = np.minimum(np.where(known, 0.0, set_bits), MOST_LEVELS * parameters.bitmaps).astype(
-        np.int64
-    )
+    bits = np.minimum(
+        np.where(known, 0.0, set_bits), codec.MOST_LEVELS * parameters.bitmaps
+    ).astype(np.int64)
     found = _figures(parameters.bitmaps, parameters.delta).of(bits.ravel())
     found = found.reshape(3, *bits.shape).clip(float(parameters.exact), inf)
     return np.where(known, exact, found)
@@ -192,21 +181,21 @@ def window_of(parameters: LeanDistinctParameters, state: bytes, start: int) -> b
 @kernel
 def _window(head: Integers, arena: Bytes, start: int) -> tuple[int, int, int, Bytes, int]:
     """Return (error, its two numbers, bytes, how many of them are the state)."""
-    ids = np.empty(len(arena) // SHORTEST_ITEM + 1, np.int64)
+    ids = np.empty(len(arena) // codec.SHORTEST_ITEM + 1, np.int64)
     times = np.empty(len(ids), np.int64)
-    last = np.full(MOST_LEVELS * head[BITMAPS], NEVER, np.int64)
+    last = np.full(codec.MOST_LEVELS * head[codec.BITMAPS], codec.NEVER, np.int64)
     touched = np.empty(len(last), np.int64)
-    stored = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
+    stored = np.empty(codec.HEAD_SIZE, np.int64)
+    state = np.empty(codec.STATE_SIZE, np.int64)
     out = np.empty(len(arena) + 64, np.uint8)
     error_code, a, b, at = read_state(arena, 0, len(arena), head, stored, state, ids, times)
     number = 0
-    if error_code == error_codes.OK and state[LEVELS] > 0:
-        error_code, number = read_bits(arena, at, len(arena), head, state, last, touched, 0)
+    if error_code == error_codes.OK and state[codec.LEVELS] > 0:
+        error_code, number = codec.read_bits(arena, at, len(arena), head, state, last, touched, 0)
     if error_code != error_codes.OK:
         return error_code, a, b, out, 0
     for i in range(number):
-        last[touched[i]] = 0 if last[touched[i]] >= start else NEVER
+        last[touched[i]] = 0 if last[touched[i]] >= start else codec.NEVER
     first = 0
     while first < state[COUNT] and times[first] < start:
         first += 1
@@ -230,7 +219,7 @@ class LeanDistinct(ItemSynopsis[LeanDistinctParameters], Estimating[LeanDistinct
     Estimate(estimate=2.0, lower=2.0, upper=2.0)
     """
 
-    kinds: ClassVar[tuple[int, ...]] = (LEAN_DISTINCT,)
+    kinds: ClassVar[tuple[int, ...]] = (codec.LEAN_DISTINCT,)
 
     is_checked_when_read = True
     run_batch = staticmethod(run_lean_distinct_batch)
@@ -269,10 +258,10 @@ def merge_lean_distinct(states: Sequence[bytes]) -> bytes:
 def _read(data: bytes) -> tuple[LeanDistinctParameters, int]:
     """Return what `data` was made with, and its time; SynopsisError for no such state."""
     array = np.frombuffer(bytearray(data), np.uint8)
-    head, state = np.zeros(HEAD_SIZE, np.int64), np.zeros(STATE_SIZE, np.int64)
-    error_code, number, _ = read_head(array, 0, len(array), head, state)
+    head, state = np.zeros(codec.HEAD_SIZE, np.int64), np.zeros(codec.STATE_SIZE, np.int64)
+    error_code, number, _ = codec.read_head(array, 0, len(array), head, state)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), LEAN_DISTINCT)
+        raise refused(data, error_code, int(number), codec.LEAN_DISTINCT)
     try:
         epsilon, delta = int(head[EPSILON]) / EPSILONS, int(head[DELTA]) / DELTAS
         made = LeanDistinctParameters(epsilon, delta, int(head[SPAN]), int(head[SEED]))

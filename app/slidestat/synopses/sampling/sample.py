@@ -37,26 +37,7 @@ from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.stored import StoredSynopsis, moving
-from slidestat.synopses.sampling.kernel import (
-    BITS,
-    EVENTS,
-    HEAD_SIZE,
-    INDEX,
-    KIND,
-    MAX_SIZE,
-    NOW,
-    SEED,
-    SIZE,
-    SPAN,
-    STATE_SIZE,
-    TIME,
-    WITH_REPLACEMENT,
-    WITHOUT_REPLACEMENT,
-    chosen,
-    read,
-    run,
-    sweep,
-)
+from slidestat.synopses.sampling import kernel
 
 
 @dataclass(frozen=True)
@@ -74,7 +55,7 @@ class SampleParameters:
     replacement: bool = False
 
     def __post_init__(self) -> None:
-        check_whole("size", self.size, 1, MAX_SIZE)
+        check_whole("size", self.size, 1, kernel.MAX_SIZE)
         check_whole("span", self.span, 1, MAX_SPAN)
         check_whole("seed", self.seed, 0, 2**63 - 1)
         if not isinstance(self.replacement, bool):
@@ -123,9 +104,9 @@ def run_sample_batch(
     Cost: O(bytes in + bytes out), and a priority for each event (k with replacement).
     """
     bits = batch.doubles().view(np.int64)
-    error_of = refusals(states, WITH_REPLACEMENT, WITHOUT_REPLACEMENT)
+    error_of = refusals(states, kernel.WITH_REPLACEMENT, kernel.WITHOUT_REPLACEMENT)
     head = _head(parameters)
-    out, ends = drive(run, (head,), states, batch.columns, bits, error_of=error_of)
+    out, ends = drive(kernel.run, (head,), states, batch.columns, bits, error_of=error_of)
     return split(out, ends)
 
 
@@ -139,14 +120,14 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
     [9.5, 20.0, 12.0]
     """
 
-    kinds: ClassVar[tuple[int, ...]] = (WITH_REPLACEMENT, WITHOUT_REPLACEMENT)
+    kinds: ClassVar[tuple[int, ...]] = (kernel.WITH_REPLACEMENT, kernel.WITHOUT_REPLACEMENT)
 
     @classmethod
     def _opened(cls, data: bytes) -> tuple[SampleParameters, int]:
         head, state, _ = _read(data)
-        replacement = int(head[KIND]) == WITH_REPLACEMENT
-        size, span, seed = int(head[SIZE]), int(head[SPAN]), int(head[SEED])
-        return SampleParameters(size, span, seed, replacement), int(state[NOW])
+        replacement = int(head[kernel.KIND]) == kernel.WITH_REPLACEMENT
+        size, span, seed = int(head[kernel.SIZE]), int(head[kernel.SPAN]), int(head[kernel.SEED])
+        return SampleParameters(size, span, seed, replacement), int(state[kernel.NOW])
 
     def sample(self, n: int, now: int | None = None) -> Sample:
         """Return the sample of the window [now - n, now), 1 <= n <= span; `now` as in `advance`.
@@ -160,9 +141,14 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
             raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
         require_windows([n], self._parameters.span)
         head, _, kept = _read(self._data)
-        columns = kept[:, chosen(head, kept, at - n)]
+        columns = kept[:, kernel.chosen(head, kept, at - n)]
         whole = not self._parameters.replacement and columns.shape[1] < self._parameters.size
-        return Sample(columns[INDEX], columns[TIME], columns[BITS].view(np.float64), whole)
+        return Sample(
+            columns[kernel.INDEX],
+            columns[kernel.TIME],
+            columns[kernel.BITS].view(np.float64),
+            whole,
+        )
 
     def kept(self) -> int:
         """Return how many events are kept."""
@@ -174,10 +160,10 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
         Cost: O(bytes), and a priority for each (k with replacement).
         """
         head, state, kept = _read(self._data)
-        again = sweep(head, state.copy(), kept, NO_QUERIES, NO_QUERIES, 0, 0)
+        again = kernel.sweep(head, state.copy(), kept, NO_QUERIES, NO_QUERIES, 0, 0)
         if not np.array_equal(again, kept):
             raise SynopsisError("the state keeps events that no sample can have")
-        if kept.shape[1] > 0 and kept[INDEX, -1] != state[EVENTS] - 1:
+        if kept.shape[1] > 0 and kept[kernel.INDEX, -1] != state[kernel.EVENTS] - 1:
             raise SynopsisError("the state has lost its newest event")
 
     def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
@@ -185,12 +171,12 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
 
 
 def _head(parameters: SampleParameters) -> Integers:
-    kind = WITH_REPLACEMENT if parameters.replacement else WITHOUT_REPLACEMENT
+    kind = kernel.WITH_REPLACEMENT if parameters.replacement else kernel.WITHOUT_REPLACEMENT
     return np.array([kind, parameters.size, parameters.span, parameters.seed], np.int64)
 
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     """Decode `data`; returns what it was made with, its numbers, and the kept events."""
-    head, state = np.empty(HEAD_SIZE, np.int64), np.empty(STATE_SIZE, np.int64)
-    (kept,) = decoded(read, data, SlidingSample.kinds, head, state)
+    head, state = np.empty(kernel.HEAD_SIZE, np.int64), np.empty(kernel.STATE_SIZE, np.int64)
+    (kept,) = decoded(kernel.read, data, SlidingSample.kinds, head, state)
     return head, state, kept

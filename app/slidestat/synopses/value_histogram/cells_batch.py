@@ -12,19 +12,7 @@ from slidestat.synopses.core.envelope import decoded
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import drive, with_room
-from slidestat.synopses.value_histogram.cells import (
-    CAPACITY,
-    CELLS,
-    ID,
-    KIND,
-    NOW,
-    ROWS,
-    SPAN,
-    STATE_SIZE,
-    TOO_MANY_CELLS,
-    absorb,
-    count,
-)
+from slidestat.synopses.value_histogram import cells
 from slidestat.synopses.value_histogram.cells_codec import read, room_for, write
 
 
@@ -69,8 +57,8 @@ def _run(
     """
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
-    state = np.empty(STATE_SIZE, np.int64)
-    own_table = np.empty((ROWS, 16), np.int64)
+    state = np.empty(cells.STATE_SIZE, np.int64)
+    own_table = np.empty((cells.ROWS, 16), np.int64)
     own_runs = np.empty((2, 64), np.int64)
     listed = np.empty(64, np.int64)
     figures = np.empty((3, 64), np.float64)
@@ -79,8 +67,8 @@ def _run(
     end = 0
     at = 0
     for group in range(groups):
-        state[NOW] = TIME_MIN
-        state[CELLS] = 0
+        state[cells.NOW] = TIME_MIN
+        state[cells.CELLS] = 0
         table = own_table
         runs = own_runs
         if offsets[group] < offsets[group + 1]:
@@ -88,43 +76,43 @@ def _run(
                 arena, offsets[group], offsets[group + 1], settings, head, state, table, runs
             )
             if error_code != error_codes.OK:
-                known = head[KIND] if error_code == error_codes.OTHER_KIND else wire.VERSION
+                known = head[cells.KIND] if error_code == error_codes.OTHER_KIND else wire.VERSION
                 return error_code, group, number, known, out, ends, listed, figures
             table = own_table
             runs = own_runs
-        error_code, a, b, after = follows(columns, group, state[NOW])
+        error_code, a, b, after = follows(columns, group, state[cells.NOW])
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, ends, listed, figures
         event = starts[group]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             cut = cuts[group + query]
-            error_code, table, runs = absorb(head, state, table, runs, ids, times, event, cut)
+            error_code, table, runs = cells.absorb(head, state, table, runs, ids, times, event, cut)
             if error_code != error_codes.OK:
-                return error_code, group, head[CAPACITY], 0, out, ends, listed, figures
+                return error_code, group, head[cells.CAPACITY], 0, out, ends, listed, figures
             if cut > event:
-                state[NOW] = times[cut - 1] + 1
+                state[cells.NOW] = times[cut - 1] + 1
             event = cut
             if query == query_starts[group + 1]:
                 break
             for k in range(len(spans)):
-                if len(listed) - at < state[CELLS]:
-                    longer = np.empty(2 * (len(listed) + state[CELLS]), np.int64)
+                if len(listed) - at < state[cells.CELLS]:
+                    longer = np.empty(2 * (len(listed) + state[cells.CELLS]), np.int64)
                     longer[:at] = listed[:at]
                     listed = longer
                     wider = np.empty((3, len(listed)), np.float64)
                     wider[:, :at] = figures[:, :at]
                     figures = wider
                 start = query_times[query] - spans[k]
-                for cell in range(state[CELLS]):
-                    estimate, low, high = count(head, table, runs, cell, start)
+                for cell in range(state[cells.CELLS]):
+                    estimate, low, high = cells.count(head, table, runs, cell, start)
                     if high > 0.0:
-                        listed[at] = table[ID, cell]
+                        listed[at] = table[cells.ID, cell]
                         figures[0, at] = estimate
                         figures[1, at] = low
                         figures[2, at] = high
                         at += 1
                 list_ends[query * len(spans) + k + 1] = at
-        state[NOW] = after
+        state[cells.NOW] = after
         out = with_room(out, end, room_for(settings, state, table))
         end = write(out, end, settings, head, state, table, runs)
         ends[group + 1] = end
@@ -142,7 +130,7 @@ def run_cells(
     for times or queries that go back, and for more live cells than the capacity.
     Cost: O(bytes in + events * log + queries * cells * log + bytes out).
     """
-    columns = batch.within(int(settings.head[SPAN]))
+    columns = batch.within(int(settings.head[cells.SPAN]))
     queries, spans = batch.shape
     list_ends = np.zeros(queries * spans + 1, np.int64)
     out, ends, listed, figures = drive(
@@ -153,7 +141,7 @@ def run_cells(
 
 
 def _error_of(error_code: int, a: int, b: int, group: int) -> SynopsisError:
-    if error_code == TOO_MANY_CELLS:
+    if error_code == cells.TOO_MANY_CELLS:
         rule = f"the window holds more than {a} items, the capacity"
         return WindowTooLargeError(rule, None if group < 0 else group)
     return error_codes.synopsis_error(error_code, a, b, group)
@@ -161,10 +149,10 @@ def _error_of(error_code: int, a: int, b: int, group: int) -> SynopsisError:
 
 def inspect(settings: Settings, data: bytes) -> tuple[int, Integers, Integers]:
     """Return the now, the table and the runs of stored cells; SynopsisError for other bytes."""
-    state = np.empty(STATE_SIZE, np.int64)
-    table = np.empty((ROWS, 0), np.int64)
+    state = np.empty(cells.STATE_SIZE, np.int64)
+    table = np.empty((cells.ROWS, 0), np.int64)
     runs = np.empty((2, 0), np.int64)
-    kinds = (int(settings.head[KIND]),)
+    kinds = (int(settings.head[cells.KIND]),)
     given = settings.stored, settings.head, state, table, runs
     table, runs = decoded(read, data, kinds, *given)
-    return int(state[NOW]), table[:, : state[CELLS]], runs
+    return int(state[cells.NOW]), table[:, : state[cells.CELLS]], runs

@@ -37,6 +37,7 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
+from slidestat.synopses.value_quantiles import codec
 from slidestat.synopses.value_quantiles.bands import (
     COLUMNS,
     END,
@@ -55,17 +56,6 @@ from slidestat.synopses.value_quantiles.batch import (
     run_value_quantile_batch,
 )
 from slidestat.synopses.value_quantiles.bounds import PARTS, bins_at, total_at
-from slidestat.synopses.value_quantiles.codec import (
-    BANDS,
-    EPSILON,
-    NOW,
-    PER_LEVEL,
-    RUNS,
-    STATE_SIZE,
-    TOTAL,
-    VALUE_QUANTILES,
-    read,
-)
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 
 
@@ -96,18 +86,18 @@ Decoded = tuple[Integers, Integers, Integers, Integers]
 class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
     """Quantiles of the values of one stream, over any window up to the span."""
 
-    kinds: ClassVar[tuple[int, ...]] = (VALUE_QUANTILES,)
+    kinds: ClassVar[tuple[int, ...]] = (codec.VALUE_QUANTILES,)
 
     run_batch = staticmethod(run_value_quantile_batch)
 
     @classmethod
     def _opened(cls, data: bytes) -> tuple[ValueQuantileParameters, int]:
-        body = Body(body_of(data, VALUE_QUANTILES))
+        body = Body(body_of(data, codec.VALUE_QUANTILES))
         span, per_octave, epsilon = (body.number() for _ in range(3))
         parameters = ValueQuantileParameters.of_bytes(per_octave, epsilon, span)
         if parameters is None:
             raise damaged()
-        return parameters, int(decoded(parameters, data)[0][NOW])
+        return parameters, int(decoded(parameters, data)[0][codec.NOW])
 
     def query(self, n: int, quantile: float, now: int | None = None) -> Estimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the summary's if None.
@@ -137,11 +127,11 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         """
         state, runs, table, cells = decoded(self._parameters, self._data)
         head = head_of(self._parameters)
-        oldest = int(state[NOW]) - self._parameters.span
+        oldest = int(state[codec.NOW]) - self._parameters.span
         nothing = np.zeros(COLUMNS, np.int64)
-        for band in range(int(state[BANDS])):
+        for band in range(int(state[codec.BANDS])):
             allowed = np.zeros(WIDTH, np.int64)
-            later = int(state[NOW]) - 1
+            later = int(state[codec.NOW]) - 1
             for cell in range(int(table[END, band]) - 1, int(table[START, band]) - 1, -1):
                 pair = np.stack([cells[cell], nothing])
                 alone = cells[cell, ONE_TIME] == 1
@@ -150,10 +140,10 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
                 if not (oldest <= cells[cell, TIME] <= later):
                     raise SynopsisError(f"time {cells[cell, TIME]} is out of order or expired")
                 later = int(cells[cell, TIME])
-                allowed += 2 * head[EPSILON] * cells[cell, :WIDTH]
-        per_level = int(head[PER_LEVEL])
-        for run in range(int(state[RUNS])):
-            newer, size = bucket_at(int(state[TOTAL]), per_level, int(runs[1, run]) - 1)
+                allowed += 2 * head[codec.EPSILON] * cells[cell, :WIDTH]
+        per_level = int(head[codec.PER_LEVEL])
+        for run in range(int(state[codec.RUNS])):
+            newer, size = bucket_at(int(state[codec.TOTAL]), per_level, int(runs[1, run]) - 1)
             if newer < per_level * (size - 1):
                 raise SynopsisError(f"invariant 2.1 fails: size {size} behind {newer} events")
 
@@ -161,9 +151,9 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
 def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
     """Return the numbers, the runs of the total's edges, the table of bands and the cells of a
     stored state; SynopsisError for other bytes."""
-    state = np.zeros(STATE_SIZE, np.int64)
+    state = np.zeros(codec.STATE_SIZE, np.int64)
     array = np.frombuffer(bytearray(data), np.uint8)
-    error_code, number, _, runs, table, cells = read(
+    error_code, number, _, runs, table, cells = codec.read(
         array,
         0,
         len(array),
@@ -174,7 +164,7 @@ def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
         np.empty((64, COLUMNS), np.int64),
     )
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), VALUE_QUANTILES)
+        raise refused(data, error_code, int(number), codec.VALUE_QUANTILES)
     return state, runs, table, cells
 
 
@@ -195,9 +185,11 @@ def known_of(parameters: ValueQuantileParameters, state: bytes, now: int, spans:
     Cost: O(bytes).
     """
     numbers, runs, table, cells = decoded(parameters, state)
-    if not (numbers[NOW] <= now <= TIME_MAX + 1):
-        raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, now, int(numbers[NOW]), -1)
-    bands = int(numbers[BANDS])
+    if not (numbers[codec.NOW] <= now <= TIME_MAX + 1):
+        raise error_codes.synopsis_error(
+            error_codes.QUERY_WENT_BACK, now, int(numbers[codec.NOW]), -1
+        )
+    bands = int(numbers[codec.BANDS])
     order = np.argsort(spans, kind="stable")
     upto = np.zeros((2, len(spans), WIDTH * bands), np.int64)
     bins_at(numbers, table, cells, now, spans[order], upto[0], upto[1])

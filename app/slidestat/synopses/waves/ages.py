@@ -9,18 +9,7 @@ import numpy as np
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.exponential_histogram import units
-from slidestat.synopses.waves.pool import (
-    GROUP,
-    LOST,
-    LOST_TIME,
-    OLDER,
-    SIZE,
-    TAIL,
-    THROUGH,
-    TIME,
-    TOTAL,
-    VALUE,
-)
+from slidestat.synopses.waves import pool
 
 
 @borrowing_kernel
@@ -31,15 +20,15 @@ def answer_age(
 
     Cost: O(items newer than that event).
     """
-    rank = state[TOTAL] - number + 1
-    if rank <= state[LOST]:
+    rank = state[pool.TOTAL] - number + 1
+    if rank <= state[pool.LOST]:
         return _lost(state, until)
-    slot = state[TAIL]
+    slot = state[pool.TAIL]
     newer = -1
-    while slot >= 0 and items[THROUGH, slot] - items[GROUP, slot] >= rank:
+    while slot >= 0 and items[pool.THROUGH, slot] - items[pool.GROUP, slot] >= rank:
         newer = slot
-        slot = items[OLDER, slot]
-    if slot >= 0 and rank <= items[THROUGH, slot]:
+        slot = items[pool.OLDER, slot]
+    if slot >= 0 and rank <= items[pool.THROUGH, slot]:
         return _at(items, until, slot)
     return _before(state, items, until, newer)
 
@@ -49,25 +38,25 @@ def age_steps(state: Integers, items: Integers, until: int) -> tuple[Integers, F
     """Return the answers of all events, from the newest on: int64[S], how many in a row have one
     answer, and float64[3, S], estimates, lowers and uppers of until - time. Cost: O(items).
     """
-    counts = np.empty(2 * state[SIZE] + 1, np.int64)
+    counts = np.empty(2 * state[pool.SIZE] + 1, np.int64)
     answers = np.empty((3, len(counts)), np.float64)
     size = 0
-    slot = state[TAIL]
+    slot = state[pool.TAIL]
     while slot >= 0:
-        older = items[OLDER, slot]
-        before = items[THROUGH, older] if older >= 0 else state[LOST]
-        counts[size] = items[GROUP, slot]
+        older = items[pool.OLDER, slot]
+        before = items[pool.THROUGH, older] if older >= 0 else state[pool.LOST]
+        counts[size] = items[pool.GROUP, slot]
         answers[0, size], answers[1, size], answers[2, size] = _at(items, until, slot)
         size += 1
-        between = items[THROUGH, slot] - items[GROUP, slot] - before
+        between = items[pool.THROUGH, slot] - items[pool.GROUP, slot] - before
         if between > 0:
             counts[size] = between
             found = _before(state, items, until, slot)
             answers[0, size], answers[1, size], answers[2, size] = found
             size += 1
         slot = older
-    if state[LOST] > 0:
-        counts[size] = state[LOST]
+    if state[pool.LOST] > 0:
+        counts[size] = state[pool.LOST]
         answers[0, size], answers[1, size], answers[2, size] = _lost(state, until)
         size += 1
     return counts[:size], answers[:, :size]
@@ -76,15 +65,15 @@ def age_steps(state: Integers, items: Integers, until: int) -> tuple[Integers, F
 @borrowing_kernel
 def _lost(state: Integers, until: int) -> tuple[float, float, float]:
     """Return what is known of events that are lost, or never were."""
-    if state[LOST] == 0:
+    if state[pool.LOST] == 0:
         return np.inf, np.inf, np.inf
-    return np.inf, units.floor_quotient(int(until - state[LOST_TIME]), 1), np.inf
+    return np.inf, units.floor_quotient(int(until - state[pool.LOST_TIME]), 1), np.inf
 
 
 @borrowing_kernel
 def _at(items: Integers, until: int, slot: int) -> tuple[float, float, float]:
     """Return what is known of the events of an item."""
-    return _from_to(int(until - items[TIME, slot]), int(until - items[TIME, slot]))
+    return _from_to(int(until - items[pool.TIME, slot]), int(until - items[pool.TIME, slot]))
 
 
 @borrowing_kernel
@@ -92,9 +81,9 @@ def _before(state: Integers, items: Integers, until: int, newer: int) -> tuple[f
     """Return the bounds of the age of events between the item `newer` and the one before it, or the
     lost ones: none of them is after the last event before `newer`.
     """
-    older = items[OLDER, newer]
-    last = items[TIME, older] if older >= 0 else state[LOST_TIME]
-    least = int(until - items[TIME, newer] + items[VALUE, newer])
+    older = items[pool.OLDER, newer]
+    last = items[pool.TIME, older] if older >= 0 else state[pool.LOST_TIME]
+    least = int(until - items[pool.TIME, newer] + items[pool.VALUE, newer])
     return _from_to(least, int(until - last) - 1)
 
 

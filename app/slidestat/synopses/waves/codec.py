@@ -32,33 +32,8 @@ from slidestat.synopses.core.keyed import open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT
+from slidestat.synopses.waves import pool
 from slidestat.synopses.waves.parameters import MAX_PER_LEVEL, MAX_VALUE
-from slidestat.synopses.waves.pool import (
-    FREE,
-    FRESH,
-    GROUP,
-    HEAD,
-    HELD,
-    LEVEL,
-    LEVEL_NEWER,
-    LOST,
-    LOST_TIME,
-    NEWER,
-    NEWEST_SLOT,
-    NOW,
-    OLDER,
-    OLDEST_SLOT,
-    SIZE,
-    TAIL,
-    THROUGH,
-    TIME,
-    TOP,
-    TOTAL,
-    VALUE,
-    clear,
-    is_full,
-    level_between,
-)
 
 COUNT = 3
 SUM = 4
@@ -104,12 +79,12 @@ def next_rank(total: int, per_level: int, rank: int) -> int:
     the next multiple of 2^i for each i, from the least that may hold. Cost: O(log total).
     """
     level = 0
-    while level < TOP:
+    while level < pool.TOP:
         candidate = ((rank - 1) >> level) << level
         if (total - candidate) >> (level + 1) < per_level:
             return candidate
         level += 1
-    return ((rank - 1) >> TOP) << TOP
+    return ((rank - 1) >> pool.TOP) << pool.TOP
 
 
 @borrowing_kernel
@@ -117,24 +92,24 @@ def _link(
     state: Integers, items: Integers, levels: Integers, per_level: int, slot: int, level: int
 ) -> bool:
     """Put the item in `slot` before all others, as decoding goes backwards; False if it cannot."""
-    if is_full(levels, level, per_level):
+    if pool.is_full(levels, level, per_level):
         return False
-    head = state[HEAD]
-    items[OLDER, slot] = -1
-    items[NEWER, slot] = head
+    head = state[pool.HEAD]
+    items[pool.OLDER, slot] = -1
+    items[pool.NEWER, slot] = head
     if head < 0:
-        state[TAIL] = slot
+        state[pool.TAIL] = slot
     else:
-        items[OLDER, head] = slot
-    state[HEAD] = slot
-    items[LEVEL, slot] = level
-    items[LEVEL_NEWER, slot] = levels[OLDEST_SLOT, level]
-    if levels[OLDEST_SLOT, level] < 0:
-        levels[NEWEST_SLOT, level] = slot
-    levels[OLDEST_SLOT, level] = slot
-    levels[HELD, level] += 1
-    state[SIZE] += 1
-    state[FRESH] = slot + 1
+        items[pool.OLDER, head] = slot
+    state[pool.HEAD] = slot
+    items[pool.LEVEL, slot] = level
+    items[pool.LEVEL_NEWER, slot] = levels[pool.OLDEST_SLOT, level]
+    if levels[pool.OLDEST_SLOT, level] < 0:
+        levels[pool.NEWEST_SLOT, level] = slot
+    levels[pool.OLDEST_SLOT, level] = slot
+    levels[pool.HELD, level] += 1
+    state[pool.SIZE] += 1
+    state[pool.FRESH] = slot + 1
     return True
 
 
@@ -149,7 +124,7 @@ def decode(
     Nothing is believed: totals, times, levels and numbers of items must fit each other. Cost:
     O(end - at), times O(log total) for a count.
     """
-    clear(state, levels)
+    pool.clear(state, levels)
     kind = head[KIND]
     total, at = get_varint(data, at, end)
     since, at = get_varint(data, at, end)
@@ -219,13 +194,13 @@ def decode(
                 return error_codes.CORRUPTED
             begin = older + slack
             value = time - begin
-            level = level_between(place(begin), place(time))
+            level = pool.level_between(place(begin), place(time))
         else:
-            level = level_between(through - value, through)
-        items[TIME, slot] = time
-        items[THROUGH, slot] = through
-        items[VALUE, slot] = value
-        items[GROUP, slot] = group
+            level = pool.level_between(through - value, through)
+        items[pool.TIME, slot] = time
+        items[pool.THROUGH, slot] = through
+        items[pool.VALUE, slot] = value
+        items[pool.GROUP, slot] = group
         if not _link(state, items, levels, head[PER_LEVEL], slot, level):
             return error_codes.CORRUPTED
         start = through - length
@@ -233,18 +208,18 @@ def decode(
         return error_codes.CORRUPTED
     if kind == COUNT and lost < next_rank(total, head[PER_LEVEL], rank):
         return error_codes.CORRUPTED
-    state[FREE] = -1
-    state[TOTAL] = total
-    state[NOW] = now
-    state[LOST] = lost
-    state[LOST_TIME] = lost_time
+    state[pool.FREE] = -1
+    state[pool.TOTAL] = total
+    state[pool.NOW] = now
+    state[pool.LOST] = lost
+    state[pool.LOST_TIME] = lost_time
     return error_codes.OK
 
 
 @borrowing_kernel
 def encoded_limit(state: Integers) -> int:
     """Return how many bytes the wave may take at most."""
-    return _LONGEST_HEAD + int(state[SIZE]) * _LONGEST_ITEM
+    return _LONGEST_HEAD + int(state[pool.SIZE]) * _LONGEST_ITEM
 
 
 @borrowing_kernel
@@ -254,32 +229,32 @@ def encode(data: Bytes, start: int, head: Integers, state: Integers, items: Inte
     data has `encoded_limit` bytes from `start`. Cost: O(bytes written).
     """
     kind = head[KIND]
-    now = state[NOW]
+    now = state[pool.NOW]
     at = open_envelope(data, start, kind)
     at = put_varint(data, at, head[SPAN])
     at = put_varint(data, at, head[PER_LEVEL])
-    at = put_varint(data, at, state[TOTAL])
-    at = put_varint(data, at, state[TOTAL] - state[LOST])
+    at = put_varint(data, at, state[pool.TOTAL])
+    at = put_varint(data, at, state[pool.TOTAL] - state[pool.LOST])
     at = put_varint(data, at, wire.zigzag(now))
-    if kind == POSITION and state[LOST] > 0:
-        at = put_varint(data, at, now - 1 - state[LOST_TIME])
-    at = put_varint(data, at, state[SIZE])
+    if kind == POSITION and state[pool.LOST] > 0:
+        at = put_varint(data, at, now - 1 - state[pool.LOST_TIME])
+    at = put_varint(data, at, state[pool.SIZE])
     later = now - 1
-    units = state[TOTAL]
-    slot = state[TAIL]
+    units = state[pool.TOTAL]
+    slot = state[pool.TAIL]
     while slot >= 0:
-        at = put_varint(data, at, later - items[TIME, slot])
-        later = items[TIME, slot]
+        at = put_varint(data, at, later - items[pool.TIME, slot])
+        later = items[pool.TIME, slot]
         if kind != COUNT:
-            own = items[VALUE, slot] if kind == SUM else items[GROUP, slot]
+            own = items[pool.VALUE, slot] if kind == SUM else items[pool.GROUP, slot]
             at = put_varint(data, at, own - 1)
-            if slot != state[TAIL]:
-                at = put_varint(data, at, units - items[THROUGH, slot])
-            units = items[THROUGH, slot] - own
-        older = items[OLDER, slot]
+            if slot != state[pool.TAIL]:
+                at = put_varint(data, at, units - items[pool.THROUGH, slot])
+            units = items[pool.THROUGH, slot] - own
+        older = items[pool.OLDER, slot]
         if kind == POSITION:
-            before = items[TIME, older] if older >= 0 else state[LOST_TIME]
-            at = put_varint(data, at, later - items[VALUE, slot] - before)
+            before = items[pool.TIME, older] if older >= 0 else state[pool.LOST_TIME]
+            at = put_varint(data, at, later - items[pool.VALUE, slot] - before)
         slot = older
     seal(data, start, at)
     return at

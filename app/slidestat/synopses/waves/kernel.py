@@ -18,45 +18,8 @@ from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT, rebased
+from slidestat.synopses.waves import codec, pool
 from slidestat.synopses.waves.ages import answer_age
-from slidestat.synopses.waves.codec import (
-    COUNT,
-    HEAD_SIZE,
-    KIND,
-    PER_LEVEL,
-    POSITION,
-    SPAN,
-    SUM,
-    decode,
-    encode,
-    encoded_limit,
-    place,
-    read_head,
-)
-from slidestat.synopses.waves.pool import (
-    GROUP,
-    HEAD,
-    ITEM_ROWS,
-    LEVEL_ROWS,
-    LEVELS,
-    LOST,
-    LOST_TIME,
-    NEWER,
-    NOW,
-    STATE_SIZE,
-    TAIL,
-    THROUGH,
-    TIME,
-    TOTAL,
-    VALUE,
-    append,
-    clear,
-    drop_all_dead,
-    drop_dead,
-    level_between,
-    lower,
-    most_items,
-)
 
 
 @borrowing_kernel
@@ -71,49 +34,52 @@ def _absorb(
     last: int,
 ) -> int:
     """Take in the events first..last - 1, which have been checked; return an error code."""
-    kind = head[KIND]
+    kind = head[codec.KIND]
     for event in range(first, last):
         time = times[event]
-        oldest = time + 1 - head[SPAN]
-        state[NOW] = max(state[NOW], time + 1)
-        drop_dead(state, items, levels, oldest, 2)
-        value = values[event] if kind == SUM else 1
+        oldest = time + 1 - head[codec.SPAN]
+        state[pool.NOW] = max(state[pool.NOW], time + 1)
+        pool.drop_dead(state, items, levels, oldest, 2)
+        value = values[event] if kind == codec.SUM else 1
         if value == 0:
             continue
-        before = state[TOTAL]
-        tail = state[TAIL]
-        if kind == POSITION and tail >= 0 and items[TIME, tail] == time:
-            items[THROUGH, tail] += 1
-            items[GROUP, tail] += 1
+        before = state[pool.TOTAL]
+        tail = state[pool.TAIL]
+        if kind == codec.POSITION and tail >= 0 and items[pool.TIME, tail] == time:
+            items[pool.THROUGH, tail] += 1
+            items[pool.GROUP, tail] += 1
         else:
             gap = 0
             level = 0
-            if kind == POSITION:
+            if kind == codec.POSITION:
                 # The event before is the newest item, or the newest lost one.
-                gap = time - (items[TIME, tail] if tail >= 0 else state[LOST_TIME])
-                level = level_between(place(time - gap), place(time))
+                gap = time - (items[pool.TIME, tail] if tail >= 0 else state[pool.LOST_TIME])
+                level = pool.level_between(codec.place(time - gap), codec.place(time))
             else:
-                level = level_between(before, before + value)
-            slot = append(state, items, levels, head[PER_LEVEL], level, oldest)
-            items[TIME, slot] = time
-            items[THROUGH, slot] = before + value
-            items[VALUE, slot] = gap if kind == POSITION else value
-            items[GROUP, slot] = 1
-        state[TOTAL] = before + value
-        if state[TOTAL] - state[LOST] >= LIVE_LIMIT:
-            drop_all_dead(state, items, levels, oldest)
-            if state[TOTAL] - state[LOST] >= LIVE_LIMIT:
+                level = pool.level_between(before, before + value)
+            slot = pool.append(state, items, levels, head[codec.PER_LEVEL], level, oldest)
+            items[pool.TIME, slot] = time
+            items[pool.THROUGH, slot] = before + value
+            items[pool.VALUE, slot] = gap if kind == codec.POSITION else value
+            items[pool.GROUP, slot] = 1
+        state[pool.TOTAL] = before + value
+        if state[pool.TOTAL] - state[pool.LOST] >= LIVE_LIMIT:
+            pool.drop_all_dead(state, items, levels, oldest)
+            if state[pool.TOTAL] - state[pool.LOST] >= LIVE_LIMIT:
                 return error_codes.TOTAL_TOO_LARGE
-        if state[TOTAL] >= TOTAL_LIMIT:
-            drop_all_dead(state, items, levels, oldest)
-            lower(state, items, state[TOTAL] - rebased(state[TOTAL]))
+        if state[pool.TOTAL] >= TOTAL_LIMIT:
+            pool.drop_all_dead(state, items, levels, oldest)
+            pool.lower(state, items, state[pool.TOTAL] - rebased(state[pool.TOTAL]))
     return error_codes.OK
 
 
 @borrowing_kernel
 def _start(kind: int, items: Integers, slot: int) -> int:
     """Return how many units there are before the item."""
-    return int(items[THROUGH, slot] - items[GROUP if kind == POSITION else VALUE, slot])
+    return int(
+        items[pool.THROUGH, slot]
+        - items[pool.GROUP if kind == codec.POSITION else pool.VALUE, slot]
+    )
 
 
 @borrowing_kernel
@@ -124,17 +90,17 @@ def _answer_window(
 
     Cost: O(items older than `start`): O(1) for the whole span.
     """
-    slot = state[HEAD]
-    outside = state[LOST]
-    while slot >= 0 and items[TIME, slot] < start:
-        outside = items[THROUGH, slot]
-        slot = items[NEWER, slot]
+    slot = state[pool.HEAD]
+    outside = state[pool.LOST]
+    while slot >= 0 and items[pool.TIME, slot] < start:
+        outside = items[pool.THROUGH, slot]
+        slot = items[pool.NEWER, slot]
     if slot < 0:
         return 0.0, 0.0, 0.0
-    least = int(state[TOTAL] - _start(kind, items, slot))
-    most = int(state[TOTAL] - outside)
+    least = int(state[pool.TOTAL] - _start(kind, items, slot))
+    most = int(state[pool.TOTAL] - outside)
     estimate = (least + most) * 0.5
-    if kind == COUNT:
+    if kind == codec.COUNT:
         estimate = float((least + most + 1) >> 1)
     return estimate, units.floor_quotient(least, 1), units.ceil_quotient(most, 1)
 
@@ -156,37 +122,48 @@ def run(
     """
     starts, times, query_starts, query_times, asks, _, cuts = columns
     groups = len(starts) - 1
-    found = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    levels = np.empty((LEVEL_ROWS, LEVELS), np.int64)
-    items = np.empty((ITEM_ROWS, 64), np.int64)
+    found = np.empty(codec.HEAD_SIZE, np.int64)
+    state = np.empty(pool.STATE_SIZE, np.int64)
+    levels = np.empty((pool.LEVEL_ROWS, pool.LEVELS), np.int64)
+    items = np.empty((pool.ITEM_ROWS, 64), np.int64)
     out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
     out_offsets = np.zeros(groups + 1, np.int64)
     end = 0
     for group in range(groups):
         size = offsets[group + 1] - offsets[group]
-        room = min(size + starts[group + 1] - starts[group], most_items(head[PER_LEVEL]) + 1)
+        room = min(
+            size + starts[group + 1] - starts[group], pool.most_items(head[codec.PER_LEVEL]) + 1
+        )
         if room > items.shape[1]:
-            items = np.empty((ITEM_ROWS, 2 * room), np.int64)
+            items = np.empty((pool.ITEM_ROWS, 2 * room), np.int64)
         if size == 0:
-            state[TOTAL] = 0
-            state[NOW] = TIME_MIN
-            state[LOST] = 0
-            state[LOST_TIME] = TIME_MIN - 1
-            clear(state, levels)
+            state[pool.TOTAL] = 0
+            state[pool.NOW] = TIME_MIN
+            state[pool.LOST] = 0
+            state[pool.LOST_TIME] = TIME_MIN - 1
+            pool.clear(state, levels)
         else:
-            error_code, number, at = read_head(arena, offsets[group], offsets[group + 1], found)
+            error_code, number, at = codec.read_head(
+                arena, offsets[group], offsets[group + 1], found
+            )
             if error_code != error_codes.OK:
                 return error_code, group, number, VERSION, out, out_offsets
-            if found[KIND] != head[KIND]:
-                return error_codes.OTHER_KIND, group, found[KIND], head[KIND], out, out_offsets
-            for i in range(HEAD_SIZE):
+            if found[codec.KIND] != head[codec.KIND]:
+                return (
+                    error_codes.OTHER_KIND,
+                    group,
+                    found[codec.KIND],
+                    head[codec.KIND],
+                    out,
+                    out_offsets,
+                )
+            for i in range(codec.HEAD_SIZE):
                 if found[i] != head[i]:
                     return error_codes.OTHER_PARAMETERS, group, 0, 0, out, out_offsets
-            error_code = decode(arena, at, offsets[group + 1], head, state, items, levels)
+            error_code = codec.decode(arena, at, offsets[group + 1], head, state, items, levels)
             if error_code != error_codes.OK:
                 return error_code, group, 0, 0, out, out_offsets
-        error_code, a, b, after = follows(columns, group, state[NOW])
+        error_code, a, b, after = follows(columns, group, state[pool.NOW])
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, out_offsets
         event = starts[group]
@@ -199,17 +176,17 @@ def run(
             if query == query_starts[group + 1]:
                 break
             until = query_times[query]
-            drop_all_dead(state, items, levels, state[NOW] - head[SPAN])
+            pool.drop_all_dead(state, items, levels, state[pool.NOW] - head[codec.SPAN])
             for k in range(len(asks)):
-                if head[KIND] == POSITION:
+                if head[codec.KIND] == codec.POSITION:
                     figures = answer_age(state, items, until, asks[k])
                 else:
-                    figures = _answer_window(head[KIND], state, items, until - asks[k])
+                    figures = _answer_window(head[codec.KIND], state, items, until - asks[k])
                 for i in range(3):
                     answers[i, query, k] = figures[i]
-        state[NOW] = after
-        drop_all_dead(state, items, levels, state[NOW] - head[SPAN])
-        out = with_room(out, end, encoded_limit(state))
-        end = encode(out, end, head, state, items)
+        state[pool.NOW] = after
+        pool.drop_all_dead(state, items, levels, state[pool.NOW] - head[codec.SPAN])
+        out = with_room(out, end, codec.encoded_limit(state))
+        end = codec.encode(out, end, head, state, items)
         out_offsets[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, out_offsets

@@ -78,45 +78,18 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import Estimating, Stored
+from slidestat.synopses.waves import codec, pool
 from slidestat.synopses.waves.ages import age_steps
-from slidestat.synopses.waves.codec import (
-    COUNT,
-    HEAD_SIZE,
-    KIND,
-    PER_LEVEL,
-    POSITION,
-    SPAN,
-    SUM,
-    decode,
-    place,
-    read_head,
-)
 from slidestat.synopses.waves.kernel import run
 from slidestat.synopses.waves.parameters import MAX_VALUE, WaveParameters
-from slidestat.synopses.waves.pool import (
-    GROUP,
-    HEAD,
-    ITEM_ROWS,
-    LEVEL_ROWS,
-    LEVELS,
-    LOST,
-    NEWER,
-    NOW,
-    STATE_SIZE,
-    THROUGH,
-    TIME,
-    TOTAL,
-    VALUE,
-    level_between,
-)
 
-KINDS = {"count": COUNT, "sum": SUM, "position": POSITION}
+KINDS = {"count": codec.COUNT, "sum": codec.SUM, "position": codec.POSITION}
 MAX_NUMBER = (1 << 61) - 1
 """No event further back than this is asked for by number."""
 
 
 def _values(kind: int, values: npt.ArrayLike | None, length: int) -> Integers:
-    if kind != SUM:
+    if kind != codec.SUM:
         if values is not None:
             raise SynopsisError("a wave of counts or of positions takes times alone, no values")
         return np.empty(0, np.int64)
@@ -186,24 +159,28 @@ class StoredWave(Stored[WaveParameters]):
     @classmethod
     def _opened(cls, data: bytes) -> tuple[WaveParameters, int]:
         head, state, _ = _read(data, cls.kind)
-        parameters = WaveParameters(1 / (2 * int(head[PER_LEVEL]) - 1), int(head[SPAN]))
-        return parameters, int(state[NOW])
+        parameters = WaveParameters(1 / (2 * int(head[codec.PER_LEVEL]) - 1), int(head[codec.SPAN]))
+        return parameters, int(state[pool.NOW])
 
     def items(self) -> list[Item]:
         """Return the live items, oldest to newest."""
         state, items = self._decoded()
         found = []
-        slot = int(state[HEAD])
+        slot = int(state[pool.HEAD])
         while slot >= 0:
             item = items[:, slot].tolist()
-            before = item[THROUGH] - item[GROUP if self.kind == "position" else VALUE]
-            level = int(
-                level_between(place(item[TIME] - item[VALUE]), place(item[TIME]))
-                if self.kind == "position"
-                else level_between(before, item[THROUGH])
+            before = (
+                item[pool.THROUGH] - item[pool.GROUP if self.kind == "position" else pool.VALUE]
             )
-            found.append(Item(item[TIME], before, item[THROUGH], level))
-            slot = item[NEWER]
+            level = int(
+                pool.level_between(
+                    codec.place(item[pool.TIME] - item[pool.VALUE]), codec.place(item[pool.TIME])
+                )
+                if self.kind == "position"
+                else pool.level_between(before, item[pool.THROUGH])
+            )
+            found.append(Item(item[pool.TIME], before, item[pool.THROUGH], level))
+            slot = item[pool.NEWER]
         return found
 
     def totals(self) -> tuple[int, int]:
@@ -212,7 +189,7 @@ class StoredWave(Stored[WaveParameters]):
         Both are lowered by the same multiple of 2^61 once they are huge.
         """
         state, _ = self._decoded()
-        return int(state[TOTAL]), int(state[LOST])
+        return int(state[pool.TOTAL]), int(state[pool.LOST])
 
     def check(self) -> None:
         """Raise SynopsisError unless the stored state is one that events can leave.
@@ -247,15 +224,15 @@ class StoredWave(Stored[WaveParameters]):
 def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:
     """Decode `data`; returns what it was made with, its numbers, and its items."""
     array = np.frombuffer(bytearray(data), np.uint8)
-    head = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    levels = np.empty((LEVEL_ROWS, LEVELS), np.int64)
-    items = np.empty((ITEM_ROWS, len(array)), np.int64)
-    error_code, number, at = read_head(array, 0, len(array), head)
-    if error_code == error_codes.OK and head[KIND] != KINDS[kind]:
-        raise refused(data, error_codes.OTHER_KIND, int(head[KIND]), KINDS[kind])
+    head = np.empty(codec.HEAD_SIZE, np.int64)
+    state = np.empty(pool.STATE_SIZE, np.int64)
+    levels = np.empty((pool.LEVEL_ROWS, pool.LEVELS), np.int64)
+    items = np.empty((pool.ITEM_ROWS, len(array)), np.int64)
+    error_code, number, at = codec.read_head(array, 0, len(array), head)
+    if error_code == error_codes.OK and head[codec.KIND] != KINDS[kind]:
+        raise refused(data, error_codes.OTHER_KIND, int(head[codec.KIND]), KINDS[kind])
     if error_code == error_codes.OK:
-        error_code = decode(array, at, len(array), head, state, items, levels)
+        error_code = codec.decode(array, at, len(array), head, state, items, levels)
     if error_code != error_codes.OK:
         raise refused(data, error_code, int(number), KINDS[kind])
     return head, state, items
@@ -264,7 +241,7 @@ def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:
 class CountWave(StoredWave, Estimating[WaveParameters]):
     """A deterministic wave that counts events; a window of n at `now` is [now - n, now)."""
 
-    kinds: ClassVar[tuple[int, ...]] = (COUNT,)
+    kinds: ClassVar[tuple[int, ...]] = (codec.COUNT,)
     kind = "count"
 
     def insert(self, times: npt.ArrayLike) -> None:
@@ -278,7 +255,7 @@ class CountWave(StoredWave, Estimating[WaveParameters]):
 class SumWave(StoredWave, Estimating[WaveParameters]):
     """A deterministic wave that sums whole numbers; a window of n at `now` is [now - n, now)."""
 
-    kinds: ClassVar[tuple[int, ...]] = (SUM,)
+    kinds: ClassVar[tuple[int, ...]] = (codec.SUM,)
     kind = "sum"
 
     def insert(self, times: npt.ArrayLike, values: npt.ArrayLike) -> None:
@@ -293,7 +270,7 @@ class SumWave(StoredWave, Estimating[WaveParameters]):
 class PositionWave(StoredWave):
     """A deterministic wave that knows how old the Nth most recent event is."""
 
-    kinds: ClassVar[tuple[int, ...]] = (POSITION,)
+    kinds: ClassVar[tuple[int, ...]] = (codec.POSITION,)
     kind = "position"
 
     def insert(self, times: npt.ArrayLike) -> None:
