@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 
 from slidestat import TopologyDriver
 from slidestat.declare.forms.files import load_topology
+from slidestat.declare.statistics import SumHistogram
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 from slidestat.engine.decoding.formats.protobuf import ProtobufSchema
@@ -388,6 +389,25 @@ def test_objectives_are_proposed(status: object, good: str, tmp_path: Path) -> N
     of_objectives = ["availability_page_1h"] * bool(good) + ["latency_page_1h"]
     assert [it.name for it in topology.alerts] == ["much", "silent", "changed", *of_objectives]
     assert topology.span == "1h"
+
+
+@pytest.mark.parametrize("name", ["price", "unit.price"])
+def test_ranges_of_another_measure_are_proposed(name: str, tmp_path: Path) -> None:
+    """In comments, with edges as people choose them; not of identifiers, flags and statuses."""
+    rng = Random(3)
+    priced: list[Record] = [
+        (key, {**value, name: round(rng.uniform(1, 100), 2), "status": 200 + i % 300})
+        for i, (key, value) in enumerate(requests())
+    ]
+    given = sample(priced)
+    text = toml_text(propose(given, survey(given.records), "requests"))
+    topology = with_all_that_is_left_to_choose(text, tmp_path)
+    (found,) = (it for it in topology.statistics if it.kind == "sum_histogram")
+    assert isinstance(found, SumHistogram)
+    assert (found.by_path, topology.value_field) == ((name,), "took.ms")
+    assert found.edges[-1] == 100
+    plain = sample(requests(status=200))
+    assert "sum_histogram" not in toml_text(propose(plain, survey(plain.records), "requests"))
 
 
 def test_one_record_in_twenty_may_be_wrong(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from slidestat.infer.proposed_fields import (
     Doubts,
     Guess,
     Objective,
+    Ranges,
     cast_of,
     common_fields,
     is_measure,
@@ -38,6 +39,7 @@ from slidestat.infer.proposed_fields import (
     propose_items,
     propose_key,
     propose_objectives,
+    propose_ranges,
     propose_time,
     propose_value,
     some_are_not,
@@ -290,6 +292,7 @@ class Proposal:
     distinct: Guess | None
     top: Guess | None
     objectives: tuple[Objective, ...]
+    ranges: Ranges | None
     lateness: Guess
     repartition: bool
     windows: Windows
@@ -395,6 +398,7 @@ def propose(
         distinct=distinct,
         top=top,
         objectives=tuple(propose_objectives(found, value)),
+        ranges=propose_ranges(numbers, found, value),
         lateness=lateness,
         repartition=spread is not None,
         windows=propose_windows(sample.topic_records, order.length, keys_seen),
@@ -490,6 +494,10 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     if condition := _condition(proposal):
         some = _statistic("count", 'name = "some"', f"where = {_text(condition)}")
         yield from _left_to_choose(some)
+    if proposal.ranges is not None:
+        by, edges = proposal.ranges
+        parted = _statistic("sum_histogram", _field("by", by), f"edges = {list(edges)}")
+        yield from _left_to_choose(parted)
     yield from _alerts(proposal, shortest, span)
 
 

@@ -370,10 +370,37 @@ def _is_http_status(seen: FieldSurvey) -> bool:
     return all(len(text) == 3 and text.isdigit() and "1" <= text[0] <= "5" for text in seen.values)
 
 
-def _limit(seen: FieldSurvey) -> float:
-    """Return the least of 1, 2, 5, 10, 20 and so on that 99 % of a field's values are at most."""
+class Ranges(NamedTuple):
+    """A field in whose ranges the value may be summed, and the edges of these."""
+
+    by: Guess
+    edges: Sequence[float]
+
+
+def propose_ranges(
+    numbers: Sequence[FieldSurvey], found: Survey, value: Guess | None
+) -> Ranges | None:
+    """Return another measure than the value, neither a code nor an identifier, with edges that a
+    half, and almost all, of its sampled values do not pass; None without one.
+    """
+    if value is None:
+        return None
+    for seen in sorted(numbers, key=lambda it: (len(it.path), it.path)):
+        is_code = is_number_text(seen) or _STATUS_NAME.fullmatch(seen.path[-1])
+        is_identifier = len(seen.values) == found.objects and seen.integers == seen.present
+        is_other = written(seen.path) != value.value and seen.negatives == 0
+        if is_other and not is_code and not is_identifier and len(seen.values) > _FEW:
+            edges = sorted({_limit(seen, share) for share in (50, 90, 99)})
+            return Ranges(Guess(written(seen.path), "the value's sums in its ranges"), edges)
+    return None
+
+
+def _limit(seen: FieldSurvey, share: int = 99) -> float:
+    """Return the least of 1, 2, 5, 10, 20 and so on that a share, in %, of a field's values are at
+    most.
+    """
     values = sorted(float(text) for text in seen.values.elements() if _NUMBER.fullmatch(text))
-    most = values[len(values) * 99 // 100] if values else 1.0
+    most = values[len(values) * share // 100] if values else 1.0
     limits = (step * 10.0**power for power in range(-9, 300) for step in (1, 2, 5))
     return next((limit for limit in limits if limit >= most), most)
 
