@@ -17,7 +17,13 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Snapshot
 from slidestat.faust import restore, table
 from slidestat.faust.delivery import BatchApp
-from slidestat.faust.fencing import NO_EPOCH, Restored, SupersededError, epoch_header
+from slidestat.faust.fencing import (
+    NO_EPOCH,
+    Restored,
+    SupersededError,
+    epoch_header,
+    replacing_epoch,
+)
 from slidestat.faust.restore import EPOCH_KEY, BulkRecovery, Row, StateStore
 from slidestat.faust.table import StateTable
 from slidestat.kafka.producer import BulkProducer
@@ -91,6 +97,44 @@ def test_a_database_is_its_changelog_up_to_its_position(
         assert content(disk)[0] >= before if disk else True
         before, *_ = found = content(disk) if disk else of_log(log, -1)
         assert found == of_log(log, before)
+
+
+@laws
+@given(
+    st.lists(RECORDS, min_size=1, max_size=8),
+    st.lists(st.sampled_from((b"a", b"b", b"c")), max_size=2),
+    st.lists(RECORDS, max_size=8),
+    st.data(),
+)
+def test_an_old_database_keeps_nothing_of_what_was_replaced(
+    before: list[tuple[bytes, bool, int]],
+    kept: list[bytes],
+    after: list[tuple[bytes, bool, int]],
+    data: st.DataObject,
+) -> None:
+    """By a replay or a seed, whose deletions the broker has forgotten since: what it restores is
+    what one without a database restores.
+    """
+    newest = replacing_epoch(max(epoch for _, _, epoch in before))
+    log: list[Row] = [
+        (at, key, b"old", epoch_header(epoch) if epoch else None)
+        for at, (key, _, epoch) in enumerate(before)
+    ]
+    log += [(10 + at, key, b"new", epoch_header(newest)) for at, key in enumerate([b"p", *kept])]
+    log += [
+        (20 + at, key, None if is_gone else b"%d" % at, epoch_header(newest + epoch))
+        for at, (key, is_gone, epoch) in enumerate(after)
+    ]
+    whole = [row for row in log if row[0] >= 10]
+    disk = Disk()
+    store = Store("", app_on(disk), SimpleNamespace(name="t"))
+    store.restore(0, log[: data.draw(st.integers(0, len(before)))])
+    cut = data.draw(st.integers(0, len(whole)))
+    for some in (whole[:cut], whole[cut:]):
+        store.restore(0, [*log[: len(before)], *some] if data.draw(st.booleans()) else some)
+    fresh = Disk()
+    Store("", app_on(fresh), SimpleNamespace(name="t")).restore(0, whole)
+    assert content(disk) == content(fresh)
 
 
 class Changelog:

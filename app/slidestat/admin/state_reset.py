@@ -26,7 +26,14 @@ from slidestat.engine.checkpoints.checkpoint import (
     encode_checkpoint,
 )
 from slidestat.errors import SlidestatError
-from slidestat.faust.fencing import FENCE_KEY, NO_EPOCH, epoch_header, epoch_of, next_epoch
+from slidestat.faust.fencing import (
+    FENCE_KEY,
+    NO_EPOCH,
+    epoch_header,
+    epoch_of,
+    next_epoch,
+    replacing_epoch,
+)
 from slidestat.kafka.connection import admin_client
 from slidestat.kafka.groups import count_workers
 from slidestat.kafka.read.scan import reading, scan
@@ -35,8 +42,6 @@ from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import COMPRESSION
 
 _TIMEOUT_S = 30.0
-# What a worker writes that sleeps through a reset is older than it, in whatever generation.
-_BEYOND_ALL_GENERATIONS = 2**32
 
 
 def require_no_workers(bootstrap: str, topology: Topology, otherwise: str) -> None:
@@ -102,7 +107,7 @@ def replace_state(
     epochs = {}
     for partition in checkpoints:
         found = changelog_contents(bootstrap, topology.changelog_topic, partition)
-        epochs[partition] = found.newest + _BEYOND_ALL_GENERATIONS
+        epochs[partition] = replacing_epoch(found.newest)
         for key in found.keys:
             sender.send(partition, key, None, epochs[partition])
             keys += 1

@@ -25,6 +25,10 @@ the next one before it writes its fence. The next one finds that fence at its fl
 until the rebalance that follows. Exactly once, fences are in transactions, and the broker refuses
 this one.
 
+A replay or a seed replaces all states, in an epoch that is larger by more than owners ever add. It
+deletes each key; but a broker forgets deletions after a day (`delete.retention.ms`). So a table
+that was last written before that epoch drops all that it has.
+
 A broker that compacts knows no epochs, and could keep a zombie's record instead of the owner's. So
 an owner counts: what it wrote must lie at consecutive offsets. Where they do not, it looks for the
 writers between them. Older epochs: it writes the states of their keys again. A newer one: it is the
@@ -47,6 +51,10 @@ _MOST_DIGITS = 19
 NO_EPOCH = 0
 
 
+# What a worker writes that sleeps through a replay is older than it, in whatever generation.
+_BEYOND_ALL_GENERATIONS = 2**32
+
+
 class SupersededError(Exception):
     """An error of a partition that another worker has taken over; nothing more may be written for
     it.
@@ -58,6 +66,13 @@ def next_epoch(newest: int, generation: int) -> int:
     group's generation since which it owns the partition.
     """
     return newest + 1 + generation
+
+
+def replacing_epoch(newest: int) -> int:
+    """Return the epoch in which all states of a partition are replaced, whose largest is
+    `newest`.
+    """
+    return newest + _BEYOND_ALL_GENERATIONS
 
 
 def epoch_header(epoch: int) -> list[tuple[str, bytes]]:
@@ -81,10 +96,13 @@ class Restored:
     def __init__(self, newest: int) -> None:
         self.newest = newest
         """The largest epoch so far."""
+        self.are_replaced = False
+        """Whether the last record that counts replaces all that was written before it."""
 
     def counts(self, headers: Headers) -> bool:
         """Return whether the next record is one of an owner."""
         epoch = epoch_of(headers)
+        self.are_replaced = epoch >= replacing_epoch(self.newest)
         if epoch == NO_EPOCH:
             return True
         if epoch < self.newest:

@@ -98,6 +98,10 @@ class StateStore(Store):
                     continue
                 last = offset
                 if restored.counts(headers):
+                    if restored.are_replaced:
+                        batch = rocksdict.WriteBatch(raw_mode=True)
+                        for old in database.keys():  # noqa: SIM118 - it is no dictionary
+                            batch.delete(old)
                     _add(batch, key, value)
             if last > position:
                 _move(database, batch, last, restored.newest)

@@ -63,6 +63,9 @@ class Database:
     def items(self, from_key: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         return iter(sorted(row for row in self.rows.items() if row[0] >= from_key))
 
+    def keys(self) -> Iterator[bytes]:
+        return iter(sorted(self.rows))
+
     def property_int_value(self, _name: str) -> int:
         return 0
 
