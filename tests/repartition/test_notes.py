@@ -9,6 +9,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from slidestat.declare.topology import Topology
+from slidestat.engine.records import LogMark
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import Committed
 from slidestat.repartition import moved_from
@@ -16,6 +17,7 @@ from slidestat.repartition.moved_from import (
     MovedFrom,
     TopicsNow,
     check_notes,
+    note_of,
     offsets_of,
     sources_of,
 )
@@ -89,12 +91,25 @@ def test_a_source_that_was_moved_and_is_compacted_now_is_refused() -> None:
         check_notes(TOPOLOGY, now, committed, is_empty=False)
 
 
+def test_a_mark_is_noted_beside_the_offset_of_its_partition() -> None:
+    """It says nothing of what is moved; notes of before have none, and stay as they were."""
+    now = TopicsNow({"eu": note("eu")}, {"eu": 2}, note("", source_id=""))
+    topology = replace(TOPOLOGY, sources=("eu", "us"))
+    mark = LogMark(4, 1, 77)
+    marked, plain = offsets_of(topology, {("eu", 0): 5, ("eu", 1): 0}, now, {("eu", 0): mark})
+    assert note_of(marked.metadata) == note("eu", mark=mark)
+    assert plain.metadata == note("eu").text()
+    assert "mark" not in plain.metadata
+    committed = {("eu", 0): Committed(5, marked.metadata)}
+    assert check_notes(topology, now, committed, is_empty=False)
+
+
 def test_the_note_of_all_is_committed_for_patterns_alone() -> None:
     now = TopicsNow({"eu": note("eu")}, {"eu": 2}, note("", source_id=""))
     for topology, count in ((TOPOLOGY, 3), (replace(TOPOLOGY, sources=["eu", "us"]), 2)):
-        offsets = offsets_of(topology, {("eu", 0): 5, ("eu", 1): 0}, now)
+        offsets = offsets_of(topology, {("eu", 0): 5, ("eu", 1): 0}, now, {})
         assert len(offsets) == count
-    assert offsets_of(TOPOLOGY, {}, now) == [TopicPartition(TOPOLOGY.events_topic, 0, 0)]
+    assert offsets_of(TOPOLOGY, {}, now, {}) == [TopicPartition(TOPOLOGY.events_topic, 0, 0)]
 
 
 @pytest.mark.parametrize(

@@ -353,7 +353,10 @@ def standings(data: bytes) -> None:
 
 @decoder(
     "notes",
-    (encode_note({"key": [b"x" * 12]}).encode(), MovedFrom("s", "i", "t", 3, "k").text().encode()),
+    (
+        encode_note({"key": [b"x" * 12]}).encode(),
+        MovedFrom("s", "i", "t", 3, "k", LogMark(4, 1, 77)).text().encode(),
+    ),
 )
 def notes(data: bytes) -> None:
     """Read what is noted with an offset, and an epoch: of other programs, nothing."""

@@ -15,12 +15,15 @@ import msgspec
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
     AdminClient,
+    ListOffsetsResultInfo,
     OffsetSpec,
 )
 
 from slidestat.declare.topology import Topology
+from slidestat.engine.records import UNKNOWN_EPOCH, LogMark
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import Committed, group_offsets
+from slidestat.kafka.read.same_log import first_difference
 from slidestat.kafka.retries import ask_again
 from slidestat.kafka.topic_identity import are_compacted, identities
 from slidestat.log import log_event
@@ -40,10 +43,11 @@ def mover_id(topology: Topology) -> str:
     return f"slidestat-{topology.events_topic}"
 
 
-class MovedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MovedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The origin of moved records: the source, the key by which they are moved, and the number of
     partitions; with both topics' ids, "" where the brokers keep none. In the note of all sources
-    together, the source and its id are "".
+    together, the source and its id are "". Beside the offset of a partition it has the mark of the
+    last record that was moved, if any was since marks are noted.
     """
 
     source: str
@@ -51,6 +55,7 @@ class MovedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     topic_id: str
     partitions: int
     key: str
+    mark: LogMark | None = None
 
     def text(self) -> str:
         return msgspec.json.encode(self).decode()
@@ -124,26 +129,30 @@ def topics_now(admin: AdminClient, topology: Topology, known: Collection[str] = 
 def _first_offsets(admin: AdminClient, places: Sequence[Place]) -> dict[Place, int]:
     """Return the offset of the first record of each partition, or of the one that will be."""
     earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-    return _listed(admin, places, earliest)
+    return {place: found.offset for place, found in _listed(admin, places, earliest).items()}
 
 
 def _is_unwritten(admin: AdminClient, topic: str, partitions: int) -> bool:
     """Return whether a topic never had a record."""
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    return not any(_listed(admin, [(topic, p) for p in range(partitions)], latest).values())
+    ends = _ends(admin, [(topic, p) for p in range(partitions)])
+    return not any(end.offset for end in ends.values())
 
 
-def _listed(admin: AdminClient, places: Sequence[Place], which: OffsetSpec) -> dict[Place, int]:
+def _ends(admin: AdminClient, places: Sequence[Place]) -> dict[Place, ListOffsetsResultInfo]:
+    """Return the end of each partition, with the epoch of the leader that appended last."""
+    return _listed(admin, places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+
+def _listed(
+    admin: AdminClient, places: Sequence[Place], which: OffsetSpec
+) -> dict[Place, ListOffsetsResultInfo]:
     if not places:
         return {}
     wanted = {TopicPartition(topic, number): which for topic, number in places}
 
-    def ask() -> dict[Place, int]:
+    def ask() -> dict[Place, ListOffsetsResultInfo]:
         found = admin.list_offsets(wanted, request_timeout=_TIMEOUT_S)
-        return {
-            (place.topic, place.partition): answer.result().offset
-            for place, answer in found.items()
-        }
+        return {(place.topic, place.partition): it.result() for place, it in found.items()}
 
     return ask_again(ask, _TIMEOUT_S, may_be_new=True)
 
@@ -192,7 +201,7 @@ def check_notes(
                 "Leave it among the sources, or give the topology another name: then it counts the"
                 " others from their beginning.",
             )
-        if note != (new := notes[source]):
+        if msgspec.structs.replace(note, mark=None) != (new := notes[source]):
             text = topology.sources_text
             raise SlidestatError(
                 f"The topic {topic!r} has records of {note.source or text!r}"
@@ -215,16 +224,18 @@ def check_notes(
 
 
 def offsets_of(
-    topology: Topology, positions: Mapping[Place, int], now: TopicsNow
+    topology: Topology,
+    positions: Mapping[Place, int],
+    now: TopicsNow,
+    marks: Mapping[Place, LogMark],
 ) -> list[TopicPartition]:
-    """Return the offsets to commit, each with the note of its source as its metadata; for patterns
-    also the note of all, at no position.
+    """Return the offsets to commit, each with the note of its source as its metadata, and in it the
+    mark of the partition; for patterns also the note of all, at no position.
     """
-    texts = {source: note.text() for source, note in now.notes.items()}
-    offsets = [
-        TopicPartition(source, number, offset, texts[source])
-        for (source, number), offset in sorted(positions.items())
-    ]
+    offsets = []
+    for place, offset in sorted(positions.items()):
+        note = msgspec.structs.replace(now.notes[place[0]], mark=marks.get(place))
+        offsets.append(TopicPartition(*place, offset, note.text()))
     if topology.has_pattern:
         offsets.append(TopicPartition(*_place_of_all(topology), 0, now.of_all.text()))
     return offsets
@@ -287,19 +298,65 @@ def moved_before(
     return committed
 
 
-def starts_of(move: Move, admin: AdminClient, now: TopicsNow) -> dict[Place, int]:
-    """Return the offset from which each partition of the sources is moved on.
+class Start(NamedTuple):
+    """The offset from which a partition is moved on, and the mark of the last record that was."""
 
-    Raises SlidestatError as `moved_before`, and for records that are gone unless that is allowed.
+    offset: int
+    mark: LogMark | None
+
+
+def starts_of(move: Move, admin: AdminClient, now: TopicsNow) -> dict[Place, Start]:
+    """Return from where each partition of the sources is moved on.
+
+    Raises SlidestatError as `moved_before`, and for records that are gone, or are others now,
+    unless that is allowed. Costs the read of a record where another leader has appended since.
     """
     committed = moved_before(move, admin, now)
+    marks: dict[Place, LogMark | None] = {
+        place: note.mark
+        for place, beside in committed.items()
+        if (note := note_of(beside.note)) is not None and place[0] in now.notes
+    }
+    ends = _ends(admin, [place for place, mark in marks.items() if mark is not None])
     starts = {}
     for place, first in _first_offsets(admin, now.places).items():
         start = committed[place].offset if place in committed else first
+        mark = marks.get(place)
+        if mark is not None and not _has_appended_alone(ends[place], mark):
+            other = first_difference(move.bootstrap, *place, mark)
+            if other is not None:
+                _tell_replaced(move, place, other, start)
+                start, mark = min(start, other), None
         if start < first:
             _tell_lost(move, place, start, first)
-        starts[place] = max(start, first)
+        starts[place] = Start(max(start, first), mark)
     return starts
+
+
+def _has_appended_alone(end: ListOffsetsResultInfo, mark: LogMark) -> bool:
+    """Return whether the leader that appended a partition's end had also appended the record of a
+    mark before it: then the log was not cut in between.
+    """
+    is_known = end.leader_epoch is not None and mark.leader_epoch != UNKNOWN_EPOCH
+    return is_known and end.leader_epoch == mark.leader_epoch and mark.offset < end.offset
+
+
+def _tell_replaced(move: Move, place: Place, first: int, start: int) -> None:
+    name, topic = move.topology.name, move.topology.events_topic
+    source, number = place
+    lost = f"records {first} to {start - 1} of {source}/{number}"
+    if not move.allow_loss:
+        raise SlidestatError(
+            f"{name}: {lost} are not those that were moved to {topic!r}: the log lost its end after"
+            " that, as with an unclean election of a leader or a lost disk.",
+            "Keep unclean.leader.election.enable=false, and several replicas. To move what is there"
+            " now, behind what was counted of those: `--allow-loss`.",
+        )
+    log_event(
+        "records lost",
+        f"{name}: {lost} were moved and are gone; what is there now is moved as well",
+        topology=name,
+    )
 
 
 def _tell_lost(move: Move, place: Place, start: int, first: int) -> None:

@@ -30,6 +30,7 @@ from confluent_kafka.admin import AdminClient
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.open_transactions import OpenTransactions
+from slidestat.kafka.read.same_log import first_difference, mark_of
 from slidestat.kafka.read.scan import headers_of
 from slidestat.kafka.retries import NOT_THERE, passes
 from slidestat.kafka.settings import client_config
@@ -230,7 +231,9 @@ class Mover:
             self._begin(topics_now(self._admin, self._topology))
             while self._goes_on():
                 self._fetch()
-                self._transactions.send(self._order.take(), self._now.of_all.partitions)
+                taken = self._order.take()
+                self._transactions.send(taken, self._now.of_all.partitions)
+                self._note_last(taken)
                 self._pace()
                 if time.monotonic() >= self._due:
                     self._commit()
@@ -244,6 +247,9 @@ class Mover:
 
     def _begin(self, now: TopicsNow) -> None:
         starts = starts_of(self._move, self._admin, now)
+        # Of the last records that were moved, and that were read, by which a log is known again.
+        self._marks = {place: it.mark for place, it in starts.items() if it.mark is not None}
+        self._read = dict(self._marks)
         self._keep(now)
         if self._topology.has_pattern:
             sources = sorted(self._now.notes)
@@ -260,7 +266,7 @@ class Mover:
         self._places = self._now.places
         self._numbers = {place: number for number, place in enumerate(self._places)}
         self._order = MergeOrder[KeyedRecord](
-            {self._numbers[place]: start for place, start in starts.items()},
+            {self._numbers[place]: start.offset for place, start in starts.items()},
             self._topology.lateness_ms,
         )
         # Of the partitions that are read up to an open transaction.
@@ -269,7 +275,7 @@ class Mover:
         self._due = self._again_due = self._measure_due = 0.0
         self._waiting_since = time.monotonic()
         self._look_due = self._waiting_since + _LOOK_S
-        self._consumer.assign([TopicPartition(*place, start) for place, start in starts.items()])
+        self._consumer.assign([TopicPartition(*place, it.offset) for place, it in starts.items()])
         # A topic has its note before it has a record, of an aborted transaction even.
         self._commit()
 
@@ -338,7 +344,29 @@ class Mover:
         for number in np.unique(partitions).tolist():
             rows = np.flatnonzero(partitions == number)
             own = [records[row] for row in rows.tolist()]
+            self._require_same_log(number, own[0][0], own[-1][0])
             self._order.add(number, offsets[rows], times[rows], sizes[rows], own)
+
+    def _require_same_log(self, number: int, first: Message, last: Message) -> None:
+        """Compare the log with what was read of it where another leader has appended since; raises
+        LostError where it is another one: then it is read again from what was committed.
+        """
+        place = self._places[number]
+        before = self._read.get(place)
+        if before is not None and first.leader_epoch() not in (None, before.leader_epoch):
+            other = first_difference(self._move.bootstrap, *place, before)
+            if other is not None:
+                raise LostError("{}/{} is another log".format(*place) + f" from offset {other} on")
+        self._read[place] = mark_of(last)
+
+    def _note_last(self, records: Sequence[KeyedRecord]) -> None:
+        """Note the last record of each partition among those that were sent."""
+        last: dict[Place, Message] = {}
+        for message, _, _ in reversed(records):
+            last.setdefault((str(message.topic()), message.partition() or 0), message)
+            if len(last) == len(self._places):
+                break
+        self._marks.update({place: mark_of(message) for place, message in last.items()})
 
     def _pace(self) -> None:
         """Pause the partitions of which many records wait; resume all once few do."""
@@ -363,7 +391,7 @@ class Mover:
             place: self._order.position(number) for number, place in enumerate(self._places)
         }
         if positions != self._committed or now >= self._again_due:
-            offsets = offsets_of(self._topology, positions, self._now)
+            offsets = offsets_of(self._topology, positions, self._now, self._marks)
             self._transactions.commit(offsets, self._consumer.consumer_group_metadata())
             self._committed, self._again_due = positions, now + _COMMIT_AGAIN_S
         if now >= self._measure_due:

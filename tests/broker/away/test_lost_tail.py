@@ -5,17 +5,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from slidestat.admin.worker_topics import prepare_topics
+from slidestat.declare.topology import Topology
 from slidestat.doctor.examination import unread_records
 from slidestat.doctor.finding import Verdict
 from slidestat.engine.records import LogMark, record_checksum
+from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.read.same_log import first_difference
+from slidestat.kafka.transactional_producer import LostError
 from slidestat.local.broker import LocalBroker
+from slidestat.repartition.moved_from import Move
+from tests.broker.source.test_mover import moving
 from tests.broker.workers import Stage, events, produce, read_topic, wait_until
 
-SOURCE, COMPARED = "source", "compared"
+SOURCE, COMPARED, MOVED = "source", "compared", "moved"
 BODY = 'span="10m", every="1s", windows=("10m",), lateness="1s", statistics=(Count(),)'
 KEPT, LOST, NEW = 800, 200, 400
 
@@ -30,7 +37,7 @@ def broker(folder: Path) -> Iterator[LocalBroker]:
     """A broker whose folders a test may change."""
     with LocalBroker(folder / "broker") as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        made = admin.create_topics([NewTopic(topic, 1, 1) for topic in (SOURCE, COMPARED)])
+        made = admin.create_topics([NewTopic(topic, 1, 1) for topic in (SOURCE, COMPARED, MOVED)])
         for topic in made.values():
             topic.result(30)
         yield broker
@@ -91,3 +98,45 @@ def test_a_lost_tail_is_noticed(broker: LocalBroker, folder: Path) -> None:
         counters = stage.counters()
         assert counters.lost == LOST
         assert counters.read == counters.counted + counters.dead + counters.late
+
+
+def test_a_mover_notices_a_lost_tail(broker: LocalBroker, folder: Path) -> None:
+    """While it runs, and when one begins. With --allow-loss, what has the offsets now is moved."""
+    bootstrap, log = broker.bootstrap_servers, folder / "broker" / "kafka" / f"{MOVED}-0"
+    topology = Topology(
+        name="u", source=MOVED, span="10m", every="1s", lateness="1s", repartition=True
+    )
+    prepare_topics(bootstrap, topology)
+    move = Move(bootstrap, topology)
+
+    def count() -> int:
+        return sum(map(len, read_topic(bootstrap, topology.events_topic).values()))
+
+    def append(start: int, records: int) -> None:
+        produce(bootstrap, MOVED, events(records, start=start))
+
+    append(0, KEPT)
+    shutil.copytree(log, folder / "copy")
+    append(KEPT, LOST)
+
+    def replace_log_while_moving() -> None:
+        with moving(move) as ended:
+            wait_until(lambda: count() == KEPT + LOST, "all is moved", 60)
+            broker.kill()
+            shutil.rmtree(log)
+            shutil.move(folder / "copy", log)
+            broker.restart()
+            append(KEPT + LOST, NEW)
+            wait_until(ended.is_set, "the mover ends", 60)
+
+    with pytest.raises((LostError, KafkaException)):
+        replace_log_while_moving()
+    assert count() == KEPT + LOST
+    text = f"records {KEPT} to {KEPT + LOST - 1} of moved/0"
+    with pytest.raises(SlidestatError, match=text), moving(move) as ended:
+        wait_until(ended.is_set, "the mover ends", 60)
+    with moving(Move(bootstrap, topology, allow_loss=True)):
+        wait_until(lambda: count() == KEPT + LOST + NEW, "the new ones are moved", 60)
+    with moving(move):
+        append(KEPT + LOST + NEW, 10)
+        wait_until(lambda: count() == KEPT + LOST + NEW + 10, "one goes on", 60)

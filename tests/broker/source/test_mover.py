@@ -60,9 +60,11 @@ def send(bootstrap: str, topology: Topology, values: Sequence[bytes], partition:
 
 
 @contextmanager
-def moving(move: Move) -> Iterator[None]:
-    """A mover at work in a thread; what ended it is raised."""
-    stop = threading.Event()
+def moving(move: Move) -> Iterator[threading.Event]:
+    """A mover at work in a thread, with an event that is set once it has ended; what ended it is
+    raised.
+    """
+    stop, ended = threading.Event(), threading.Event()
     errors: list[Exception] = []
 
     def run() -> None:
@@ -70,11 +72,12 @@ def moving(move: Move) -> Iterator[None]:
             Mover(move, lambda: not stop.is_set()).run()
         except (SlidestatError, KafkaException, LostError) as error:
             errors.append(error)
+        ended.set()
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield
+        yield ended
     finally:
         stop.set()
         thread.join(30)

@@ -114,6 +114,7 @@ def test_what_is_stored_is_what_a_restart_needs(first: int, steps: list[Any]) ->
     was read. So nothing is stored only where that would be the same.
     """
     one = Partition(None)
+    assert one.durability.durable_offset == 0
     if first:
         # The records before are gone.
         one.ledger = Ledger(Checkpoint(first, START + 1_000 * (first - 1)))

@@ -50,6 +50,9 @@ class Message:
     def timestamp(self) -> tuple[int, int]:
         return 1, self._written.timestamp
 
+    def leader_epoch(self) -> int:
+        return 0
+
     def __len__(self) -> int:
         return len(self._written.value or b"")
 
@@ -184,7 +187,8 @@ class Admin:
                 SimpleNamespace(
                     offset=0
                     if which._value == _EARLIEST
-                    else len(self._brokers.log(it.topic, it.partition))
+                    else len(self._brokers.log(it.topic, it.partition)),
+                    leader_epoch=0,
                 )
             )
             for it, which in wanted.items()

@@ -8,7 +8,7 @@ first offset with an epoch that was never read is where the logs part.
 
 from bisect import bisect_right
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Message
 
 from slidestat.engine.records import UNKNOWN_EPOCH, LogMark, record_checksum
 from slidestat.kafka.read.scan import offset_bounds, open_scanner, scan_ranges
@@ -30,6 +30,13 @@ def first_difference(bootstrap: str, topic: str, partition: int, mark: LogMark) 
         return log.first_difference(mark)
     finally:
         log.close()
+
+
+def mark_of(message: Message) -> LogMark:
+    """Return the mark of a record that was read."""
+    epoch = message.leader_epoch()
+    checksum = record_checksum(message.timestamp()[1], message.key(), message.value())
+    return LogMark(message.offset() or 0, UNKNOWN_EPOCH if epoch is None else epoch, checksum)
 
 
 class _Log:
@@ -72,9 +79,7 @@ class _Log:
         """Return the mark of the first record in [start, end); None if there is none."""
         offsets = {self._partition: (start, end)}
         for message in scan_ranges(self._consumer, self._topic, offsets, silence_s=_ANSWER_S):
-            epoch, offset = message.leader_epoch(), message.offset() or 0
-            checksum = record_checksum(message.timestamp()[1], message.key(), message.value())
-            return LogMark(offset, UNKNOWN_EPOCH if epoch is None else epoch, checksum)
+            return mark_of(message)
         return None
 
 
