@@ -7,10 +7,11 @@ twice, whatever breaks off; a letter that a replay writes again, with the same k
 
 import base64
 import binascii
+import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Annotated, cast
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, Producer
@@ -41,7 +42,7 @@ _COUNT = re.compile(rb"[0-9]{1,18}")
 _IN_ONE_TRANSACTION = 10_000
 
 
-class LetterHeader(msgspec.Struct, frozen=True, omit_defaults=True):
+class LetterHeader(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A header of the record; without a value it is null."""
 
     name: str
@@ -49,7 +50,9 @@ class LetterHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     value_base64: str | None = None
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Letter(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """A letter as a line of JSON, for a person or a program to correct.
 
     `value` and `key` are text; bytes that are no UTF-8 are in `value_base64` and `key_base64`. Of a
@@ -58,11 +61,11 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     topic: str
-    partition: int
-    offset: int
+    partition: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+    offset: Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
     reason: str
     detail: str
-    timestamp_ms: int
+    timestamp_ms: Annotated[int, msgspec.Meta(lt=2**62)]
     key: str | None = None
     key_base64: str | None = None
     value: str | None = None
@@ -81,10 +84,14 @@ _decode = msgspec.json.Decoder(Letter).decode
 
 @dataclass(frozen=True)
 class Sent:
-    """The result of sending dead letters again: how many were sent, and which were not."""
+    """The result of sending dead letters again: how many were sent, and of these how many as they
+    had been, and how many that are on no letter of the topic; and how many were closed before.
+    """
 
     sent: int
     closed_before: int
+    unchanged: int = 0
+    unknown: int = 0
 
 
 def open_letters(bootstrap: str, topic: str, reason: str | None = None) -> Iterator[Letter]:
@@ -95,7 +102,7 @@ def open_letters(bootstrap: str, topic: str, reason: str | None = None) -> Itera
     """
     starts = _beginnings(bootstrap, topic)
     with reading(bootstrap, topic) as consumer:
-        closed = _closed(consumer, topic, starts)
+        closed, _ = _closed_and_known(consumer, topic, starts)
         given: set[bytes] = set()
         for message in scan(consumer, topic, starts):
             letter = _letter(message)
@@ -112,7 +119,7 @@ def read_letters(text: bytes, file: str) -> list[Letter]:
     Raises SlidestatError for the first line that is no letter.
     """
     letters = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
         if not line.strip():
             continue
         try:
@@ -131,9 +138,11 @@ def send_again(
     """Send corrected letters to the topology's source, each once, but for those closed already; of
     several sources to the one that had the record.
 
-    Raises SlidestatError for a letter of another source, and if the broker fails: then what was
+    Raises SlidestatError for a letter of another source, or with two corrections, and if the broker
+    fails: then what was
     sent is marked, and the same letters can be given again.
     """
+    given: dict[bytes, Letter] = {}
     for letter in letters:
         if letter.topic != topology.events_topic:
             raise SlidestatError(
@@ -150,17 +159,21 @@ def send_again(
                 " original_value_bytes, original_key_bytes and original_header_count; or leave this"
                 " letter out.",
             )
-        _bytes(letter.key, letter.key_base64)
-        _bytes(letter.value, letter.value_base64)
-        _record_headers(topology, letter)
         _origin(topology, letter)
+        if _content(given.setdefault(_key(letter), letter)) != _content(letter):
+            raise SlidestatError(
+                f"The letter about {letter.topic}/{letter.partition}/{letter.offset} is given twice"
+                " with two corrections.",
+                "Nothing was sent. Give one of them.",
+            )
     sent = closed_before = 0
     try:
         producer = _producer(bootstrap, letter_topic)
         # Now that what a sender before has left open is committed or aborted.
         starts = _beginnings(bootstrap, letter_topic)
         with reading(bootstrap, letter_topic) as consumer:
-            closed = _closed(consumer, letter_topic, starts)
+            closed, known = _closed_and_known(consumer, letter_topic, starts, given.keys())
+        new = [letter for key, letter in given.items() if key not in closed]
         batch: list[Letter] = []
         for letter in letters:
             key = _key(letter)
@@ -179,7 +192,13 @@ def send_again(
             f"{sent:,} letters were sent, then the broker refused: {error.args[0].str()}.",
             "Give the same letters again: those that were sent are left out.",
         ) from error
-    return Sent(sent, closed_before)
+    before = [(letter, known.get(_key(letter))) for letter in new]
+    return Sent(
+        sent,
+        closed_before,
+        unchanged=sum(was is not None and _content(was) == _content(it) for it, was in before),
+        unknown=sum(was is None for _, was in before),
+    )
 
 
 def _producer(bootstrap: str, letter_topic: str) -> Producer:
@@ -238,15 +257,32 @@ def _beginnings(bootstrap: str, topic: str) -> dict[int, int]:
     return dict.fromkeys(range(require_topic(bootstrap, topic)), 0)
 
 
-def _closed(consumer: Consumer, topic: str, starts: dict[int, int]) -> set[bytes]:
-    """Return the keys of the letters that are closed."""
-    return {
-        key
-        for message in scan(consumer, topic, starts)
-        if message.value() is None
-        and isinstance(key := message.key(), bytes)
-        and SENT_AGAIN in _headers(message)
-    }
+def _closed_and_known(
+    consumer: Consumer, topic: str, starts: dict[int, int], wanted: Collection[bytes] = ()
+) -> tuple[set[bytes], dict[bytes, Letter]]:
+    """Return the keys of the letters that are closed, and those of the letters with the `wanted`
+    keys that are there.
+    """
+    closed: set[bytes] = set()
+    known: dict[bytes, Letter] = {}
+    for message in scan(consumer, topic, starts):
+        key = message.key()
+        if not isinstance(key, bytes):
+            continue
+        if message.value() is None and SENT_AGAIN in _headers(message):
+            closed.add(key)
+        elif key in wanted and (letter := _letter(message)) is not None:
+            known[key] = letter
+    return closed, known
+
+
+def _content(letter: Letter) -> tuple[bytes | None, bytes | None, list[_Header]]:
+    """Return the record: its key, its value, its headers. Raises SlidestatError for what is no
+    base64, and for a text beside it: one of them is not meant.
+    """
+    headers = [(it.name, _bytes(it.value, it.value_base64)) for it in letter.headers]
+    key = _bytes(letter.key, letter.key_base64)
+    return key, _bytes(letter.value, letter.value_base64), list(headers)
 
 
 def _headers(message: Message) -> dict[str, bytes]:
@@ -336,6 +372,12 @@ def _text(raw: bytes | None) -> tuple[str | None, str | None]:
 def _bytes(text: str | None, encoded: str | None) -> bytes | None:
     if encoded is None:
         return None if text is None else text.encode()
+    if text is not None:
+        raise SlidestatError(
+            f"A letter has the text {text[:40]!r}, and base64 beside it.",
+            "Nothing was sent. Give the corrected text in value or key, without value_base64 or"
+            " key_base64.",
+        )
     try:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):

@@ -95,7 +95,9 @@ def test_letters_from_end_to_end(make_stage: MakeStage) -> None:
         letter["value"] = json.dumps({"key": "corrected", "time": 1_700_000_005_000, "value": 2})
         corrected.append(letter)
     lines = "\n".join(map(json.dumps, corrected))
-    assert "4 records sent" in said(stage, "send", "-", stdin=lines)
+    told = said(stage, "send", "-", stdin=lines)
+    assert "4 records sent" in told
+    assert "of them" not in told  # None is as it was, all are there.
     assert f"{len(BAD) - 4} open letters" in said(stage, "count")
     assert "0 records sent" in said(stage, "send", "-", stdin=lines)
 
@@ -127,7 +129,11 @@ def test_letters_that_cannot_be_sent(make_stage: MakeStage, tmp_path: Path) -> N
         ("{", "Line 2 of - is no letter"),
         ("{}", "Line 2 of - is no letter"),
         (json.dumps(letters[1] | {"topic": "other"}), "is of the topic 'other'"),
-        (json.dumps(letters[1] | {"value_base64": "é"}), "is not base64"),
+        (json.dumps(letters[1] | {"value": None, "value_base64": "é"}), "is not base64"),
+        (json.dumps(letters[1] | {"value": "{}", "value_base64": "e30="}), "base64 beside it"),
+        (json.dumps(letters[1] | {"valeu": "{}"}), "unknown field `valeu`"),
+        (json.dumps(letters[1] | {"partition": -1}), "`int` >= 0"),
+        (json.dumps(letters[0] | {"value": "other", "value_base64": None}), "two corrections"),
         (json.dumps(letters[-1]), f"0/{len(BAD)} holds only the beginning of the record"),
     ]:
         run = dlq(stage, "send", "-", stdin=f"{good}\n{line}\n")
@@ -138,6 +144,24 @@ def test_letters_that_cannot_be_sent(make_stage: MakeStage, tmp_path: Path) -> N
     assert (missing.returncode, "cannot be read" in missing.stderr) == (2, True)
     assert f"{len(BAD) + 1} open letters" in said(stage, "count")
     assert f"{stage.name}-late: 0 open letters" in said(stage, "count", "--late")
+
+
+def test_letters_as_they_were(make_stage: MakeStage) -> None:
+    """They are sent, as the declaration may be another one by now, and it is said of how many they
+    are; so it is of letters that are on another topic.
+    """
+    stage = make_stage(partitions=1, body=BODY)
+    produce(stage.bootstrap, stage.topology.source, BAD[:1] * 3, partition=0)
+    stage.drain()
+    letters = [json.loads(line) for line in said(stage, "show", "--json").splitlines()]
+    letters[0] |= {"value": "{}", "value_base64": None}
+    lines = "\n".join(map(json.dumps, letters))
+    told = said(stage, "send", "-", stdin="\ufeff" + lines)
+    assert "3 records sent" in told
+    assert "2 of them are as they were: they come back as letters" in told
+    assert "of this topic" not in told
+    elsewhere = said(stage, "send", "-", "--late", stdin=json.dumps(letters[1]))
+    assert "1 of them are no letters of this topic" in elsewhere
 
 
 def test_a_late_request_ends_no_other_transaction(
@@ -173,7 +197,7 @@ def test_a_late_request_ends_no_other_transaction(
         )
         for offset in range(2)
     ]
-    for sent in (letters.Sent(2, 0), letters.Sent(0, 2)):
+    for sent in (letters.Sent(2, 0, unknown=2), letters.Sent(0, 2)):
         assert letters.send_again(stage.bootstrap, topology, letter_topic, two) == sent
     with pytest.raises(KafkaException):
         before.commit_transaction(60)

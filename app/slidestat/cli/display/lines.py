@@ -89,6 +89,16 @@ def letter_lines(letters: Iterable["Letter"], limit: int, *, as_json: bool) -> I
 def sent_lines(sent: "Sent", source: str) -> Iterator[str]:
     """Yield the lines about which corrected letters were sent."""
     yield f"{sent.sent:,} records sent to {source}, {sent.closed_before:,} had been sent before."
+    if sent.unchanged:
+        yield (
+            f"{sent.unchanged:,} of them are as they were: they come back as letters, unless what"
+            " refused them has changed, such as the declaration."
+        )
+    if sent.unknown:
+        yield (
+            f"{sent.unknown:,} of them are no letters of this topic: those of late records are"
+            " closed with --late, those of dead letters without it."
+        )
     if sent.sent:
         yield (
             "Those older than the watermark of their partition are late: for those, lengthen the"
