@@ -7,6 +7,7 @@ from pathlib import Path
 from slidestat.errors import SlidestatError
 from slidestat.redaction import keep_secret, without_user
 
+_NOT_IN_A_PLACE = re.compile(r"[\s?#\\\x00-\x1f]")
 _NOT_IN_A_USER = re.compile(r"[/?#@\[\]\s\\]|%(?![0-9A-Fa-f]{2})")
 
 ESCAPES = (
@@ -19,15 +20,24 @@ def checked_address(address: str, what: str, example: str) -> str:
     what is none, and for a user that would have to be escaped: libraries would take a part of it
     for the host, and show that.
     """
+    if not isinstance(address, str):
+        kind = type(address).__name__
+        raise SlidestatError(f"The {what}'s address is no text: {kind}.", f'Write "{example}".')
     shown = without_user(address)
     scheme, separator, rest = address.partition("://")
     if not separator or scheme.lower() not in ("http", "https") or not shown.partition("://")[2]:
         raise SlidestatError(f"{shown!r} is no {what}'s address.", f'Write it as "{example}".')
-    user, _, _ = rest.rpartition("@")
+    user, _, place = rest.rpartition("@")
     if _NOT_IN_A_USER.search(user):
         raise SlidestatError(
             f"The {what}'s address has characters in its user or password that are not escaped.",
             ESCAPES,
+        )
+    # What is asked for would be behind that, and so not be asked for.
+    if _NOT_IN_A_PLACE.search(place):
+        raise SlidestatError(
+            f"The {what}'s address {shown!r} has a blank, ? or # in it.",
+            f'Write "{example}".',
         )
     return shown
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from slidestat.addresses import checked_address
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, shown
 from slidestat.options import KEYS_OF_A_PAGE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from slidestat.schemas.query import (
     Fault,
@@ -50,13 +50,15 @@ class Client:
         """Create the client; without a `token` it is that of SLIDESTAT_WEB_TOKEN, or of the file
         that SLIDESTAT_WEB_TOKEN_FILE names. Raises SlidestatError for a URL that is none.
         """
-        shown = checked_address(url, "worker", "http://127.0.0.1:6066")
-        if shown != url:
+        seen = checked_address(url, "worker", "http://127.0.0.1:6066")
+        if seen != url:
             raise SlidestatError(
-                f"The URL of the worker at {shown} has a user in it, and workers know of none.",
+                f"The URL of the worker at {seen} has a user in it, and workers know of none.",
                 f"Leave it out; a token is in {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}.",
             )
         self._url = url.rstrip("/")
+        if token is not None and not isinstance(token, str):
+            raise SlidestatError("`token` is no text.", "Give it as a str.")
         if token:
             check_token(token, "`token`")
         token = read_token() if token is None else token
@@ -205,6 +207,10 @@ class Client:
         """Return the address of a question, of all topologies where `topology` is None."""
         if topology == "":
             raise SlidestatError("The topology is empty.", "Name one that the worker runs.")
+        if what and not isinstance(topology, str):
+            raise SlidestatError(
+                f"{shown(topology)} is no name of a topology.", "Name one that the worker runs."
+            )
         given = {name: it for name, it in asked.items() if it is not None}
         try:
             path = "" if topology is None else f"/{quote(topology, safe='')}/{what}"

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from slidestat.declare.derived import EMIT_EVENTS, EMIT_WINDOWS
 from slidestat.declare.lengths import window_length
-from slidestat.declare.statistics import Statistic
+from slidestat.declare.statistics import ItemCounts, Statistic
 from slidestat.declare.topology import Topology, require_json, require_times
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.tick_records import TickDecoder, ticks_at
@@ -109,6 +109,11 @@ def over(
                 f"{counted.name} publishes synopses, and a referee has their figures.",
                 "Leave publish out: a frame is one partition.",
             )
+        if all(isinstance(it, ItemCounts) and not it.items for it in counted.statistics):
+            raise SlidestatError(
+                f"{counted.name} has no figures but those of items that are asked for later.",
+                'Name some to have them in every record: ItemCounts(items=["GET"]).',
+            )
         return _like(frame, _Events.of(frame, counted, {}, unit).figures())
     if every is None:
         if windows:
@@ -137,6 +142,11 @@ def _topology(
         raise SlidestatError(
             f"{shown(statistics)} is no topology and no list of statistics.",
             "Give one of them: over(frame, [Count()]).",
+        )
+    if any(isinstance(it, ItemCounts) and not it.items for it in statistics):
+        raise SlidestatError(
+            "item_counts has no items, and a frame cannot be asked for some later.",
+            'Name those to count: ItemCounts(items=["GET"]); TopItems finds the most frequent.',
         )
     return Topology(
         name=_NAME,

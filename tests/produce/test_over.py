@@ -15,6 +15,7 @@ import pytest
 from slidestat.declare.statistics import (
     Count,
     Distinct,
+    ItemCounts,
     Maximum,
     Mean,
     NetSum,
@@ -255,6 +256,11 @@ class Series:
         (lambda t: over(t, [Count()], every="5m", windows=["1h", "9 events"]), "windows"),
         (lambda _: over(Lazy(), [Count()]), "The frame cannot be read"),
         (lambda t: over(t, []), "statistic"),
+        (lambda t: over(t, [Count(), ItemCounts()]), "item_counts has no items"),
+        (
+            lambda t: over(t, replace(TOPOLOGY, statistics=(ItemCounts(),), derived=())),
+            "has no figures but those of items",
+        ),
         (lambda t: over(t, Count()), "no topology and no list of statistics"),
         (lambda t: over(t, [Count()], value=0), "value is 0, which is no name"),
         (lambda t: over(t, [Count()], every="5m", windows="10m"), "windows is '10m'"),

@@ -87,17 +87,24 @@ async def test_errors_have_advice() -> None:
             (client.query("orders", "\ud800"), "no Unicode text"),
             (client.query("", "a"), "The topology is empty"),
             (client.status("\udcff"), "no Unicode text"),
+            (client.status(None), "None is no name of a topology"),  # type: ignore[arg-type]
+            (client.query(5, "a"), "5 is no name of a topology"),  # type: ignore[arg-type]
             (client.ranking("orders", "p99"), "p99"),
         ):
             with pytest.raises(SlidestatError, match=error) as told:
                 await question
             assert told.value.advice
-    for url in ("http://alice:secret@127.0.0.1", "127.0.0.1:6066"):
+    for url in (
+        *("http://alice:secret@127.0.0.1", "127.0.0.1:6066", None, 5, b"http://127.0.0.1"),
+        *("http://127.0.0.1:6066?x=1", "http://127.0.0.1/#top", "http://a b", "http://127.0.0.1\n"),
+    ):
         with pytest.raises(SlidestatError, match="worker") as refused:
-            Client(url)
+            Client(url)  # type: ignore[arg-type]
         assert "secret" not in str(refused.value)
     with pytest.raises(SlidestatError, match="no bearer token"):
         Client("http://127.0.0.1:9", token="a\n")  # noqa: S106  a test's
+    with pytest.raises(SlidestatError, match="`token` is no text"):
+        Client("http://127.0.0.1:9", token=b"abc")  # type: ignore[arg-type]
     for closed in (Client("http://127.0.0.1:9"), client):
         with pytest.raises(SlidestatError, match="is not open"):
             await closed.topologies()
