@@ -760,6 +760,9 @@ def test_the_flow_tells_lag_late_and_dead(browser: Browser, worker: Shop) -> Non
     boxes = " ".join(browser.texts("#flow .box"))
     for name in ("requests", "shop-state", "shop-statistics", "shop-late", "shop-dead-letters"):
         assert name in boxes
+    reads, *writes = browser.texts("#topics dd")
+    assert reads == "requests"
+    assert {"shop-statistics", "shop-late", "shop-alerts"} <= set(writes)
     browser.until(lambda: browser.texts("#flow .rate")[0] == "0/s", "a rate")
     worker.sell(["a", "b"] * 50)
     browser.until(lambda: not browser.texts("#flow .rate")[0].startswith("0/"), "records")

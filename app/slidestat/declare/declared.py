@@ -40,6 +40,14 @@ class Declared(Protocol):
         """These topics, or patterns of their names."""
 
     @property
+    def read_topics(self) -> tuple[str, ...]:
+        """All topics that its workers read but for the changelog, or patterns of their names."""
+
+    @property
+    def written_topics(self) -> tuple[str, ...]:
+        """All topics that its workers write."""
+
+    @property
     def events_topic(self) -> str:
         """The topic that its workers read."""
 

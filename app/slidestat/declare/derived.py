@@ -499,9 +499,14 @@ class WrittenTopics(Named):
         return f"{self._output_prefix}-alerts" if self.alerts else None
 
     @property
+    def read_topics(self) -> tuple[str, ...]:
+        moved = (self.events_topic,) if self.repartition else ()
+        expected = (self.expected_topic,) if self.expected_topic else ()
+        return (*self.source_topics, *moved, *expected)
+
+    @property
     def written_topics(self) -> tuple[str, ...]:
-        topics: tuple[str, ...]
-        topics = (self.output_topic, self.dead_letter_topic, self.late_topic, self.changelog_topic)
+        topics = super().written_topics
         if self.alert_topic is not None:
             topics = (*topics, self.alert_topic)
         if self.repartition:

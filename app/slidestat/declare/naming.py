@@ -87,6 +87,11 @@ class Named:
         """The topic of changes of its alerts; None if it has none."""
         return None
 
+    @property
+    def written_topics(self) -> tuple[str, ...]:
+        """The topics that its workers write."""
+        return self.output_topic, self.dead_letter_topic, self.late_topic, self.changelog_topic
+
     alert_headers = ""
 
     @property

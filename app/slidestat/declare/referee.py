@@ -137,6 +137,10 @@ class Referee(Named):
         return (self.source,)
 
     @property
+    def read_topics(self) -> tuple[str, ...]:
+        return self.source_topics
+
+    @property
     def sources_text(self) -> str:
         return self.source
 

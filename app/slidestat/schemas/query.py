@@ -274,6 +274,8 @@ class TopologyDescription(msgspec.Struct, frozen=True, kw_only=True):
         list[str], Meta(description="names of the figures by which its keys can be ranked")
     ]
     workers: Annotated[list[WorkerDescription], Meta(description="who has its partitions")]
+    reads: Annotated[list[str], Meta(description="all topics that it reads, or patterns")] = []
+    writes: Annotated[list[str], Meta(description="all topics that it writes")] = []
 
 
 class TopologyList(msgspec.Struct, frozen=True):

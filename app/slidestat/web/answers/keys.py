@@ -372,4 +372,6 @@ class TopologyAnswers:
                 WorkerDescription(worker.url, list(worker.partitions))
                 for worker in self._peers.workers(declared.events_topic)
             ],
+            reads=list(declared.read_topics),
+            writes=list(declared.written_topics),
         )

@@ -1,6 +1,6 @@
 // The topology as a picture: topics, workers and table, with rates on the arrows.
 
-import { byId, say, svg } from "./dom.js";
+import { byId, h, say, svg } from "./dom.js";
 import { bytes, keysText, perSecond } from "./format.js";
 
 const HEIGHT = 58;
@@ -124,4 +124,21 @@ export class Flow {
         ` ${this.topology.output}; ${perSecond(rates.late)} late; ${perSecond(rates.dead)} dead`,
     );
   }
+}
+
+/** All topics that are read and written, each with a link to those topologies that it also is of. */
+export function showTopics(topology, topologies, linkTo) {
+  const others = topologies.filter(({ name }) => name !== topology.name);
+  const linked = (topic) => [
+    h("code", {}, topic),
+    ...others
+      .filter(({ reads, writes }) => reads.includes(topic) || writes.includes(topic))
+      .flatMap(({ name, writes }) => [
+        writes.includes(topic) ? ", written by " : ", read by ",
+        h("a", { href: linkTo(name) }, name),
+      ]),
+  ];
+  const listed = (word, topics) =>
+    h("div", {}, h("dt", {}, word), ...topics.map((topic) => h("dd", {}, ...linked(topic))));
+  byId("topics").replaceChildren(listed("reads", topology.reads), listed("writes", topology.writes));
 }

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { byId, h, say } from "./dom.js";
-import { Flow } from "./flow.js";
+import { Flow, showTopics } from "./flow.js";
 import { keepZone, timeIn, zone, ZONES } from "./format.js";
 import { Key } from "./key.js";
 import { Keys } from "./keys.js";
@@ -82,6 +82,7 @@ async function follow() {
     byId("topology").value = topology.name;
     status.clear();
     flow.of(topology);
+    showTopics(topology, topologies, (name) => address(name, undefined, {}));
   }
   const chosen = found.name === asked.name ? asked.chosen : undefined;
   keys.mark(chosen);
