@@ -48,6 +48,9 @@ _KEYS = 1_000
 _PARTITIONS_A_CORE = 4
 _START_S = 60.0
 _TOPOLOGY = """
+import sys
+
+sys.path.append({root!r})
 from benchmarks.cases import CaseName, make_topology
 
 topology = make_topology(CaseName({case!r}), {topic!r}, {name!r}, {every!r})
@@ -83,7 +86,8 @@ def measure(
     offsets = GroupOffsets(bootstrap, topic, topology.application_id, events.partitions)
     with tempfile.TemporaryDirectory(prefix="slidestat-bench-") as folder, closing(offsets):
         file = Path(folder) / "topology.py"
-        file.write_text(_TOPOLOGY.format(case=_CASE.value, topic=topic, name=name, every=every))
+        said = {"case": _CASE.value, "topic": topic, "name": name, "every": every}
+        file.write_text(_TOPOLOGY.format(root=str(Path(__file__).parents[1]), **said))
         command = [sys.executable, "-m", "slidestat", "run", str(file), "--bootstrap", bootstrap]
         command += ["--workers", str(workers), "--checkpoint-interval", "1s"]
         command += ["--data-dir", f"{folder}/data"]
@@ -116,7 +120,8 @@ def scaling(
                 found.append(measurement.events_per_s)
                 console.print(
                     f"run {run}: {workers} workers: {measurement.events_per_s:,.0f} events/s,"
-                    f" {measurement.events_per_cpu_s:,.0f} a CPU second, the broker"
+                    f" {measurement.events_per_cpu_s:,.0f} a CPU second,"
+                    f" {measurement.cpu_seconds / measurement.seconds:.0%} of a core, the broker"
                     f" {(measurement.broker_cpu_seconds or 0) / measurement.seconds:.0%} of a core,"
                     f" load {measurement.load:.1f}",
                     highlight=False,
