@@ -174,3 +174,13 @@ def test_a_topic_s_id_is_stored_at_once() -> None:
     one = Partition(before, topic_id="id")
     assert one.flush({}) is not None
     assert decode_checkpoint(one.stored, one.topology.state_meaning).topic_id == "id"
+    assert one.flush({}) is None
+
+
+def test_changed_statistics_are_stored_at_once() -> None:
+    """And once, with nothing read."""
+    before = encode_checkpoint(Checkpoint(3, START), topology().state_label)
+    one = Partition(before)
+    one.durability.is_changed = True
+    assert one.flush({}) is not None
+    assert one.flush({}) is None
