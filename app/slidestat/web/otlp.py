@@ -1,4 +1,4 @@
-"""What a worker sends to an OpenTelemetry collector: the figures of /metrics, and spans.
+"""The sender to an OpenTelemetry collector: the figures of /metrics, and spans of batches.
 
 The variables are OpenTelemetry's own. An endpoint in OTEL_EXPORTER_OTLP_ENDPOINT, or in
 ..._METRICS_ENDPOINT, begins it with metrics: numbers are cumulative, so what a collector did not
@@ -37,7 +37,7 @@ _TIMEOUT_MS = 10_000.0
 
 
 class Signal(NamedTuple):
-    """What can be sent, by its name in variables and in texts, and where they ask for no more."""
+    """A kind of data to send: its name in variables and in texts, and what holds without them."""
 
     name: str
     what: str
@@ -208,7 +208,7 @@ def _tls(signal: Signal) -> ssl.SSLContext | bool:
 
 
 Body = Callable[[], Awaitable[bytes]]
-"""What makes the next request, b"" for none."""
+"""A maker of the next request, b"" for none."""
 
 
 class _Sender(NamedTuple):
