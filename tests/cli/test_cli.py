@@ -86,6 +86,24 @@ def test_quick_commands_import_little(
     assert run.stdout.splitlines()[-1] == repr(imported), run.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a full disk to write to")
+@pytest.mark.parametrize("arguments", [["schema", "emission"], ["schema"], ["--help"]])
+def test_output_that_has_no_room(arguments: list[str]) -> None:
+    """Two lines, not a stack trace, whether it is noticed at once or at the end."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "slidestat", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert run.returncode == 2
+    assert run.stderr.startswith("error: Not all could be written: No space left on device.\n")
+    assert "what to do: Make room" in run.stderr
+    assert len(run.stderr.splitlines()) == 2
+
+
 def test_a_declaration_is_shown_before_kernels_are_loaded() -> None:
     """They take half a second to load, with what they need."""
     code = "import sys, slidestat.cli.display.topology; print('numba' in sys.modules)"

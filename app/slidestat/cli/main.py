@@ -3,6 +3,8 @@
 What a command needs is imported inside it, so that `slidestat --help` answers at once.
 """
 
+import errno
+import os
 import sys
 from pathlib import Path
 from traceback import format_exception
@@ -21,6 +23,9 @@ from slidestat.cli.spark import app as spark_app
 from slidestat.errors import SlidestatError
 from slidestat.options import BOOTSTRAP_VARIABLE, BROKER_PORT, SchemaForm
 from slidestat.redaction import redacted
+
+# Of a disk, a quota, a file.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 app = typer.Typer(
     name="slidestat",
@@ -193,7 +198,25 @@ def main() -> None:
     """Run the command line; a user's mistake ends in two lines and exit code 2, or its own."""
     sys.excepthook = _tell_bug
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in (*_FULL, errno.EPIPE):
+            raise
+        # The interpreter would try to write the rest once more, and tell of that.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if error.errno == errno.EPIPE:
+            sys.exit(1)
+        print(f"error: Not all could be written: {error.strerror}.", file=sys.stderr)
+        print(
+            "what to do: Make room where the output goes, and in the folder of temporary files;"
+            " what is there already is not all.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
     except SlidestatError as error:
         print(f"error: {error.message}", file=sys.stderr)
         if error.advice:
