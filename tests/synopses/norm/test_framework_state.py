@@ -68,4 +68,4 @@ def digest() -> str:
 
 def test_plain_python_gives_the_same_bytes_and_figures() -> None:
     """With NUMBA_DISABLE_JIT=1: the same states, and answers to the last bit."""
-    assert as_plain_python("tests.synopses.test_framework_state") == digest()
+    assert as_plain_python("tests.synopses.norm.test_framework_state") == digest()

@@ -61,7 +61,7 @@ def digest() -> str:
 
 def test_vectors_are_what_plain_python_gives_today() -> None:
     """After a change of a kernel: make vectors."""
-    assert as_plain_python("tests.synopses.kernels.test_kernel_units") == "[]"
+    assert as_plain_python("tests.synopses.core.kernels.test_kernel_units") == "[]"
 
 
 def test_all_rooms_with_kernels_have_vectors() -> None:
