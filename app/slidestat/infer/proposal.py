@@ -476,10 +476,13 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     yield '# emit = "always"  # at every tick; "change": where the newest record is no longer true'
     yield f"# having = {_text(f'count_{shortest} >= 100')}  # only where this holds, and once after"
     yield '# expected = ["..."]  # keys that the alert below is also for if they never came'
-    derived = f"count_{shortest} / count_{span} as recent"
+    derived = [f"count_{shortest} / count_{span} as recent"]
     if proposal.value is not None:
-        derived = f"p99_{shortest} / p50_{shortest} as tail"
-    yield f"# derived = [{_text(derived)}]  # figures computed from others, with bounds"
+        derived = [f"p99_{shortest} / p50_{shortest} as tail"]
+    if 2 * duration_ms(shortest, "windows") <= duration_ms(span, "span"):
+        derived.append(f"count_{shortest} / ago(count_{shortest}, '{shortest}') as growth")
+    texts = ", ".join(map(_text, derived))
+    yield f"# derived = [{texts}]  # figures computed from others, with bounds"
     yield from _statistic("count")
     if proposal.value is not None:
         if proposal.value_decimals is not None:
