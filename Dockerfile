@@ -1,8 +1,9 @@
 FROM python:3.12-slim
 
-# The numbers of the user and its folder: a fresh volume at this place takes over their owner.
-RUN useradd --create-home --uid 10001 slidestat \
-    && install --directory --owner slidestat /var/lib/slidestat
+# A fresh volume at this place takes over its owner. Its group is root's, which clusters give to the
+# users that they make up.
+RUN useradd --uid 10001 --no-create-home --home-dir /var/lib/slidestat slidestat \
+    && install --directory --owner slidestat --group root --mode 0775 /var/lib/slidestat
 
 WORKDIR /src
 # The dependencies first: this layer stays when only the code changes.
@@ -19,7 +20,9 @@ RUN pip install --no-cache-dir --no-deps .
 RUN python -m slidestat.synopses.core.kernels.units \
     "$(python -c 'import slidestat; print(slidestat.__path__[0])')/kernel_units"
 
-USER slidestat
+# By its number: clusters that let no root in cannot look up a name.
+USER 10001
 WORKDIR /var/lib/slidestat
-ENV PYTHONUNBUFFERED=1
+# Also of a user without a name. All else may be read-only.
+ENV HOME=/var/lib/slidestat PYTHONUNBUFFERED=1
 ENTRYPOINT ["slidestat"]

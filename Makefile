@@ -32,7 +32,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test test-spark kernels wheel vectors test-laws test-others \
-	test-long test-rare test-bounds test-quick chaos simulate fuzz model mutate demo docs bench bench-full coverage figures plots pictures audit sbom schemas \
+	test-long test-rare test-bounds test-quick image chaos simulate fuzz model mutate demo docs bench bench-full coverage figures plots pictures audit sbom schemas \
 	reference golden chart release hooks lock lock-peers clean
 
 help: ## list these targets
@@ -157,6 +157,9 @@ test-spark: setup ## the tests of Spark with another PySpark (SPARK=4.1.4) than 
 	        pyspark==$(SPARK) && mv $(SPARK_FOLDER).part $(SPARK_FOLDER); \
 	}
 	PYTHONPATH=$(abspath $(SPARK_FOLDER)) $(PYTEST) -n 1 -m "not long" tests/spark
+
+image: setup ## build the image on Debian packages, and run it read-only; needs podman, runc, mmdebstrap, root
+	$(BIN)/python -m pytest tests/deploy/test_image.py
 
 chaos: setup ## two million events while all fails, then an hour (SOAK_MINUTES) in which nothing may grow
 	CHAOS_EVENTS=2000000 CHAOS_ROUNDS=20 SOAK_MINUTES=$(SOAK_MINUTES) \

@@ -43,6 +43,11 @@ def _java_is_here() -> bool:
     return True
 
 
+def _podman_is_here() -> bool:
+    # As root: a user's containers need what few machines are set up for.
+    return os.geteuid() == 0 and all(map(shutil.which, ("podman", "runc", "mmdebstrap")))
+
+
 PROGRAMS = (
     Program(
         "Chromium and its driver",
@@ -55,6 +60,12 @@ PROGRAMS = (
         "spark",
         _java_is_here,
         "sudo apt-get install openjdk-17-jre-headless",
+    ),
+    Program(
+        "Podman and mmdebstrap, and root",
+        "image",
+        _podman_is_here,
+        "sudo apt-get install podman runc mmdebstrap, and make test-long by root",
     ),
 )
 
