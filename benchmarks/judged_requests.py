@@ -193,9 +193,11 @@ def errors_of(exact: ExactRequests, key: int, start: int, answer: Answer) -> Err
     for quantile, estimate in zip(QUANTILES, answer.quantiles, strict=True):
         true = took[max(0, int(np.ceil(quantile * len(took))) - 1)]
         values.append(float(abs(estimate - true) / true))
-        low, high = (np.searchsorted(took, estimate, side) for side in ("left", "right"))
-        off = max(low / len(took) - quantile, quantile - (high + 1) / len(took), 0.0)
-        ranks.append(float(off))
+        low, high = (int(np.searchsorted(took, estimate, side)) for side in ("left", "right"))
+        # Between two values it stands for either: of few events, the next is far off by rank.
+        first, last = (low, high + 1) if low == high else (low + 1, high)
+        rank = max(1, int(np.ceil(quantile * len(took))))
+        ranks.append(max(first - rank, rank - last, 0) / len(took))
     users = len(np.unique(requests.users[rows]))
     counts = np.bincount(requests.paths[rows])
     wanted = min(_LARGEST, int((counts > 0).sum()))

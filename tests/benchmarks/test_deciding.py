@@ -123,6 +123,15 @@ def test_the_emission_of_a_worker_is_read_as_an_answer() -> None:
     assert len(answer.figures) == 5
 
 
+def test_a_value_between_two_has_the_rank_of_either() -> None:
+    """So a value that is right to a hundredth is not off by half of two events."""
+    exact = ExactRequests(_REQUESTS)
+    (key, end), whole = next(iter(_answers(_REQUESTS).items()))
+    nearly = tuple(value * 1.0001 for value in whole.quantiles)
+    close = Answer(end, (nearly[0], nearly[1], nearly[2]), whole.distinct, whole.top)
+    assert errors_of(exact, key, end - _WINDOW_MS, close).rank == (0, 0, 0)
+
+
 def test_an_answer_without_most_of_its_window_is_not_right() -> None:
     """That of a state which was lost at a restart: of the last minute alone."""
     exact = ExactRequests(_REQUESTS)
