@@ -33,6 +33,9 @@ LAYERS = (
     {"redaction"},
 )
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
+# A module that one other alone imports is part of that one's idea, or stands for too little.
+MOST_WITH_ONE_IMPORTER = 80
+MOST_IMPORTS = 0.08
 # Public faces name what they load at its first use.
 FACES = {"slidestat", "slidestat.faust", "slidestat.spark", "slidestat.synopses"}
 # Not ours to import in the engine and below: they must run without a broker.
@@ -149,3 +152,27 @@ def test_the_command_line_loads_no_numbers_before_a_command_runs() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+def test_few_modules_have_one_importer() -> None:
+    """A module that is split off for one other is two places for one idea."""
+    importers: dict[str, list[str]] = {name: [] for name in MODULES if name != "slidestat"}
+    for name, targets in ARROWS.items():
+        for target in targets - {"slidestat"}:
+            importers[target].append(name)
+    lone = [name for name, known in importers.items() if len(known) == 1]
+    assert len(lone) <= MOST_WITH_ONE_IMPORTER, sorted(lone)
+
+
+def test_few_lines_are_imports() -> None:
+    """A long list of names says that a module is imported, or that two modules are one."""
+    lines = imports = 0
+    for path in MODULES.values():
+        source = path.read_text(encoding="utf-8")
+        lines += len(source.splitlines())
+        imports += sum(
+            (node.end_lineno or node.lineno) - node.lineno + 1
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        )
+    assert imports <= MOST_IMPORTS * lines
