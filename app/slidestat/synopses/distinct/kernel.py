@@ -205,7 +205,8 @@ def run(
 ) -> tuple[int, int, int, int, Bytes, Integers]:
     """Take in each group's events and answer its queries; `drive` gives it its arguments.
 
-    `events` are their times. Returns (error, group, its two numbers, new arena, its offsets).
+    In the code, `events` are the times of the events. Returns (error, group, its two numbers, new
+    arena, its offsets).
     """
     starts, events, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1

@@ -209,7 +209,7 @@ def level_kept(head: Integers, total: int, position: int) -> int:
 
 @kernel
 def sweep(head: Integers, state: Integers, samples: Integers, known: int) -> None:
-    """Drop what is no longer a sample; those before event `known` were swept at `known`.
+    """Drop what is no longer a sample; earlier ones were swept when `known` events had come.
 
     Cost: O(samples * log).
     """

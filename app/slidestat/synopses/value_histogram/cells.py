@@ -96,8 +96,8 @@ def _is_crowded(
 ) -> bool:
     """Return whether at any of the events more cells than the capacity were alive.
 
-    A cell lives from an event until an event elsewhere that is `span` or more later than its last
-    one. Cost: O((cells + events) log).
+    A cell is alive from its event until an event of another cell comes `span` or more after the
+    cell's own last one. Cost: O((cells + events) log).
     """
     span = head[SPAN]
     most = state[CELLS] + len(order)

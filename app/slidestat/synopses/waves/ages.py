@@ -1,7 +1,7 @@
-"""How old events are, in a wave over positions: one of them, or all in a row.
+"""Ages of events in a wave over positions: of one event, or of all from the newest on.
 
-Source: Gibbons and Tirthapura 2002, section 5 (Nth most recent 1); waves.py says why it
-holds. No item is dead.
+Source: Gibbons and Tirthapura 2002, section 5 (Nth most recent 1); the proof is in docs/proofs.md.
+The dead items of the wave have been dropped before.
 """
 
 import numpy as np

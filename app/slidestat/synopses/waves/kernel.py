@@ -1,7 +1,7 @@
 """A wave's own work: take events in, answer a window, run a batch of keys.
 
 Source: Gibbons and Tirthapura 2002, section 3 (figures 4 and 5) and section 5 (Nth most recent 1);
-what is answered, and why it holds, is in the header of waves.py. An event costs O(1) in the worst
+what is answered is in waves.py, why it holds in docs/proofs.md. An event costs O(1) in the worst
 case: it drops at most two dead items, pushes one item out of a queue and adds one. (Once in 2^61
 units, lowering the total visits every item.)
 
