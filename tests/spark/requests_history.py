@@ -7,7 +7,14 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from slidestat.declare.statistics import Count, Mean, Quantiles, TopItems
+from slidestat.declare.statistics import (
+    Count,
+    Mean,
+    MeanHistogram,
+    Quantiles,
+    SumHistogram,
+    TopItems,
+)
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import RecordBatch
@@ -27,6 +34,8 @@ TOPOLOGY = Topology(
         Mean(epsilon=0.1),
         Quantiles(quantiles=(0.5, 0.9), epsilon=0.1),
         TopItems(field="path", epsilon=0.1),
+        SumHistogram(by="size", edges=(10, 60), epsilon=0.2),
+        MeanHistogram(by="size", edges=(50,), epsilon=0.2),
     ),
 )
 Record = tuple[bytes | None, bytes | None, int]
@@ -47,6 +56,7 @@ def requests(events: int, seed: int, of_all: Sequence[str] = ("k1", "k7")) -> li
             "time": now - chance.choice([0, 0, 0, 500, 2_500, 4_000]),
             "value": chance.choice([1.5, 20, -3, 0.125]),
             "path": chance.choice(["/", "/a", "/b/c"]),
+            "size": now % 97,
         }
         value: bytes | None = msgspec.json.encode(event)
         match chance.randrange(60):

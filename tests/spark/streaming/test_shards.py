@@ -30,6 +30,7 @@ from tests.engine.memory import (
     rows_of,
 )
 from tests.engine.model import Record
+from tests.spark.requests_history import TOPOLOGY, requests
 
 SHARDED = [name for name, it in {**TOPOLOGIES, **EMITTED, **BY_FIGURES}.items() if not it.publish]
 
@@ -216,3 +217,12 @@ def test_a_table_of_another_topology_is_refused() -> None:
     other = replace(LONG, statistics=(Count(epsilon=0.5), LandmarkSum()))
     with pytest.raises(SlidestatError, match="made with another topology: statistics are changed"):
         of_shard(DECODER, other, table, events_of(["k"], NOON, 1), Random(1))
+
+
+def test_sums_in_ranges_of_another_field_are_those_of_a_worker() -> None:
+    """Each event of a stream has the field that its value is parted by."""
+    parted = replace(TOPOLOGY, source=SOURCE)
+    records = [Record(place, *it) for place, it in enumerate(requests(400, seed=3))]
+    for seed in range(3):
+        table = same(Case(parted, records, Random(seed)))
+        assert len(table.states) > 5
