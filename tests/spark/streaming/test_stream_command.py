@@ -131,6 +131,33 @@ def test_lines_of_json_become_a_lake(
     assert "is the checkpoint of a stream from json" in error
 
 
+def test_a_python_process_that_comes_too_late_ends_no_stream(
+    started: Callable[..., Any],
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Spark waits ten seconds for each that a query starts: the query goes on where it ended."""
+    events = events_of(100)
+    Path("events").mkdir()
+    Path("events/1.json").write_bytes(msgspec.json.Encoder().encode_lines(events))
+    late = tmp_path / "late"
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *daemon*) ;; *) mkdir {late} 2>/dev/null && sleep 12 ;; esac\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    code, said, error = started("--from", "json", "--path", f"{tmp_path}/events/")
+    driver = TopologyDriver(load_topology("counted.toml"), 4)
+    driver.send(*events)
+    assert code == 0, error
+    assert late.exists()
+    assert said == lines_of(driver, alerts=0, emissions=0)
+
+
 @pytest.mark.parametrize("source", ["parquet", "delta"])
 def test_tables_become_a_lake(
     started: Callable[..., Any], spark: SparkSession, tmp_path: Path, source: str

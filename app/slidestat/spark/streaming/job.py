@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions as f
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
@@ -41,6 +42,8 @@ _DELTA_LOG, _STREAM_LOG = "_delta_log", "_spark_metadata"
 # Without it each batch would write all that RocksDB has merged meanwhile.
 _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _CHANGED = ("[DELTA_SOURCE_TABLE_IGNORE_CHANGES]", "[DELTA_SOURCE_IGNORE_DELETE]")
+# Spark gives each Python process that it starts for a query ten seconds, and has no setting for it.
+_TOO_LATE, _STARTS = "Python worker failed to connect back", 10
 _ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."
 
 
@@ -182,24 +185,34 @@ class StreamIntoLake:
                 .option("checkpointLocation", self.lake.checkpoint(_CHECKPOINT))
                 .foreachBatch(self._writer(lock, topics, counts))
             )
+            if every_ms is None:
+                writer = writer.trigger(availableNow=True)
+            else:
+                writer = writer.trigger(processingTime=f"{every_ms} milliseconds")
             with in_words(f"The stream of {self.topology.name}", _ADVICE):
-                if every_ms is None:
-                    query = writer.trigger(availableNow=True).start()
-                else:
-                    query = writer.trigger(processingTime=f"{every_ms} milliseconds").start()
-                try:
-                    query.awaitTermination()
-                except StreamingQueryException as error:
-                    if not any(it in str(error) for it in _CHANGED):
-                        raise
+                self._await_end(writer)
+        return counts
+
+    def _await_end(self, writer: DataStreamWriter) -> None:
+        """Start a query and wait for its end; one that a Python process was too late for goes on
+        where it ended.
+        """
+        for start in range(1, _STARTS + 1):
+            query = writer.start()
+            try:
+                query.awaitTermination()
+                return
+            except StreamingQueryException as error:
+                if any(it in str(error) for it in _CHANGED):
                     raise SlidestatError(
                         f"Rows of {self.origin.name} were changed or deleted, and a stream reads"
                         " those that are appended.",
                         "Give another --lake, to count the rows that the table has now.",
                     ) from error
-                finally:
-                    query.stop()
-        return counts
+                if _TOO_LATE not in str(error) or start == _STARTS:
+                    raise
+            finally:
+                query.stop()
 
     def _claim(self) -> None:
         """Make the checkpoint this stream's, if it has no owner."""
