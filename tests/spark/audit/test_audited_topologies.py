@@ -95,6 +95,44 @@ def test_every_key_that_is_emitted_is_audited(
     assert "unaccounted" not in said
 
 
+@pytest.mark.usefixtures("jobs_in_one_session")
+def test_windows_from_before_a_seed_fail_and_it_is_named(
+    make_topic: Callable[..., str],
+    bootstrap_servers: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The topic lacks their events, and the worker's figures have them; windows behind it hold."""
+    topics = make_topics(make_topic, bootstrap_servers)
+    file, lake = tmp_path / "topology.toml", str(tmp_path / "lake")
+    file.write_text(
+        f'name = "{topics.name}"\nsource = "{topics.source}"\nspan = "2m"\nevery = "1m"\n'
+        'key_field = "name"\n[[statistics]]\nkind = "count"\n'
+    )
+    topology, records = load_topology(str(file)), _records()
+    driver = TopologyDriver(topology)
+    for record in records:
+        driver.send_bytes(record)
+    seeded = 150
+    topics.event(*records[seeded:])
+    emitted = [
+        msgspec.structs.replace(one, source_offset=one.source_offset - seeded)
+        for one in driver.emissions
+        if one.source_offset > seeded
+    ]
+    topics.emit(emitted, fingerprint_of(topology))
+    ingest(str(file), lake, bootstrap=bootstrap_servers)
+    with pytest.raises(typer.Exit) as ended:
+        audit(str(file), lake, bootstrap=bootstrap_servers)
+    said = capsys.readouterr().out
+    assert ended.value.exit_code == 1
+    assert "windows that begin before a `slidestat seed` fail, too" in said
+    first = NOON_MS + 6_000 * seeded
+    spans = [one.window_end_ms - 120_000 for one in emitted]
+    assert 0 < sum(start < first for start in spans) < len(spans)
+    assert f"{sum(start < first for start in spans)} " in said
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("jobs_in_one_session")
 @pytest.mark.parametrize("is_wrong", [False, True])
