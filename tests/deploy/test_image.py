@@ -153,6 +153,8 @@ def test_the_demo_runs_inside(image: Image) -> None:
     jars.mkdir(parents=True)
     for jar in fetched_jars(LOCK_FILE, LOCK_FILE.stem):
         shutil.copy(jar, jars)
+    for path in volume.rglob("*"):
+        os.chown(path, USER, USER)
     done = image.run("demo", options=(f"--volume={volume}:{HOME}",), timeout=1_200)
     (verdict,) = filter(None, map(VERDICT.fullmatch, done.stdout.splitlines()))
     assert int(verdict["figures"].replace(",", "")) > 50_000

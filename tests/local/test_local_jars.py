@@ -177,3 +177,18 @@ def test_two_processes_fetch_each_jar_once(
     assert fetched == {jar.coordinate: 1 for jar in locked_jars()}
     folder = tmp_path / "cache" / f"kafka-{KAFKA_VERSION}"
     assert all(jar.is_intact(folder / jar.file_name) for jar in locked_jars())
+
+
+def test_a_cache_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose root is read-only: it is said, with the variable that names another,
+    and so where the folder alone is there.
+    """
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(jars.CACHE_ENV, str(tmp_path / "file" / "cache"))
+    with pytest.raises(SlidestatError, match="Not a directory") as raised:
+        jars.cache_folder()
+    assert jars.CACHE_ENV in raised.value.advice
+    monkeypatch.setenv(jars.CACHE_ENV, str(tmp_path))
+    (tmp_path / "logs").touch()
+    with pytest.raises(SlidestatError, match="logs"):
+        jars.log_folder()

@@ -36,10 +36,19 @@ _LOG_AGE_S = 7 * 24 * 3600
 
 def cache_folder() -> Path:
     """Return the user's cache folder for slidestat, made if missing; SLIDESTAT_CACHE_DIR overrides
-    it.
+    it. Raises SlidestatError where it cannot be made.
     """
-    folder = Path(os.environ.get(CACHE_ENV) or user_cache_dir("slidestat")).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
+    return _made(Path(os.environ.get(CACHE_ENV) or user_cache_dir("slidestat")).absolute())
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SlidestatError(
+            f"The folder {folder} for what is kept cannot be made: {error.strerror}.",
+            f"Name one that can be written in {CACHE_ENV}.",
+        ) from error
     return folder
 
 
@@ -49,8 +58,7 @@ def log_folder() -> Path:
     The logs are not in the data's folder, because that is removed when the broker fails, which is
     when somebody wants to read the log.
     """
-    folder = cache_folder() / "logs"
-    folder.mkdir(exist_ok=True)
+    folder = _made(cache_folder() / "logs")
     oldest = time.time() - _LOG_AGE_S
     for log in folder.glob("*.log"):
         try:
