@@ -35,6 +35,7 @@ from slidestat.faust.broker_contact import until_told
 from slidestat.kafka.fetches.columns import FetchedColumns, Fetches, keep_fetched_bytes
 from slidestat.kafka.fetches.record_kernel import load_kernels
 from slidestat.live.batch_traces import BatchTraces, now_ns
+from slidestat.log import log_event
 
 # How long a fetch waits for more, of topics that bring a little all the time.
 
@@ -166,6 +167,8 @@ SESSION_TIMEOUT_S = 10.0
 _Fetched = tuple[Mapping[TP, list[Any]] | None, set[TP] | None]
 
 _REBALANCE_CHECK_S = 0.02
+# Partitions in the closing line; in JSON all are there.
+_TOLD = 8
 # A fetch that finds nothing waits for half a second.
 _RECENT_FETCH_MS = 2_000
 
@@ -494,8 +497,25 @@ class BatchConsumer(Consumer):
         try:
             await self.maybe_wait_for_commit_to_finish()
             await super().on_stop()
+            self._tell_committed()
         finally:
             self._has_committed_last.set()
+
+    def _tell_committed(self) -> None:
+        """Log what the next worker reads on from; after a crash, the crash is what there is to
+        tell.
+        """
+        offsets = {
+            f"{tp.topic}/{tp.partition}": offset
+            for tp, offset in sorted(self._committed_offset.items())
+            if offset is not None and tp.topic in self.app.batch_topics
+        }
+        if self.crashed or not offsets:
+            return
+        told = [f"{place} up to {offset:,}" for place, offset in offsets.items()]
+        more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+        text = f"committed: {', '.join(told[:_TOLD])}{more}"
+        log_event("committed", text, offsets=offsets)
 
     async def last_commit(self) -> None:
         """Return when a consumer that stops has committed for the last time, or failed to."""

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from slidestat.faust.worker.run import LEAVE_S
 from slidestat.local.broker import LocalBroker
-from tests.broker.conftest import BODY
+from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import Stage, events, produce, wait_until
 
 
@@ -18,6 +18,20 @@ def own_broker() -> Iterator[LocalBroker]:
     """A broker that a test may kill."""
     with LocalBroker() as broker:
         yield broker
+
+
+def test_a_worker_says_what_it_has_committed(make_stage: MakeStage) -> None:
+    """Its last line is where the next worker reads on from."""
+    stage = make_stage(partitions=2, body=BODY)
+    source = stage.topology.source
+    with stage.worker("a").await_ready() as worker:
+        produce(stage.bootstrap, source, events(500))
+        stage.await_commit_after(0)
+        worker.signal(signal.SIGTERM)
+        assert worker.await_end(LEAVE_S) == 0
+    found = stage.committed().items()
+    told = [f"{source}/{number} up to {offset:,}" for number, offset in sorted(found)]
+    assert worker.said().rstrip().endswith(f"committed: {', '.join(told)}")
 
 
 def test_a_worker_leaves_a_broker_that_is_down(
