@@ -241,10 +241,14 @@ class Oracle:
         self._right = cache(self._compute)
         self.places = {name: place for place, name in enumerate(_names(topology))}
 
-    @property
-    def keys(self) -> Sequence[str]:
-        """All keys of which an event was counted."""
-        return list(self._by_key)
+    def keys(self, end: int) -> Sequence[str]:
+        """The keys that have an event in the span before a moment."""
+        span = self._topology.span_length.length
+        return [
+            key
+            for key, events in self._by_key.items()
+            if any(end - span <= event.time < end for event in events)
+        ]
 
     def values(self, source: FigureSource, key: str, end: int) -> list[Fraction]:
         """What a statistic takes in, of the events of a window."""
@@ -456,7 +460,9 @@ def check_alerts(case: Case, oracle: Oracle, driver: TopologyDriver) -> None:
 
 
 def check_ranking(oracle: Oracle, answer: RankingAnswer) -> None:
-    """Each key's exact place is among those that are said; equal figures may be in any order."""
+    """Each key's exact place is among those that are said; equal figures may be in any order. A key
+    without an event in the span has none.
+    """
     if not answer.places or any(it.figure.confidence < 1 for it in answer.places):
         return
     end = answer.places[0].window_end_ms
