@@ -156,7 +156,7 @@ test-spark: setup ## the tests of Spark with another PySpark (SPARK=4.1.4) than 
 	    $(BIN)/python -m pip install --no-build-isolation --no-deps --target $(SPARK_FOLDER).part \
 	        pyspark==$(SPARK) && mv $(SPARK_FOLDER).part $(SPARK_FOLDER); \
 	}
-	PYTHONPATH=$(abspath $(SPARK_FOLDER)) $(PYTEST) -n 1 -m "not long" tests/spark
+	PYTHONPATH=$(abspath $(SPARK_FOLDER)) $(PYTEST) --timeout 1200 -n 1 -m "not long" tests/spark
 
 image: setup ## build the image on Debian packages, and run it read-only; needs podman, runc, mmdebstrap, root
 	$(BIN)/python -m pytest tests/deploy/test_image.py

@@ -17,12 +17,14 @@ PEERS = [
 ]
 
 
-def locked(name: str) -> dict[str, Version]:
-    """The version of each package of a lock file."""
+def locked(name: str, python: str = "3.11") -> dict[str, Version]:
+    """The version of each package that a lock file has for a release line of Python."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
     pins = [Requirement(line.rstrip(" \\")) for line in lines if re.match(r"[a-z0-9]", line)]
-    versions = {}
+    versions: dict[str, Version] = {}
     for pin in pins:
+        if not is_for(pin, python):
+            continue
         (specifier,) = pin.specifier
         assert specifier.operator == "=="
         assert pin.name not in versions, f"{pin.name} is locked twice"
@@ -30,8 +32,18 @@ def locked(name: str) -> dict[str, Version]:
     return versions
 
 
-def declared(name: str) -> list[Requirement]:
-    """What pyproject.toml asks for, as far as this lock file must cover it."""
+def is_for(requirement: Requirement, python: str) -> bool:
+    if requirement.marker is None:
+        return True
+    return requirement.marker.evaluate(
+        {"python_version": python, "python_full_version": f"{python}.0"}
+    )
+
+
+def declared(name: str, python: str) -> list[Requirement]:
+    """What pyproject.toml asks for on a release line of Python, as far as this lock file must cover
+    it.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"]
     wanted = project["project"]["dependencies"] + extras["worker"] + extras["local"]
@@ -39,14 +51,16 @@ def declared(name: str) -> list[Requirement]:
         wanted = wanted + extras["avro"] + extras["protobuf"] + extras["spark"]
         wanted = wanted + project["dependency-groups"]["dev"] + project["build-system"]["requires"]
     found = [Requirement(text) for text in wanted]
-    return [requirement for requirement in found if requirement.name != project["project"]["name"]]
+    own = project["project"]["name"]
+    return [it for it in found if it.name != own and is_for(it, python)]
 
 
+@pytest.mark.parametrize("python", ["3.11", "3.14"])
 @pytest.mark.parametrize("name", LOCKS)
-def test_lock_satisfies_what_the_project_declares(name: str) -> None:
-    """Nobody changed pyproject.toml without `make lock`."""
-    versions = locked(name)
-    for requirement in declared(name):
+def test_lock_satisfies_what_the_project_declares(name: str, python: str) -> None:
+    """Nobody changed pyproject.toml without `make lock`: for the oldest Python and the newest."""
+    versions = locked(name, python)
+    for requirement in declared(name, python):
         version = versions.get(requirement.name.lower())
         assert version is not None, f"{requirement.name} is not locked: run make lock"
         assert version in requirement.specifier, f"{requirement} is stale: run make lock"
