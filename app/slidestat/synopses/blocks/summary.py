@@ -1,6 +1,7 @@
 """The part that quantiles and frequent items of one key share: a state made of blocks."""
 
-from typing import ClassVar, TypeVar, cast
+from abc import abstractmethod
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,8 +29,11 @@ class BlockSummary(Stored[P]):
     """A synopsis of one stream, kept as blocks; windows and times are as in `Stored`."""
 
     is_checked_when_read = True
-    made_with: ClassVar[tuple[type[BlockParameters], type[BlockParameters]]]
-    """Its parameters: for any window, and for one of a fixed number of events."""
+
+    @classmethod
+    @abstractmethod
+    def made_with(cls) -> tuple[type[P], type[P]]:
+        """Return its parameters: for any window, and for one of a fixed number of events."""
 
     @classmethod
     def _opened(cls, data: bytes) -> tuple[P, int]:
@@ -70,7 +74,7 @@ class BlockSummary(Stored[P]):
         """Decode `data`; returns its parameters, numbers, times of the tail, and blocks."""
         array = np.frombuffer(bytearray(data), np.uint8)
         state = np.empty(memory.STATE_SIZE, np.int64)
-        any_window, fixed = cls.made_with
+        any_window, fixed = cls.made_with()
         made_with = fixed if data[3:4] == bytes([fixed.stored_kind]) else any_window
         shares = np.empty(made_with.stored_shares)
         error_code, number, seed, at = codec.read_parameters(
@@ -79,7 +83,7 @@ class BlockSummary(Stored[P]):
         if error_code != error_codes.OK:
             raise refused(data, error_code, int(number), any_window.kind)
         try:
-            parameters = cast(P, made_with.of_bytes(shares.tolist(), int(number), int(seed)))
+            parameters = made_with.of_bytes(shares.tolist(), int(number), int(seed))
         except SynopsisError:
             raise damaged() from None
         head = parameters.head

@@ -179,4 +179,7 @@ class FrequentItems(BlockSummary[FrequentParameters], ItemSummary[FrequentParame
 
     kinds: ClassVar[tuple[int, ...]] = (FREQUENT,)
     run_batch = staticmethod(run_frequent_batch)
-    made_with = FrequentParameters, FixedFrequentParameters
+
+    @classmethod
+    def made_with(cls) -> tuple[type[FrequentParameters], type[FrequentParameters]]:
+        return FrequentParameters, FixedFrequentParameters

@@ -149,7 +149,10 @@ class Quantiles(QuantileSummary[QuantileParameters]):
     """A synopsis of the values of one stream, with bounds that always hold."""
 
     kinds: ClassVar[tuple[int, ...]] = (QUANTILES,)
-    made_with = QuantileParameters, FixedQuantileParameters
+
+    @classmethod
+    def made_with(cls) -> tuple[type[QuantileParameters], type[QuantileParameters]]:
+        return QuantileParameters, FixedQuantileParameters
 
 
 class RandomQuantiles(QuantileSummary[RandomQuantileParameters]):
@@ -176,4 +179,6 @@ class RandomQuantiles(QuantileSummary[RandomQuantileParameters]):
     QuantileEstimate(estimate=9.5, lower=9.5, upper=9.5, rank_error=0.0)
     """
 
-    made_with = RandomQuantileParameters, FixedRandomQuantileParameters
+    @classmethod
+    def made_with(cls) -> tuple[type[RandomQuantileParameters], type[RandomQuantileParameters]]:
+        return RandomQuantileParameters, FixedRandomQuantileParameters
