@@ -468,7 +468,9 @@ def check_ranking(oracle: Oracle, answer: RankingAnswer) -> None:
     end = answer.places[0].window_end_ms
     place = oracle.places[answer.by]
     rights = {
-        key: right for key in oracle.keys if (right := oracle.right(place, key, end)) is not None
+        key: right
+        for key in oracle.keys(end)
+        if (right := oracle.right(place, key, end)) is not None
     }
     for ranked in answer.places:
         own = rights.get(ranked.key)
