@@ -27,6 +27,7 @@ from slidestat.faust.partitions.batch_steps import BatchSteps
 from slidestat.faust.worker.resources import limit_arenas
 from slidestat.faust.worker.run import run_worker
 from slidestat.faust.worker.settings import WorkerSettings
+from slidestat.live.batch_traces import BatchTrace
 from slidestat.options import CHECKPOINT_INTERVAL_S, LOOPBACK
 from slidestat.web.address import listen
 from slidestat.web.answers.history import OutputHistory
@@ -48,11 +49,13 @@ def note_events_taken_up(progress: Progress) -> None:
     process = BatchSteps.process
     taken = 0
 
-    def process_and_note(steps: BatchSteps, batch: RecordBatch) -> Awaitable[bool]:
+    def process_and_note(
+        steps: BatchSteps, batch: RecordBatch, trace: BatchTrace | None = None
+    ) -> Awaitable[bool]:
         nonlocal taken
         taken += len(batch)
         progress.write(taken)
-        return process(steps, batch)
+        return process(steps, batch, trace)
 
     BatchSteps.process = process_and_note  # type: ignore[assignment, method-assign]
 

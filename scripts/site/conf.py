@@ -64,7 +64,7 @@ _TREES = {
         *("../app/slidestat/synopses/README", "glossary"),
     ],
     "Why": [
-        *("guarantees", "limits", "theory", "papers", "compare", "../benchmarks/README"),
+        *("guarantees", "limits", "theory", "proofs", "papers", "compare", "../benchmarks/README"),
         *("decisions/README", "../ARCHITECTURE"),
     ],
     "Project": ["../README", "../CHANGELOG", "../CONTRIBUTING", "../RELEASE", "../SECURITY"],

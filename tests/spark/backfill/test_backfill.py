@@ -213,6 +213,7 @@ def test_times_between_two_milliseconds_are_those_of_produce(
                 "key": ["a"] * len(times),
                 "time": times,
                 "value": [1.0] * len(times),
+                "size": [1.0] * len(times),
                 "path": ["/"] * len(times),
             }
         ),
