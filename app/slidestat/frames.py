@@ -102,18 +102,7 @@ def over(
                 "A topology declares its fields, windows and ticks itself.",
                 "Give it alone, or statistics in its place.",
             )
-        require_times(counted, "over")
-        require_json(counted, "over")
-        if counted.publish:
-            raise SlidestatError(
-                f"{counted.name} publishes synopses, and a referee has their figures.",
-                "Leave publish out: a frame is one partition.",
-            )
-        if all(isinstance(it, ItemCounts) and not it.items for it in counted.statistics):
-            raise SlidestatError(
-                f"{counted.name} has no figures but those of items that are asked for later.",
-                'Name some to have them in every record: ItemCounts(items=["GET"]).',
-            )
+        _require_figures(counted)
         return _like(frame, _Events.of(frame, counted, {}, unit).figures())
     if every is None:
         if windows:
@@ -128,6 +117,22 @@ def over(
     span = max(windows, key=lambda text: window_length(text, "windows"))
     topology = _topology(counted, span, every, windows, EMIT_WINDOWS)
     return _like(frame, _Events.of(frame, topology, columns, unit).figures())
+
+
+def _require_figures(counted: Topology) -> None:
+    """Raise SlidestatError for a topology that a frame gives no figures of."""
+    require_times(counted, "over")
+    require_json(counted, "over")
+    if counted.publish:
+        raise SlidestatError(
+            f"{counted.name} publishes synopses, and a referee has their figures.",
+            "Leave publish out: a frame is one partition.",
+        )
+    if all(isinstance(it, ItemCounts) and not it.items for it in counted.statistics):
+        raise SlidestatError(
+            f"{counted.name} has no figures but those of items that are asked for later.",
+            'Name some to have them in every record: ItemCounts(items=["GET"]).',
+        )
 
 
 def _topology(

@@ -36,7 +36,7 @@ class FailingOnce:
     async def check(self, _batch: RecordBatch) -> bool:
         return True
 
-    async def process(self, batch: RecordBatch) -> bool:
+    async def process(self, batch: RecordBatch, _trace: object) -> bool:
         self.processed.append(batch.partition)
         if len(self.processed) == 1:
             raise FAILURE

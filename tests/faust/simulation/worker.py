@@ -112,6 +112,7 @@ class App:
         self.rebalancing, self.rebalancing_count = True, 0
         self.should_stop = False
         self.fetched_at, self.due_at = 0.0, None
+        self.traces = None
         self.lost_since = None
         self.revoked: Callable[..., Awaitable[None]]
         self.ready: Callable[..., Awaitable[None]]
