@@ -105,6 +105,29 @@ async def test_every_metric_that_is_asked_for_exists() -> None:
             assert {label.strip() for label in grouping.split(",")} <= labels, expression
 
 
+@pytest.mark.asyncio
+async def test_all_of_a_variable_has_every_figure() -> None:
+    """Also derived ones, which have no window: Grafana lists no empty value of a label."""
+    objective = Slo(name="up", good="value < 5", objective=0.9, alerts=[])
+    events = [Record(i, None, encode("a", START_MS + 1_000 * i, 1), 0) for i in range(2)]
+    async with serving_of(replace(TOPOLOGY, slos=[objective]), {0: events}) as [worker]:
+        answer = await get(worker.url, FIGURES)
+    families = text_string_to_metric_families(answer.body.decode())
+    (figures,) = [family for family in families if family.name == "slidestat_figure"]
+    told = [sample.labels for sample in figures.samples]
+    assert {labels["window"] for labels in told} == {"5m", ""}
+    dashboard = json.loads((DEPLOY / "grafana" / "figures.json").read_text(encoding="utf-8"))
+    chosen = {}
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            values = {labels[variable["name"]] for labels in told} - {""}
+            chosen[variable["name"]] = variable.get("allValue", "|".join(map(re.escape, values)))
+    assert {"key", "statistic", "window"} < set(chosen)
+    for labels in told:
+        for name, value in chosen.items():
+            assert re.fullmatch(value, labels[name]), (name, labels)
+
+
 def test_an_invalid_expression_is_no_promql() -> None:
     """The parser is one that refuses."""
     for invalid in ("sum(rate(x[5m])", "rate(x)", "x ==", "sum by (a (x)"):

@@ -34,9 +34,9 @@ _COMPUTE: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
     exp.Mul: operator.mul,
     exp.Div: operator.truediv,
 }
-# Of exact figures that are recomputed in doubles, or with 80 digits.
 # Of what the error of a derived figure is a share.
 OF_BOUNDS = "of its bounds"
+# Of exact figures that are recomputed in doubles, or with 80 digits.
 _ROUNDED, _SLACK = frozenset(("norm", "deviation")), Fraction(1, 10**6)
 
 
