@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from slidestat import TopologyDriver
-from slidestat.declare.statistics import Count, Mean, Quantiles, Sum
+from slidestat.declare.statistics import Count, Mean, Quantiles, Sum, TopItems
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
@@ -60,6 +60,23 @@ def test_a_window_is_emitted_when_a_later_event_comes() -> None:
     assert driver.figure("/a", "quantile", "1m", quantile=0.9).estimate == pytest.approx(
         30, rel=0.01
     )
+
+
+def test_rows_are_those_that_could_be_written() -> None:
+    """Of lists of items there are none: each item would be in the column of another figure."""
+    driver = TopologyDriver(latency())
+    driver.send(request("/a", START))
+    driver.advance_to(START + MINUTE)
+    assert [(row["window_ms"], row["count"]) for row in driver.rows] == [
+        (MINUTE, 1),
+        (5 * MINUTE, 1),
+    ]
+    driver = TopologyDriver(latency(statistics=(TopItems(field="request.path"), Count())))
+    driver.send(request("/a", START))
+    driver.advance_to(START + MINUTE)
+    assert len(driver.emissions) == 1
+    with pytest.raises(SlidestatError, match="a figure for each item"):
+        _ = driver.rows
 
 
 def test_time_advances_without_events() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from slidestat.declare.lengths import window_length
 from slidestat.declare.referee import Referee
+from slidestat.declare.rows import check_rows
 from slidestat.declare.times.calendar_windows import CALENDAR_WINDOWS
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Counters
@@ -139,8 +140,13 @@ class TopologyDriver:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The emissions as the rows that a topology with `output_shape="rows"` writes, in order."""
-        rows = Rows(self.topology)
+        """The emissions as the rows that a topology with `output_shape="rows"` writes, in order.
+
+        Raises SlidestatError for a topology that cannot write such.
+        """
+        topology = self.topology
+        check_rows(topology.statistics, topology.named_figures, topology.row_columns)
+        rows = Rows(topology)
         return [row for emission in self.emissions for row in rows.of(emission)]
 
     def expect(self, *keys: str) -> None:
