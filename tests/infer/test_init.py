@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from slidestat import TopologyDriver
+from slidestat import Ranking, TopologyDriver
 from slidestat.declare.forms.files import load_topology
-from slidestat.declare.statistics import SumHistogram
+from slidestat.declare.statistics import SumHistogram, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 from slidestat.engine.decoding.formats.protobuf import ProtobufSchema
@@ -389,6 +389,33 @@ def test_objectives_are_proposed(status: object, good: str, tmp_path: Path) -> N
     of_objectives = ["availability_page_1h"] * bool(good) + ["latency_page_1h"]
     assert [it.name for it in topology.alerts] == ["much", "silent", "changed", *of_objectives]
     assert topology.span == "1h"
+
+
+@pytest.mark.parametrize(("every_ms", "own"), [(10, "this_hour"), (3_600_000, "today")])
+def test_what_is_named_in_comments_can_be_declared(every_ms: int, own: str, tmp_path: Path) -> None:
+    """Windows of the calendar within the span, items by weight or above a share, and rankings,
+    which take no exactly_once.
+    """
+    records = [
+        (key, {**value, "at": START_MS + every_ms * (i - 2_000)})
+        for i, (key, value) in enumerate(requests())
+    ]
+    given = sample(records)
+    text = toml_text(propose(given, survey(given.records), "requests"))
+    topology = with_all_that_is_left_to_choose(text, tmp_path)
+    (top,) = (it for it in topology.statistics if isinstance(it, TopItems))
+    assert (top.field, top.weight) == ("user.plan", "took.ms")
+    (named,) = re.findall(r'windows = \["([a-z_]+)"\]', text)
+    assert named == own
+    assert replace(topology, windows=(*topology.windows, own)).calendar_windows
+    (share,) = re.findall(r"limit = 5  # or share = ([0-9.]+)", text)
+    assert replace(top, limit=TopItems.limit, share=float(share))
+    (by,) = re.findall(r"slidestat top FILE (\w+)", text)
+    ranking = Ranking(name="first", by=by, largest=5)
+    ranked = replace(topology, exactly_once=False, rankings=(ranking,))
+    assert ranked.has_referee
+    with pytest.raises(SlidestatError, match="exactly_once"):
+        replace(ranked, exactly_once=True)
 
 
 @pytest.mark.parametrize("name", ["price", "unit.price"])

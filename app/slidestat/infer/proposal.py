@@ -144,7 +144,7 @@ _MOST_LATE = 0.001
 # A watermark that far behind the newest event never lets the events of a short topic be counted.
 _LATENESS_OF_LENGTH = 4
 _EVENTS_OF_A_WINDOW = 5
-_MINUTE_MS = 60_000
+_MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 
 
 class Windows(NamedTuple):
@@ -470,6 +470,8 @@ def _lines(proposal: Proposal) -> Iterator[str]:
         yield "# where = \"op in ('c', 'r')\"  # new rows; else each change counts, deletions too"
     elif condition := _condition(proposal):
         yield f"# where = {_text(condition)}  # such events are counted, and no others"
+    own = "today" if duration_ms(span, "span") > _DAY_MS else "this_hour"
+    yield f'# time_zone = "UTC"  # for windows = ["{own}"], by its clocks: calendar-windows.md'
     takes_no_top = " (without top)" if proposal.top is not None else ""
     yield f'# output_shape = "rows"  # plain columns, as sinks and SQL take them{takes_no_top}'
     yield "# exactly_once = true  # each record once, for readers of what is committed"
@@ -493,7 +495,10 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     if proposal.distinct is not None:
         yield from _statistic("distinct", _field("field", proposal.distinct))
     if proposal.top is not None:
-        yield from _statistic("top", _field("field", proposal.top), "limit = 5")
+        limit = "limit = 5  # or share = 0.01: all items with so much of the window's events"
+        yield from _statistic("top", _field("field", proposal.top), limit)
+        if proposal.value is not None and not proposal.value_is_signed:
+            yield f"# {_field('weight', Guess(proposal.value.value, 'by how much of it came'))}"
     if condition := _condition(proposal):
         some = _statistic("count", 'name = "some"', f"where = {_text(condition)}")
         yield from _left_to_choose(some)
@@ -524,6 +529,10 @@ def _alerts(proposal: Proposal, shortest: str, span: str) -> Iterator[str]:
         yield '# change = "some / count"'
         yield f"# window = {_text(span)}"
     yield from _objectives(proposal, span)
+    first = f"count_{shortest}" if proposal.value is None else f"p99_{shortest}"
+    yield ""
+    yield f"# Which keys are first: `slidestat top FILE {first}`, or at each tick [[rankings]]"
+    yield "# without exactly_once: docs/rankings.md."
 
 
 def _objectives(proposal: Proposal, span: str) -> Iterator[str]:
