@@ -6,13 +6,17 @@ from itertools import product
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from slidestat.declare.statistics import Count, Sum
+from slidestat import TopologyDriver
+from slidestat.declare.slos import Slo
+from slidestat.declare.statistics import Count, ItemCounts, Sum, TopItems
 from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.errors import SlidestatError
 from slidestat.spark.backfill.backfill import by_partition, fill_lake
 from slidestat.spark.backfill.by_key import spread_by_key, spreads_keys
@@ -20,7 +24,7 @@ from slidestat.spark.backfill.history import Files, read_files
 from slidestat.spark.backfill.partition_history import History
 from slidestat.spark.backfill.stretches import spread
 from slidestat.spark.lake.lake import Lake
-from tests.spark.requests_history import NOON, TOPOLOGY, history_of, requests
+from tests.spark.requests_history import NOON, TOPOLOGY, Record, history_of, requests
 
 
 def _same(topology: Topology, history: History, partitions: int) -> set[str]:
@@ -55,6 +59,56 @@ def test_a_topic_comes_to_the_same(spark: SparkSession) -> None:
             "_read",
         )
     }
+
+
+def test_figures_of_figures_are_those_of_a_worker(spark: SparkSession) -> None:
+    """Derived ones, also of the past, those of objectives, windows of the calendar, items by weight
+    and above a share, counts of any item: byte for byte, past a full hour, by key as by partition.
+    """
+    topology = replace(
+        TOPOLOGY,
+        span="1h",
+        windows=("5m", "this_hour"),
+        time_zone="Asia/Kathmandu",
+        every="1m",
+        having="busy > 0.1",
+        statistics=(
+            Count(),
+            Count(name="errors", where="value >= 500"),
+            TopItems(field="path", weight="size"),
+            TopItems(field="path", share=0.2, name="often"),
+            ItemCounts(field="path", items=("/",)),
+        ),
+        derived=(
+            "errors_5m / count_5m as failing",
+            "failing - ago(failing, '10m') as worse",
+            "count_5m / count_this_hour as busy",
+        ),
+        slos=(
+            Slo(name="up", good="value < 500", objective=0.9, alerts=["5 over 30m and 5m as page"]),
+        ),
+    )
+    chance = Random(5)
+    driver = TopologyDriver(topology, partitions=2)
+    parts: list[list[Record]] = [[], []]
+    for second in range(0, 4_500, 2):
+        number = chance.randrange(2)
+        event = {
+            "key": f"k{number}{chance.randrange(3)}",
+            "time": NOON - 1_800_000 + 1_000 * second,
+            "value": chance.choice([200, 200, 404, 503]),
+            "path": chance.choice(["/", "/a", "/b/c"]),
+            "size": chance.randrange(100_000),
+        }
+        value = msgspec.json.encode(event)
+        parts[number].append((b"k", value, event["time"]))
+        driver.send_bytes(value, key=b"k", partition=number, timestamp=event["time"])
+    history = history_of(spark, parts)
+    rows = by_partition(topology, history, 2).collect()
+    written = [bytes(row.value) for row in rows if row.topic == topology.output_topic]
+    assert len(written) > 300
+    assert sorted(written) == sorted(map(JsonCodec().encode, driver.emissions))
+    _same(topology, history, 2)
 
 
 def test_files_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
