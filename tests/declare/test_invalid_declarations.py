@@ -285,7 +285,7 @@ TOML: list[tuple[str, str, str]] = [
     ),
     (WHOLE + "derived = 'count + 1 as more'", "derived is 'count + 1", "Write a list"),
     (WHOLE + "derived = [5]", "derived has 5, which is no text", "as error_rate"),
-    (WHOLE + "derived = ['count + 1']", "derived has 'count + 1'", "and its name"),
+    (WHOLE + "derived = ['count + 1']", "derived has 'count + 1'", "name: errors_5m / count_5m as"),
     (WHOLE + "derived = ['1 + 1 as two']", "which reads no figure", "as error_rate"),
     (WHOLE + "derived = ['counts + 1 as c']", "reads 'counts'", "Did you mean count"),
     (WHOLE + "derived = ['count + 1 as count']", "'count', the name of another", "of its own"),

@@ -184,7 +184,7 @@ def _before(text: str, parts: dict[FieldPath, Part], path: FieldPath, ago: Liter
 
 @lru_cache(maxsize=1_000)
 def _parsed(text: str) -> tuple[Expression, str]:
-    node, name = parsed_with_name(text, "derived")
+    node, name = parsed_with_name(text, "derived", "errors_5m / count_5m as error_rate")
     what = f"{name} in derived"
     if not any(fields_of(node)):
         raise SlidestatError(f"derived has {text!r}, which reads no figure.", _ADVICE)

@@ -336,7 +336,7 @@ def computed_fields(texts: Sequence[str], what: str) -> dict[FieldPath, Computed
 
 @lru_cache(maxsize=1_000)
 def _computed_field(text: str, what: str) -> ComputedField:
-    node, name = parsed_with_name(text, what)
+    node, name = parsed_with_name(text, what, "latency_ms / 1000 as latency_s")
     if not any(fields_of(node)):
         raise SlidestatError(
             f"{what} has {text!r}, which reads no field.",

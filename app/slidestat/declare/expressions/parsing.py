@@ -51,14 +51,14 @@ def parsed(text: str, what: str) -> Node:
         return node
 
 
-def parsed_with_name(text: str, what: str) -> tuple[Node, str]:
+def parsed_with_name(text: str, what: str, example: str) -> tuple[Node, str]:
     """Parse "EXPRESSION as NAME" to the node of the expression, and the name.
 
-    Raises SlidestatError as `parsed`, and for a text of another form.
+    Raises SlidestatError as `parsed`, and for a text of another form, with the `example`.
     """
     _check_length(text, what)
     with _not_too_deep(what):
-        tree, name = _named_tree(text, what)
+        tree, name = _named_tree(text, what, example)
         node = _Reader(text, what).node(tree)
         _check_levels(node, what)
         return node, name
@@ -100,14 +100,14 @@ def _too_deep(what: str) -> SlidestatError:
     )
 
 
-def _named_tree(text: str, what: str) -> tuple[Any, str]:
+def _named_tree(text: str, what: str, example: str) -> tuple[Any, str]:
     from sqlglot import exp
     from sqlglot.dialects import Dialect
     from sqlglot.errors import SqlglotError
 
     advice = (
-        "Write an expression as SQL has it and its name: latency_ms / 1000 as latency_s. A field"
-        ' whose name is a word of SQL, or has other signs than letters, in double quotes: "order".'
+        f"Write an expression as SQL has it and its name: {example}. A name in it that is a word of"
+        ' SQL, or has other signs than letters, in double quotes: "order".'
     )
     try:
         found = Dialect.get_or_raise(None).parse_into(exp.Select, f"select {text}")
