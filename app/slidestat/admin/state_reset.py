@@ -108,6 +108,8 @@ def replace_state(
     for partition in checkpoints:
         found = changelog_contents(bootstrap, topology.changelog_topic, partition)
         epochs[partition] = replacing_epoch(found.newest)
+        # A table drops all that it has at the first record of this epoch, and with it the mark.
+        sender.send(partition, CHECKPOINT_KEY, begun, epochs[partition])
         for key in found.keys:
             sender.send(partition, key, None, epochs[partition])
             keys += 1
