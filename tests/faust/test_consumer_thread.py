@@ -3,8 +3,10 @@
 import asyncio
 from types import SimpleNamespace
 from typing import cast
+from unittest.mock import AsyncMock
 
 import pytest
+from faust.types import TP
 
 from slidestat.faust.delivery import (
     BatchApp,
@@ -107,3 +109,30 @@ def test_fetches_wait_for_more_only_while_records_come() -> None:
 def test_a_fetch_ends_when_the_tick_is_due(due_in_s: float | None, wait_ms: int) -> None:
     """By the clock; then fetches are short. A longer wait brings no more bytes a second."""
     assert trickle_pace(due_in_s) == (wait_ms, 64 * 2**10 * wait_ms // 50)
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_a_worker_tells_no_offsets_that_the_group_has_refused(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, *, done: bool
+) -> None:
+    """As of one that was away, and stops before it learns that others have its partitions."""
+    place = TP("events", 0)
+
+    async def commit() -> None:
+        app = BatchApp("refused", broker="kafka://127.0.0.1:1", store="memory://")
+        app.batch_topics = frozenset(("events",))
+        consumer = cast(BatchConsumer, app.consumer)
+        monkeypatch.setattr(consumer, "_commit", AsyncMock(return_value=done))
+        monkeypatch.setattr(consumer, "assignment", lambda: {place})
+        monkeypatch.setattr(app.producer, "flush", AsyncMock())
+        consumer._committed_offset[place] = 7
+        try:
+            assert await consumer._commit_offsets({place: 9}) is done
+            consumer._tell_committed()
+        finally:
+            consumer._thread.thread_loop.close()
+
+    with caplog.at_level("INFO"):
+        asyncio.run(commit())
+    (told,) = (record for record in caplog.records if record.message == "committed")
+    assert told.__dict__["offsets"] == {"events/0": 9 if done else 7}

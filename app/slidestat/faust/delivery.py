@@ -535,6 +535,16 @@ class BatchConsumer(Consumer):
             self.app.traces.committed()
         return done
 
+    async def _commit_offsets(
+        self, offsets: Mapping[TP, int], start_new_transaction: bool = True
+    ) -> bool:
+        before = {tp: self._committed_offset[tp] for tp in offsets}
+        done = bool(await super()._commit_offsets(offsets, start_new_transaction))
+        if not done:
+            # Faust notes what the group has refused, too.
+            self._committed_offset.update(before)
+        return done
+
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
         for tp in super()._filter_tps_with_pending_acks(topics):
             if tp.topic not in self.app.batch_topics:
