@@ -139,8 +139,7 @@ def send_again(
     several sources to the one that had the record.
 
     Raises SlidestatError for a letter of another source, or with two corrections, and if the broker
-    fails: then what was
-    sent is marked, and the same letters can be given again.
+    fails: then what was sent is marked, and the same letters can be given again.
     """
     given: dict[bytes, Letter] = {}
     for letter in letters:
