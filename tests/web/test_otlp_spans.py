@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from typing import IO, Any
 
 import pytest
@@ -189,6 +191,30 @@ def test_memory_is_bounded_whatever_becomes_of_batches() -> None:
         traces.processed(trace)
     assert len(traces.take()) == MOST_TRACES
     assert traces.take() == ()
+
+
+def test_batches_are_fetched_while_others_are_taken() -> None:
+    """By another thread: what was never processed is dropped at each fetch."""
+    traces, batches = BatchTraces(1.0), [batch(number) for number in range(4 * MOST_TRACES)]
+    ended = threading.Event()
+
+    def take() -> None:
+        for one in cycle(batches):
+            traces.begun(one)
+            if ended.is_set():
+                return
+
+    before = sys.getswitchinterval()
+    thread = threading.Thread(target=take)
+    thread.start()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(150):
+            traces.fetched(batches, now_ns())
+    finally:
+        sys.setswitchinterval(before)
+        ended.set()
+        thread.join()
 
 
 def test_a_flush_is_that_of_what_came_before_it() -> None:

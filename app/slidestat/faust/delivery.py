@@ -531,7 +531,7 @@ class BatchConsumer(Consumer):
         if self.takes_notes:
             self.notes = self.app.commit_notes()
         done = bool(await super().force_commit(topics, start_new_transaction))
-        if self.app.traces is not None:
+        if done and self.app.traces is not None:
             self.app.traces.committed()
         return done
 

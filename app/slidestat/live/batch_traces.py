@@ -6,8 +6,9 @@ no object of this kind, and nothing is noted.
 """
 
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
@@ -66,7 +67,8 @@ class BatchTraces:
         """Create the traces of a share of all batches, above 0 and up to 1."""
         self._share = share
         self._random = Random()  # noqa: S311  nobody's secret
-        self._fetched: dict[tuple[str, int, int], BatchTrace] = {}
+        # Two threads take from it: each by one call that nothing interrupts.
+        self._fetched: OrderedDict[tuple[str, int, int], BatchTrace] = OrderedDict()
         # What waits for its flush, for its commit, and to be sent.
         self._processed: list[BatchTrace] = []
         self._flushed: list[BatchTrace] = []
@@ -80,7 +82,8 @@ class BatchTraces:
                 continue
             # Those of partitions that were given up meanwhile are never processed.
             while len(self._fetched) >= MOST_TRACES:
-                self._fetched.pop(next(iter(self._fetched)), None)
+                with suppress(KeyError):
+                    self._fetched.popitem(last=False)
             place = _place(batch)
             trace = BatchTrace(*place, len(batch), time.time_ns() - now_ns())
             trace.add("fetch", began_ns)
