@@ -18,6 +18,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 
+from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import Count, Mean, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
@@ -395,6 +396,38 @@ def test_what_was_emitted_before_is_drawn(browser: Browser, worker: Shop) -> Non
     text.clear()
     text.send_keys("7s", Keys.ENTER)
     browser.until(lambda: "count, 7s, over time: 1 points" in drawn(), "from now on")
+
+
+def test_a_derived_figure_is_drawn_without_a_window(browser: Browser) -> None:
+    """It has the windows of its parts, whatever is chosen: also a day of the calendar."""
+    topology = replace(
+        SHOP,
+        span="25h",
+        windows=("1m", "today"),
+        time_zone="Asia/Kathmandu",
+        statistics=(Count(), Count(name="dear", where="value >= 10")),
+        derived=("dear_1m / count_1m as rate",),
+        slos=(Slo(name="cheap", good="value < 10", objective=0.9, alerts=[]),),
+        alerts=(),
+    )
+    with shop(topology) as worker:
+        worker.sell(["a"] * 95)
+        browser.open(page(worker, "a", "?window=today"))
+        browser.until(lambda: "count, today, over time: 10 points" in drawn(browser), "the day")
+        browser.until(lambda: browser.find("#over-windows").is_displayed(), "all windows")
+        found = figures(browser)
+        assert found["rate"][3] == "within its bounds"
+        assert {"cheap_burn_1m", "cheap_burn_today"} < set(found)
+        for name in ("rate", "cheap_budget_left"):
+            browser.find(f"#figures input[value={name}]").click()
+            told = f"{name}, over time: 10 points"
+            browser.until(lambda told=told: told in drawn(browser), "no window")
+            assert browser.text("#over-time-name") == name
+            assert not browser.find("#over-windows").is_displayed()
+        browser.find("#figures input[value=dear]").click()
+        browser.until(lambda: "dear, today, over time" in drawn(browser), "a window")
+        browser.until(lambda: browser.text("#over-windows-name") == "dear", "by window")
+        browser.close()
 
 
 # Of the chart over time: how many pixels of one column are of the line, and how many are hatched.

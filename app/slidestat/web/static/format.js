@@ -153,6 +153,9 @@ export function figureName(figure) {
   return figure.item === undefined ? name : `${name} ${figure.item}`;
 }
 
+/** The name or the length of its window; undefined of derived figures and of totals. */
+export const windowOf = ({ window, window_ms: time, window_events: events }) => window ?? time ?? events;
+
 const percent = (share) => `${three.format(share * 100)} %`;
 
 // Below it, a relative error is that of floating-point numbers.

@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import { bars } from "./bars.js";
 import { alongLengths, alongSequence, alongShares, alongTime, BandChart } from "./charts.js";
 import { byId, h, say } from "./dom.js";
-import { figureName, lengthText, lowerText, number, promise, timeOrNumber, upperText } from "./format.js";
+import { figureName, lengthText, lowerText, number, promise, timeOrNumber, upperText, windowOf } from "./format.js";
 import { holesOf, knownUntil } from "./timeline.js";
 import { Before, Window } from "./window.js";
 
@@ -28,6 +28,7 @@ export class Key {
   constructor(moved, failed) {
     this.failed = failed;
     this.moved = moved;
+    this.windowless = new Set();
     this.window = new Window(() => {
       this.forget();
       moved();
@@ -177,6 +178,8 @@ export class Key {
     if (!single.some((figure) => figureName(figure) === this.series)) {
       this.series = single.length ? figureName(single[0]) : undefined;
     }
+    // Derived figures have the windows of their parts, totals have none.
+    this.windowless = new Set(single.filter((figure) => windowOf(figure) === undefined).map(figureName));
     for (const figure of single) this.remember(figureName(figure), pointOf(this.xOf(end), figure, Date.now()));
     showAlerts(answer.alerts ?? []);
     this.showFigures(single);
@@ -261,7 +264,9 @@ export class Key {
     const written = this.emittedPoints();
     const last = written.length ? written[written.length - 1][0] : -Infinity;
     const seen = (this.points.get(this.series) ?? []).filter(([end]) => end > last);
-    const name = `${this.series}, ${this.window.asText}`;
+    const isWindowless = this.windowless.has(this.series);
+    byId("over-windows").parentElement.hidden = isWindowless;
+    const name = isWindowless ? this.series : `${this.series}, ${this.window.asText}`;
     say(byId("over-time-name"), name);
     const points = [...written, ...seen];
     const known = this.known(written, seen);

@@ -2,7 +2,7 @@
 // and how long before those windows ended that it is compared with.
 
 import { byId, h, say } from "./dom.js";
-import { lengthText, lengthWords, parseLength } from "./format.js";
+import { lengthText, lengthWords, parseLength, windowOf } from "./format.js";
 
 const STEPS = 300;
 // Rounded to a unit below these lengths: what a slider says is easy to read, and to say again.
@@ -105,8 +105,7 @@ export class Window {
 
   /** Whether a figure is of this window, or of none. One of the calendar has any length. */
   isOf(figure) {
-    const { window, window_ms: time, window_events: events } = figure;
-    return (window ?? time ?? events ?? this.length) === this.length;
+    return (windowOf(figure) ?? this.length) === this.length;
   }
 
   get asText() {
