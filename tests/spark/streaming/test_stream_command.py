@@ -12,13 +12,15 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from slidestat import TopologyDriver, load_topology
 from slidestat.cli.main import main
 from slidestat.errors import SlidestatError
 from slidestat.spark import read_statistics
+from slidestat.spark.lake.ingest import replace_batch
 from slidestat.spark.lake.lake import Dataset, Lake
+from slidestat.spark.streaming import job
 from slidestat.spark.streaming.job import Origin, StreamIntoLake
 from slidestat.spark.streaming.operator import PROVIDER
 from tests.spark.requests_history import NOON
@@ -158,6 +160,31 @@ def test_a_python_process_that_comes_too_late_ends_no_stream(
     assert said == lines_of(driver, alerts=0, emissions=0)
 
 
+def test_a_batch_that_is_broken_off_is_counted_once(
+    started: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Some of its records were written: they are written again, and said once."""
+    events = events_of(100)
+    Path("events").mkdir()
+    lines = [msgspec.json.encode(it).decode() for it in events]
+    Path("events/1.json").write_text("\n".join([*lines, "no JSON"]), "utf-8")
+    folders: list[str] = []
+
+    def replace(records: DataFrame, batch: int, folder: str) -> None:
+        folders.append(folder)
+        if len(folders) == 2:
+            raise RuntimeError("Python worker failed to connect back")
+        replace_batch(records, batch, folder)
+
+    monkeypatch.setattr(job, "replace_batch", replace)
+    code, said, error = started("--from", "json", "--path", f"{tmp_path}/events/")
+    driver = TopologyDriver(load_topology("counted.toml"), 4)
+    driver.send(*events)
+    assert code == 0, error
+    assert folders[0] == folders[2]
+    assert said == lines_of(driver, alerts=0, emissions=0, dead=1)
+
+
 @pytest.mark.parametrize("source", ["parquet", "delta"])
 def test_tables_become_a_lake(
     started: Callable[..., Any], spark: SparkSession, tmp_path: Path, source: str
@@ -233,6 +260,6 @@ def test_what_cannot_be_read_is_refused(
     rows = spark.readStream.schema("key string, time bigint, value int").json(str(files))
     placed = Origin(rows, "kafka", partitions=2)
     lake = Lake(str(tmp_path / "lake"), "counted")
-    job = StreamIntoLake(spark, load_topology("counted.toml"), placed, lake, partitions=3)
+    stream = StreamIntoLake(spark, load_topology("counted.toml"), placed, lake, partitions=3)
     with pytest.raises(SlidestatError, match="has partitions of its own: 2"):
-        job.run()
+        stream.run()

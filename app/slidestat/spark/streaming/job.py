@@ -254,7 +254,8 @@ class StreamIntoLake:
                             records = rows_of(dataset, rows.where(f.col("topic") == topic))
                             parted = records.repartition(1, "date")
                             replace_batch(parted, batch, self.lake.data(dataset))
-                            counts[dataset] += found[topic]
+                # Of the batch as a whole: one that is broken off is written, and counted, again.
+                counts.update({it: found[topic] for it, topic in topics.items() if topic in found})
             finally:
                 rows.unpersist()
 
