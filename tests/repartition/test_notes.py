@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,8 +14,10 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.records import LogMark
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import Committed
-from slidestat.repartition import moved_from
+from slidestat.kafka.transactional_producer import LostError
+from slidestat.repartition import moved_from, mover
 from slidestat.repartition.moved_from import (
+    Move,
     MovedFrom,
     TopicsNow,
     check_notes,
@@ -21,6 +25,7 @@ from slidestat.repartition.moved_from import (
     offsets_of,
     sources_of,
 )
+from slidestat.repartition.mover import Mover
 
 TOPOLOGY = Topology(name="t", sources=["eu", "us-*"], span="1h", every="1m", lateness="5s")
 BEFORE = {("eu", 0): 5, ("eu", 1): 0, ("us-1", 0): 7}
@@ -131,3 +136,25 @@ def test_the_note_of_all_is_committed_for_patterns_alone() -> None:
 def test_others_are_refused(sources: list[str], options: dict[str, Any], message: str) -> None:
     with pytest.raises(SlidestatError, match=message):
         check(*sources, **options)
+
+
+def read(offset: int, epoch: int) -> Any:
+    """A record that was fetched, as the mover has it."""
+    told = {"offset": offset, "leader_epoch": epoch, "key": None, "value": None}
+    answers = {name: (lambda it=it: it) for name, it in told.items()}
+    return SimpleNamespace(timestamp=lambda: (1, 0), **answers), None, 0
+
+
+@pytest.mark.parametrize("cut", range(1, 4))
+def test_a_log_that_lost_its_end_is_known_wherever_a_fetch_was_cut(
+    monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    """Record 2 is gone, and the next leader has appended 3: also where one fetch brings both."""
+    monkeypatch.setattr(
+        mover, "first_difference", lambda *found: 2 if found[-1].offset == 2 else None
+    )
+    one = Mover.__new__(Mover)
+    one._move, one._read, one._places = Move("", TOPOLOGY), {}, [("eu", 0)]
+    records = [read(0, 4), read(1, 5), read(2, 5), read(3, 6)]
+    with pytest.raises(LostError, match="eu/0 is another log from offset 2 on"):
+        list(map(partial(one._require_same_log, 0), (records[:cut], records[cut:])))

@@ -13,7 +13,8 @@ one of several sources has a header more, with where it was.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
@@ -344,20 +345,23 @@ class Mover:
         for number in np.unique(partitions).tolist():
             rows = np.flatnonzero(partitions == number)
             own = [records[row] for row in rows.tolist()]
-            self._require_same_log(number, own[0][0], own[-1][0])
+            self._require_same_log(number, own)
             self._order.add(number, offsets[rows], times[rows], sizes[rows], own)
 
-    def _require_same_log(self, number: int, first: Message, last: Message) -> None:
+    def _require_same_log(self, number: int, records: Sequence[KeyedRecord]) -> None:
         """Compare the log with what was read of it where another leader has appended since; raises
         LostError where it is another one: then it is read again from what was committed.
         """
         place = self._places[number]
         before = self._read.get(place)
-        if before is not None and first.leader_epoch() not in (None, before.leader_epoch):
-            other = first_difference(self._move.bootstrap, *place, before)
-            if other is not None:
-                raise LostError("{}/{} is another log".format(*place) + f" from offset {other} on")
-        self._read[place] = mark_of(last)
+        for first, last in _by_leader(records):
+            if before is not None and first.leader_epoch() not in (None, before.leader_epoch):
+                other = first_difference(self._move.bootstrap, *place, before)
+                if other is not None:
+                    raise LostError(
+                        "{}/{} is another log".format(*place) + f" from offset {other} on"
+                    )
+            self._read[place] = before = mark_of(last)
 
     def _note_last(self, records: Sequence[KeyedRecord]) -> None:
         """Note the last record of each partition among those that were sent."""
@@ -452,3 +456,14 @@ class Mover:
                 topology=self._topology.name,
                 partitions=places,
             )
+
+
+def _by_leader(records: Sequence[KeyedRecord]) -> Iterator[tuple[Message, Message]]:
+    """Yield the first and the last of the records that each leader of a partition has appended."""
+    first, last = records[0][0], records[-1][0]
+    if first.leader_epoch() == last.leader_epoch():  # Epochs never fall.
+        yield first, last
+        return
+    for _, some in groupby((message for message, _, _ in records), lambda one: one.leader_epoch()):
+        own = list(some)
+        yield own[0], own[-1]
