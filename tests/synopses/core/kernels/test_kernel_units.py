@@ -175,6 +175,22 @@ assert not compiled_here
 
 
 @compiled
+def test_a_kernel_of_another_package_is_compiled_anew_where_one_of_ours_is_edited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of whatever room, as it has the code of those that it calls: the digest is of all sources."""
+    found: list[str] = []
+    monkeypatch.setattr(compile_, "_digest_of", lambda package: found.append(package) or package)
+
+    def theirs() -> None:
+        """A kernel of a user's own synopsis."""
+
+    theirs.__module__ = "own.kernels"
+    compile_.SourcesLocator(theirs)
+    assert found == ["own", "slidestat.synopses"]
+
+
+@compiled
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_units_made_by_many_processes_in_many_orders_are_loaded_in_many_orders(

@@ -46,7 +46,7 @@ FunctionIdentity._unique_ids = itertools.count(secrets.randbits(64) << 32)
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-_SYNOPSES = __package__.rpartition(".")[0]
+_SYNOPSES = __package__.rpartition(".core.")[0]
 _OURS = __name__.partition(".")[0]
 
 compiled_here: list[str] = []
