@@ -43,6 +43,7 @@ PRIVATES: dict[type, set[str]] = {
         "_acked_index",
         "_add_gap",
         "_buffered_partitions",
+        "_commit_offsets",
         "_committed_offset",
         "_filter_tps_with_pending_acks",
         "_get_active_partitions",

@@ -6,6 +6,7 @@ while it waits for a request, a timer or an event, it is a callback of the loop 
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from contextvars import copy_context
 from typing import cast
@@ -13,6 +14,7 @@ from typing import cast
 from tests.faust.simulation.event_loop import SeededLoop, current_process
 
 _LOCAL = threading.local()
+_really_sleep = time.sleep
 
 
 class _EndedError(BaseException):
@@ -94,8 +96,13 @@ def current_thread() -> Thread | None:
 
 
 def pause(seconds: float) -> None:
-    """Let time pass in a thread."""
+    """Let time pass in a thread. One that is of no simulation sleeps, as py4j's does for a test of
+    Spark in the same process.
+    """
     thread = current_thread()
+    if thread is None and asyncio._get_running_loop() is None:
+        _really_sleep(seconds)
+        return
     assert thread is not None, "this would block the loop"
     thread.wake(thread.turn, seconds)
     thread.sleep()
