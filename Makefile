@@ -159,7 +159,7 @@ test-spark: setup ## the tests of Spark with another PySpark (SPARK=4.1.4) than 
 	PYTHONPATH=$(abspath $(SPARK_FOLDER)) $(PYTEST) --timeout 1200 -n 1 -m "not long" tests/spark
 
 image: setup ## build the image on Debian packages, and run it read-only; needs podman, runc, mmdebstrap, root
-	$(BIN)/python -m pytest tests/deploy/test_image.py
+	MAKE_IMAGE=1 $(BIN)/python -m pytest tests/deploy/test_image.py
 
 chaos: setup ## two million events while all fails, then an hour (SOAK_MINUTES) in which nothing may grow
 	CHAOS_EVENTS=2000000 CHAOS_ROUNDS=20 SOAK_MINUTES=$(SOAK_MINUTES) \

@@ -24,7 +24,11 @@ from tests.broker.conftest import BODY, make_stage  # noqa: F401 - a fixture
 from tests.broker.workers import Stage, Worker, events, produce, wait_until
 from tests.demo.test_demo import VERDICT
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(2_400)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(2_400),
+    pytest.mark.skipif("MAKE_IMAGE" not in os.environ, reason="make image builds the image"),
+]
 
 ROOT = Path(__file__).parents[2]
 DEBIAN = "bookworm"
