@@ -46,6 +46,12 @@ class Requests:
             yield self._common.KeyValue(key=name, value=self._common.AnyValue(**{kind: value}))
 
 
+def _refusal(rejected: int, what: str, message: str) -> str:
+    if not rejected and not message:
+        return ""
+    return f"{rejected} {what} were refused: {message[:MOST_WORDS]}"
+
+
 class MetricRequests(Requests):
     """A writer of requests with metrics."""
 
@@ -67,9 +73,7 @@ class MetricRequests(Requests):
 
     def refused(self, answer: bytes) -> str:
         told = self._service.ExportMetricsServiceResponse.FromString(answer).partial_success
-        if not told.rejected_data_points and not told.error_message:
-            return ""
-        return f"{told.rejected_data_points} points were refused: {told.error_message[:MOST_WORDS]}"
+        return _refusal(told.rejected_data_points, "points", told.error_message)
 
     def _converted(self, metrics: Iterable[Metric], now_ns: int) -> Iterator[Any]:
         for metric in metrics:
@@ -145,9 +149,7 @@ class SpanRequests(Requests):
 
     def refused(self, answer: bytes) -> str:
         told = self._service.ExportTraceServiceResponse.FromString(answer).partial_success
-        if not told.rejected_spans and not told.error_message:
-            return ""
-        return f"{told.rejected_spans} spans were refused: {told.error_message[:MOST_WORDS]}"
+        return _refusal(told.rejected_spans, "spans", told.error_message)
 
     def _spans(self, trace: BatchTrace) -> Iterator[Any]:
         trace_id, root = urandom(16), urandom(8)
