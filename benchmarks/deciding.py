@@ -224,6 +224,8 @@ def speed_rows(rounds: list[dict[str, Ran]]) -> list[tuple[str, ...]]:
         spreads = [
             results.Spread.of([of(each[name], each[OURS]) for each in rounds]) for name in names
         ]
+        if len(rounds) == 1:
+            return tuple(f"{s.median:{how}}" for s in spreads)
         return tuple(f"{s.median:{how}} ({s.least:{how}} - {s.most:{how}})" for s in spreads)
 
     def middle(of: Callable[[Ran], float], how: str) -> tuple[str, ...]:

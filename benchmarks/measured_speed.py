@@ -38,11 +38,11 @@ def _decided(path: Path) -> str:
     found: Results = json.loads(path.read_text())
     speed, live = found["speed"], found.get("live")
     topic = f"{speed['events']:,} requests of {speed['keys']:,} keys in {speed['hours']:g} hours"
+    taken = f"medians (least - most) of {speed['runs']} runs" if speed["runs"] > 1 else "one run"
     text = f"""\
 What `python -m benchmarks.deciding` measured on {speed["machine"]}, the broker on it
 too: {topic} of event time, or the part of them that another
-system took in {speed["minutes"]:g} minutes; medians (least - most) of {speed["runs"]} runs, and
-the worst errors of all."""
+system took in {60 * speed["minutes"]:g} seconds; {taken}, and the worst errors of all."""
     parts = [speed]
     if live is not None:
         parts.append(live)
