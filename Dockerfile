@@ -17,7 +17,7 @@ COPY schemas schemas
 COPY topologies topologies
 RUN pip install --no-cache-dir --no-deps .
 # Containers start without compiling: machine code of the kernels lies in the package.
-RUN python -m slidestat.synopses.core.kernels.units \
+RUN python -m slidestat.kernels.units \
     "$(python -c 'import slidestat; print(slidestat.__path__[0])')/kernel_units"
 
 # By its number: clusters that let no root in cannot look up a name.

@@ -90,7 +90,7 @@ format: setup ## correct the formatting, and what lint can correct
 # brokers and workers more than they compute, and have limits of time: they go first wherever both
 # want a core. Each process has a broker of its own, and a file's tests run in one of them, as do
 # all of Spark's session, in this order: the longest first, so that none is left for the end.
-LAWS := $(addprefix tests/,engine synopses testing golden declare audit referee live)
+LAWS := $(addprefix tests/,engine kernels synopses testing golden declare audit referee live)
 LONGEST := $(addprefix tests/,docs spark chaos demo broker security local admin cli web)
 OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/model tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) \
 	$(wildcard tests/test_*.py)
@@ -110,7 +110,7 @@ test: setup ## lint, types and all tests but the longest, on a real broker
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-laws test-others
 
 kernels: setup ## compile all kernels that are not compiled yet; instant when nothing changed
-	@$(BIN)/python -m slidestat.synopses.core.kernels.units
+	@$(BIN)/python -m slidestat.kernels.units
 
 wheel: setup ## the wheel for this Python and this kind of processor, with all kernels compiled, into dist
 	SLIDESTAT_KERNELS=1 $(BIN)/python -m hatchling build -t wheel
@@ -134,12 +134,12 @@ test-rare: setup ## those of them that are marked as long
 
 # The laws of synopses; stored bytes of every format; and of kernels elsewhere those over records.
 # Each has a sample of its cases. What runs kernels as plain Python checks all the same.
-OF_KERNELS := $(addprefix tests/,synopses golden kafka/test_fetches.py \
+OF_KERNELS := $(addprefix tests/,kernels synopses golden kafka/test_fetches.py \
 	engine/decoding/test_readers.py engine/emissions/test_number_texts.py)
 CHECKED := NUMBA_BOUNDSCHECK=1 nice -n 10
 
 test-bounds: setup ## no kernel reads outside its arrays: all laws once more, with numba's checks on
-	@$(CHECKED) $(BIN)/python -m slidestat.synopses.core.kernels.units
+	@$(CHECKED) $(BIN)/python -m slidestat.kernels.units
 	$(call logged,$(CHECKED) $(PYTEST) --timeout 900 -n 2 -p tests.sampled -m "not long" \
 	    -k "not plain_python" $(OF_KERNELS),$(LOGS)/bounds.log)
 

@@ -3,7 +3,7 @@
 A sample of the tests is run (tests/sampled.py), and what they call kernels with is kept in a
 folder: some calls of each kernel and each combination of types. Then plain Python, without the
 compiler, runs the kept calls of each kernel, the smallest first; those that reach lines which no
-call before them reached become its vectors. See slidestat/synopses/core/kernels/vectors.py.
+call before them reached become its vectors. See slidestat/kernels/vectors.py.
 
 `python -m scripts.vectors TEST...` runs these tests alone, and keeps all vectors that there are: it
 adds those of kernels and types that have none. `python -m scripts.vectors --rename OLD NEW` runs no
@@ -54,7 +54,7 @@ def _record(folder: Path) -> None:
     from numba._dispatcher import Dispatcher
     from numba.core.registry import CPUDispatcher
 
-    from slidestat.synopses.core.kernels.vectors import Vector, Vectors
+    from slidestat.kernels.vectors import Vector, Vectors
 
     counts: dict[tuple[str, ...], int] = defaultdict(int)
 
@@ -83,8 +83,8 @@ def _size(value: Any) -> int:
 
 
 def _choose(folder: Path, adds: bool) -> None:
-    from slidestat.synopses.core.kernels import units
-    from slidestat.synopses.core.kernels.vectors import FILE_NAME, Vector, Vectors, vectors_of
+    from slidestat.kernels import units
+    from slidestat.kernels.vectors import FILE_NAME, Vector, Vectors, vectors_of
 
     calls: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for path in sorted(folder.iterdir()):
@@ -116,7 +116,7 @@ def _choose(folder: Path, adds: bool) -> None:
 
 
 def _chosen(function: Any, calls: list[tuple[Any, ...]]) -> Iterator[Any]:
-    from slidestat.synopses.core.kernels.vectors import Vector, copied
+    from slidestat.kernels.vectors import Vector, copied
 
     reached: set[tuple[Any, ...]] = set()
     count: dict[tuple[str, ...], int] = defaultdict(int)
@@ -140,7 +140,7 @@ def _filled(function: Any, arguments: tuple[Any, ...], given: tuple[Any, ...]) -
     """Return what the call gives, without what it left of arrays as the memory had it."""
     import numpy as np
 
-    from slidestat.synopses.core.kernels.vectors import copied
+    from slidestat.kernels.vectors import copied
 
     plain = np.empty
     for byte in (0x00, 0x55, 0xFF):
@@ -164,7 +164,7 @@ def _agreed(one: Any, other: Any) -> Any:
     """Return one value without what differs in another run of the same call."""
     import numpy as np
 
-    from slidestat.synopses.core.kernels.vectors import Partial, same
+    from slidestat.kernels.vectors import Partial, same
 
     if isinstance(one, tuple):
         parts = [_agreed(*pair) for pair in zip(one, other, strict=True)]
@@ -203,7 +203,7 @@ def _run(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, set[tuple[str,
 
 def _rename(old: str, new: str) -> None:
     """Give each vector of the module or package `old` its place in `new`."""
-    from slidestat.synopses.core.kernels import vectors
+    from slidestat.kernels import vectors
 
     def renamed(name: str) -> str:
         return new + name[len(old) :] if f"{name}.".startswith(f"{old}.") else name

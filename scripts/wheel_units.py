@@ -25,7 +25,7 @@ class WheelUnits(BuildHookInterface[Any]):
             return
         folder = Path(self.root, "dist", f"units-{_tag()}")
         variables = os.environ | {"PYTHONPATH": str(Path(self.root, "app"))}
-        command = [sys.executable, "-m", "slidestat.synopses.core.kernels.units", str(folder)]
+        command = [sys.executable, "-m", "slidestat.kernels.units", str(folder)]
         subprocess.run(command, env=variables, check=True)  # noqa: S603 - this Python
         build_data["force_include"][str(folder)] = "slidestat/kernel_units"
         build_data["pure_python"] = False

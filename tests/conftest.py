@@ -73,7 +73,7 @@ def pytest_runtest_call() -> Generator[None, object, object]:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Note which kernels this process compiled, as no unit has them for these types."""
-    compiling = sys.modules.get("slidestat.synopses.core.kernels.compile")
+    compiling = sys.modules.get("slidestat.kernels.compile")
     names = set(compiling.compiled_here) if compiling else set()
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["compiled_here"] = sorted(names)

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from slidestat.kernels.units import packages
 from slidestat.local.jars import LOCK_FILE, fetched_jars
 from slidestat.spark.jars import release_line
-from slidestat.synopses.core.kernels.units import packages
 from tests.broker.conftest import BODY, make_stage  # noqa: F401 - a fixture
 from tests.broker.workers import Stage, Worker, events, produce, wait_until
 from tests.deploy.installed import PROJECT, ROOT, UV, Environment, build_wheel, dependencies
@@ -140,8 +140,8 @@ def test_a_compiled_wheel_has_a_unit_of_each_package(wheel: Path, compiled_wheel
 
 def test_a_compiled_wheel_compiles_nothing(install: Install) -> None:
     """A first figure with an empty cache; what the first start of a worker waited minutes for."""
-    code = DRIVER + "\nfrom slidestat.synopses.core.kernels.compile import compiled_here"
-    code += "\nfrom slidestat.synopses.core.kernels.units import cache_folder"
+    code = DRIVER + "\nfrom slidestat.kernels.compile import compiled_here"
+    code += "\nfrom slidestat.kernels.units import cache_folder"
     code += "\nprint(compiled_here, [one.name for one in cache_folder().glob('*')])"
     done = install("worker").run("python", "-c", code, repr(({}, {})))
     assert done.stdout == "[3.0, 0.0] []\n[] []\n"

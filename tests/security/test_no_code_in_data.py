@@ -12,7 +12,7 @@ MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "
 # Machine code of kernels is code: it comes with the package, or from this user's own cache folder.
 # What a Spark job sends to its own workers is code, too: Spark pickles the operator with it.
 CODE = {
-    "app/slidestat/synopses/core/kernels/units.py",
+    "app/slidestat/kernels/units.py",
     "app/slidestat/spark/streaming/operator.py",
     "app/slidestat/spark/streaming/processor.py",
 }

@@ -30,12 +30,12 @@ from slidestat.kafka.connection import require_broker
 from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.kafka.read.listed_keys import KeyList
 from slidestat.kafka.read.source_sample import check_source, unread_source
+from slidestat.kernels.units import ship_with_the_package
 from slidestat.log import LOG_FORM, LogForm, log_event
 from slidestat.options import BOOTSTRAP_VARIABLE, CHECKPOINT_INTERVAL_S, DEFAULT_BOOTSTRAP, LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.repartition.elected_mover import ElectedMover
 from slidestat.repartition.moved_from import Move
-from slidestat.synopses.core.kernels.units import ship_with_the_package
 from slidestat.web.address import announced, listen
 
 if TYPE_CHECKING:

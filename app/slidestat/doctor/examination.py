@@ -100,7 +100,7 @@ def kernels() -> Finding:
     """Return whether compiled kernels can be kept, if they did not come with the package: else each
     worker compiles them again, for minutes.
     """
-    from slidestat.synopses.core.kernels import units
+    from slidestat.kernels import units
 
     if units.ship_with_the_package():
         return Finding("kernels", Verdict.GOOD, "machine code came with the package")

@@ -10,8 +10,8 @@ import numpy as np
 from slidestat.declare.times.calendar_windows import CalendarWindow
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, Loss, Recent
 from slidestat.engine.records import NO_TIME
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 
 # The clock of a partition: the event time reached, which no single event can determine.
 #

@@ -17,14 +17,14 @@ from numba import types
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.kafka.producer import SETTINGS, BulkProducer, not_sent
 from slidestat.kafka.settings import broker_security, client_config
-from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import (
+from slidestat.kernels.compile import (
     address_of,
     ahead,
     borrowing_kernel,
     callback_kernel,
     config,
 )
+from slidestat.synopses.core.arrays import Integers
 
 # librdkafka by its own interface (rdkafka.h), for records that lie in columns.
 #

@@ -7,8 +7,8 @@ import numpy.typing as npt
 from aiokafka.partitioner import murmur2
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 Int32s = npt.NDArray[np.int32]
 

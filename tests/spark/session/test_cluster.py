@@ -31,8 +31,8 @@ except SlidestatError as error:
 KERNEL = """
 import slidestat
 from slidestat.synopses import Batch, CountParameters, run_batch
-from slidestat.synopses.core.kernels.compile import compiled_here
-from slidestat.synopses.core.kernels.units import cache_folder
+from slidestat.kernels.compile import compiled_here
+from slidestat.kernels.units import cache_folder
 run_batch(CountParameters(0.1, 1000), [None], Batch([0, 3], [1, 2, 3], None, [0, 1], [4], [10]))
 print(slidestat.__file__, cache_folder(), len(compiled_here))
 """

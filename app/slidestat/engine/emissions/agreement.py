@@ -30,8 +30,8 @@ import numpy as np
 
 from slidestat.declare.statistics import Maximum, Mean, Minimum, Quantiles, RankQuantiles
 from slidestat.declare.statistics.base import Promise, Statistic
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 _ESTIMATE, _LOWER, _UPPER = 0, 1, 2
 # Whose estimates give way.

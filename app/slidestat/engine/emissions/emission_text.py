@@ -23,9 +23,9 @@ from slidestat.engine.emissions.number_texts import (
     write_whole,
 )
 from slidestat.engine.emissions.output_records import OutputRecords
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.schemas.emission import Emission, emission_key
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 _encode = msgspec.json.Encoder().encode
 

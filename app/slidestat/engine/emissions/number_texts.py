@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 UInt64s = npt.NDArray[np.uint64]
 

@@ -11,8 +11,8 @@ its batch; headers are passed over, their names and values unread.
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 LEAST_BYTES = 7
 """How many bytes a record has at least."""

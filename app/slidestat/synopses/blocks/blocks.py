@@ -22,7 +22,7 @@ The expired event with the highest index whose time was ever known (`dead`) take
 
 from collections.abc import Callable
 
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
+from slidestat.kernels.compile import borrowing_kernel
 
 BASE = 3
 """The lowest layer of blocks: events leave the tail 2^BASE at a time."""

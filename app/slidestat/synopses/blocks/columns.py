@@ -19,8 +19,8 @@ kernel serves both.
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.wire import get_varint, put_varint, unzigzag, zigzag
 
 CHUNK = 256

@@ -7,6 +7,7 @@ each layer up to `fresh`, half of it or less in each layer beyond; O(log(1/epsil
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, tail_length
 from slidestat.synopses.blocks.frequent_layout import threshold
 from slidestat.synopses.blocks.memory import (
@@ -40,7 +41,6 @@ from slidestat.synopses.blocks.memory import (
 )
 from slidestat.synopses.blocks.one_window import fixed_phase, known_dead, oldest_of
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.philox import priority
 
 # Summarise a block of items: counts merged after Misra and Gries, and small ones left out.

@@ -16,8 +16,8 @@ The width of a window that follows from it, and the space: docs/proofs.md.
 
 from functools import lru_cache
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.blocks.blocks import cheapest_layout
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 
 @lru_cache(maxsize=256)

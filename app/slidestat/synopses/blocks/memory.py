@@ -3,11 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail
 from slidestat.synopses.blocks.frequent_layout import fresh_items, most_listed
 from slidestat.synopses.blocks.quantile_layout import fresh_weight, kept_weight
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 
 QUANTILES, FREQUENT, RANDOM_QUANTILES = 13, 14, 21
 """Kinds of summaries (wire.py)."""

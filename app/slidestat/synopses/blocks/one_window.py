@@ -13,10 +13,10 @@ age lets it be.)
 Why this serves the window, and in how much space: docs/proofs.md.
 """
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.blocks.blocks import bit_length, oldest_kept, phase
 from slidestat.synopses.blocks.memory import LEVELS, SPAN, is_fixed
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 
 @borrowing_kernel

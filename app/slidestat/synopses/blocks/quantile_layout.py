@@ -20,8 +20,8 @@ The width of a window that follows from it, and the space: docs/proofs.md.
 
 from functools import lru_cache
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.blocks.blocks import bit_length, cheapest_layout
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 LAYERS = 40
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slidestat.kernels.compile import kernel
 from slidestat.synopses.blocks import codec, memory
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.feeding import absorb, settle, tail_begin
@@ -14,7 +15,6 @@ from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, follows, split
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
-from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.answer import list_items

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from slidestat.kernels.compile import kernel
 from slidestat.synopses.blocks import codec, memory
 from slidestat.synopses.blocks.blocks import left_tail
 from slidestat.synopses.blocks.feeding import settle, summarise
@@ -19,7 +20,6 @@ from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.stored import Stored
 
 P = TypeVar("P", bound=BlockParameters)

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 TIME_MIN = -(1 << 61)
 """The earliest event time; also the `now` of a synopsis that has seen no event."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.core.batch import (
@@ -21,7 +22,6 @@ from slidestat.synopses.core.batch import (
     require_states,
 )
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 
 Kernel = Callable[..., tuple[Any, ...]]
 ErrorOf = Callable[[int, int, int, int], SynopsisError]

@@ -4,7 +4,7 @@ Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3
 Numbers are 32 bits in 64-bit integers.
 """
 
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
+from slidestat.kernels.compile import borrowing_kernel
 
 _MASK = (1 << 32) - 1
 _ROUNDS = 10

@@ -26,8 +26,8 @@ signed numbers into floating point.
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Bytes
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 MAGIC_0 = 0xA7
 MAGIC_1 = 0x53

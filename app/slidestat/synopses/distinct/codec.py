@@ -25,12 +25,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import get_fixed, get_varint, put_fixed, put_varint
 from slidestat.synopses.distinct.field_hash import MAX_LEVEL

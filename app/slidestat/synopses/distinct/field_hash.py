@@ -12,8 +12,8 @@ of an int64. Only XOR and shifts of NumPy's int64 are used, which wrap without c
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.philox import philox
 
 INDEPENDENCE = 8

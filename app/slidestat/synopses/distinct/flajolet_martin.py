@@ -28,11 +28,11 @@ from math import log, sqrt
 
 import numpy as np
 
+from slidestat.kernels.compile import kernel
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import Estimating

@@ -10,10 +10,10 @@ from math import ceil, floor
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.distinct import codec
 from slidestat.synopses.distinct.field_hash import MAX_LEVEL, level_of, multiples

@@ -11,7 +11,7 @@ Why this is the paper's form, and what follows from it (a split into batches nev
 the space): docs/proofs.md.
 """
 
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
+from slidestat.kernels.compile import borrowing_kernel
 
 REBASE = 1 << 61
 """What a total is lowered by once it is huge; a multiple of every bucket size in use."""

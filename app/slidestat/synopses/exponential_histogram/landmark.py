@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult, Columns, split
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import drive, open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_DECIMALS, check_whole
 from slidestat.synopses.exponential_histogram.units import ONE, bounds, to_units

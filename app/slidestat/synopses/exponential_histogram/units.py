@@ -8,7 +8,7 @@ events is off by less than one unit in all, however many events it has.
 
 import numpy as np
 
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
+from slidestat.kernels.compile import borrowing_kernel
 
 MAX_UNITS = 1 << 53
 """No single value may be more units than this."""

@@ -46,12 +46,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, keyed, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, BatchResult, Columns, follows, split
 from slidestat.synopses.core.envelope import decoded, refusals
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON, check_whole
 from slidestat.synopses.core.stored import Estimating, StoredSynopsis
 from slidestat.synopses.core.wire import get_varint, put_varint

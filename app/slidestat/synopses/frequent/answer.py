@@ -8,6 +8,7 @@ that does not list it, plus U. The estimate is the middle: its error is at most 
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, trailing_zeros
 from slidestat.synopses.blocks.feeding import find_start, tail_begin
 from slidestat.synopses.blocks.memory import (
@@ -26,7 +27,6 @@ from slidestat.synopses.blocks.memory import (
 )
 from slidestat.synopses.blocks.one_window import phase_of
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 
 PARTS = 1_000_000
 """A share is asked for in whole millionths."""

@@ -15,9 +15,9 @@ less is no synopsis. A text has at most MAX_TEXT bytes.
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import open_body, open_envelope, seal, with_room
 from slidestat.synopses.core.wire import VERSION, get_varint, put_varint
 

@@ -37,6 +37,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from slidestat.kernels.compile import kernel
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.one_window import not_larger
 from slidestat.synopses.blocks.parameters import DrawnParameters
@@ -46,7 +47,6 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent import sticky

@@ -5,8 +5,8 @@ The different items of one call have numbers: 0, 1, 2, ... in the order they com
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.frequent_pairs.layout import (
     BEGIN,
     COUNTED,

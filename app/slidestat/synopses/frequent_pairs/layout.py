@@ -32,8 +32,8 @@ from math import ceil
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.frequent_pairs.marks import marks_room
 
 MARKED = 8

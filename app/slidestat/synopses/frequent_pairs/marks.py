@@ -10,8 +10,8 @@ l, and p <= q + 2^l; so d > n - q - 2^l >= share 2^l, and n - q < d + 2^l < (1 +
 Marks lie in an array: marks[0] are numbers, rising, marks[1] their times.
 """
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 
 @borrowing_kernel

@@ -23,10 +23,10 @@ the number in 53 bits. k is the least with 2^(k + 1) > 0.69 mean: a function of 
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_bits, open_envelope, put_bits, seal
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.distinct.codec import COUNT, NOW, SPAN, STORED, read_counted

@@ -29,12 +29,12 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.kernels.compile import kernel
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult, joined, split, windows
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import Estimating
 from slidestat.synopses.distinct.batch import ItemSynopsis, common, item_column

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.blocks.codec import put_parameters
 from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, ordered, put_column
 from slidestat.synopses.blocks.memory import STATE_SIZE, TAIL, TOTAL
@@ -27,7 +28,6 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import parts_of, windows
 from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.merge.bundle import Bundle, ask
 from slidestat.synopses.merge.summary import WindowFigure, WindowSummary
 from slidestat.synopses.quantiles.answer import collect, rank_of

@@ -19,13 +19,13 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.kernels.compile import kernel
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import BatchResult, joined, questions, split, windows
 from slidestat.synopses.core.envelope import Body, damaged
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.merge.bundle import Bundle, UnionAnswers, ask

@@ -29,12 +29,12 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.kernels.compile import kernel
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import BatchResult
 from slidestat.synopses.core.envelope import Body, damaged, large, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.parameters import MAX_DECIMALS, CountParameters, SumParameters
 from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram import codec

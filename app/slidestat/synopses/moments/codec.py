@@ -15,10 +15,10 @@ The body (envelope and numbers: see wire.py) is, in this order:
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN
 from slidestat.synopses.core.wire import get_varint, put_varint

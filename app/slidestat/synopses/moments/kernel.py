@@ -10,10 +10,10 @@ In memory a bucket is a column: rows of moments.py, then NEWEST and FIRST; oldes
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Columns, follows
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.moments.codec import (
     BUCKET_ROWS,

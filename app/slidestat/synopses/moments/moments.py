@@ -15,8 +15,8 @@ negative, the first is exact, and the result is right to 2^-50 of itself; it is 
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 # Rows of an array of moments.
 COUNT, ABOVE, BELOW, HIGH, LOW = 0, 1, 2, 3, 4

@@ -47,12 +47,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.kernels.compile import kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import WindowTooLargeError
-from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.value_histogram.cells_codec import read_id, write_id

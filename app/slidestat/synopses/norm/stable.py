@@ -19,8 +19,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.philox import philox
 
 UNIT = 256

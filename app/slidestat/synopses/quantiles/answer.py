@@ -26,6 +26,7 @@ from math import sqrt
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, trailing_zeros
 from slidestat.synopses.blocks.columns import doubles
 from slidestat.synopses.blocks.feeding import find_start, tail_begin
@@ -56,7 +57,6 @@ from slidestat.synopses.blocks.quantile_layout import (
     kept_width,
 )
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.quantiles.random_layout import fresh_spread, kept_spread, likely
 
 WEIGHT, WIDTH, MAXIMUM = 0, 1, 2

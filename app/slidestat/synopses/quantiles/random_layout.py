@@ -20,9 +20,9 @@ extra fineness, O(1/epsilon log(1/epsilon) log(epsilon m) (sqrt(log 1/epsilon lo
 from functools import lru_cache
 from math import log, sqrt
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.blocks.blocks import cheapest_layout
 from slidestat.synopses.blocks.quantile_layout import fresh_weight, kept_weight
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 
 @lru_cache(maxsize=256)

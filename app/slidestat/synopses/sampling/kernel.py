@@ -21,10 +21,10 @@ In memory they are columns: rows INDEX, TIME and BITS; oldest to newest.
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,

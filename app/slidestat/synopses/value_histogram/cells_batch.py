@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slidestat.kernels.compile import kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.envelope import decoded
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
-from slidestat.synopses.core.kernels.compile import kernel
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.value_histogram import cells
 from slidestat.synopses.value_histogram.cells_codec import read, room_for, write

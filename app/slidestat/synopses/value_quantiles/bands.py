@@ -26,8 +26,8 @@ Space: that of about one or two of the eight bins alone (docs/proofs.md).
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 
 WIDTH = 8
 """Bins of a band."""

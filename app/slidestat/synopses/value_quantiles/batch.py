@@ -10,11 +10,11 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, parts_of, split
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.exponential_histogram.canonical import bucket_at, bucket_count, rebased
 from slidestat.synopses.exponential_histogram.codec import (

@@ -19,8 +19,8 @@ errors: docs/proofs.md.
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.value_quantiles.bands import END, LAST, ONE_TIME, START, TIME, WIDTH
 from slidestat.synopses.value_quantiles.codec import BANDS, PER_LEVEL, RUNS, TOTAL

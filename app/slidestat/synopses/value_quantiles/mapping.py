@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 LEAST = 2.0**-30
 """Of values nearer to zero than this only the sign is kept."""

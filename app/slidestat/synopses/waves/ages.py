@@ -6,8 +6,8 @@ The dead items of the wave have been dropped before.
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.waves import pool
 

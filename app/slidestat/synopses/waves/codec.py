@@ -24,10 +24,10 @@ total - lost, is below 2^62; so totals can be lowered by canonical.py's rule, wh
 item (wave_pool.TOP).
 """
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.keyed import open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.wire import get_varint, put_varint

@@ -9,8 +9,8 @@ time ran out. Expiry may be late: an item that was pushed out of its queue after
 out leaves the same trace, so it does not show when dead items are dropped.
 """
 
+from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel, kernel
 
 # Rows of an item: its time; the units (of a position: events) up to its end; how many of them are
 # its own (of a position: the distance from the event before); and events of this time (positions).

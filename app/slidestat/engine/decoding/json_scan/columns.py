@@ -5,8 +5,8 @@ A value that its column cannot take has its record marked: it is not plain.
 
 from slidestat.engine.decoding.json_scan.numbers import EXACT, MINUS, decimal, nearest, whole
 from slidestat.engine.decoding.json_scan.plan import NOTHING, TEXT, WHOLE
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Bools, Bytes, Floats, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 _CONTINUATION, _LEAD_BITS = 0x80, 0xC0
 _ZERO = ord("0")

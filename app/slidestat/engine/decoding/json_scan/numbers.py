@@ -15,8 +15,8 @@ double for a c that is less and for one that is more by that, it is the one near
 
 import numpy as np
 
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Bytes
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 MINUS = ord("-")
 _PLUS, _POINT = ord("+"), ord(".")

@@ -16,8 +16,8 @@ from slidestat.engine.decoding.json_scan.plan import (
     Found,
     Plan,
 )
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
 
 QUOTE, BACKSLASH = ord('"'), ord("\\")
 SPACE, _NEWLINE, _RETURN, _TAB = b" \n\r\t"

@@ -9,9 +9,9 @@ and is tried on the golden vectors of the kernel when a process loads it. What n
 compiled by the process that calls it, for itself.
 
 Kernels of other packages, such as a user's own synopses, use numba's cache, in a folder that
-carries a digest of their package, or of the folder of a module without one, and of this one's
-kernels. Each process numbers its functions from a random start on, so that no two of them give one
-name to two functions.
+carries a digest of their package, or of the folder of a module without one, and of the packages
+here that have what they call. Each process numbers its functions from a random start on, so that no
+two of them give one name to two functions.
 
 The package may lie in a zip or a wheel, as Spark's --py-files bring it: sources are read through
 their loader. With NUMBA_DISABLE_JIT=1 a kernel is the plain Python function.
@@ -33,9 +33,9 @@ from numba.core import types
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache, _CacheLocator
 
-from slidestat.synopses.core.kernels import units
-from slidestat.synopses.core.kernels.units import KernelError, cache_folder, is_writable, unit_of
-from slidestat.synopses.core.kernels.vectors import vectors_of
+from slidestat.kernels import units
+from slidestat.kernels.units import KernelError, cache_folder, is_writable, unit_of
+from slidestat.kernels.vectors import vectors_of
 
 config: Any = numba.config  # its settings are made at run time, which a type checker cannot see
 njit: Any = numba.njit  # the types that come with it lack options
@@ -46,8 +46,9 @@ FunctionIdentity._unique_ids = itertools.count(secrets.randbits(64) << 32)
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-_SYNOPSES = __package__.rpartition(".core.")[0]
 _OURS = __name__.partition(".")[0]
+_CALLED = (__package__, f"{_OURS}.synopses")
+"""The packages that have what a user's kernels call: their digest is in the place of each."""
 
 compiled_here: list[str] = []
 """The kernels of this distribution that no unit had, as this process has compiled them."""
@@ -91,7 +92,8 @@ class SourcesLocator(_CacheLocator):
         package = function.__module__.rpartition(".")[0]
         file = Path(function.__code__.co_filename)
         digest = _digest_of(package) if package else _digest_beside(file)
-        folder = cache_folder() / _digest_of(_SYNOPSES) / digest
+        ours = _digest(_digest_of(name).encode() for name in _CALLED)
+        folder = cache_folder() / ours / digest
         self._folder = str(folder / function.__module__)
         self._place = str(function.__code__.co_firstlineno)
 

@@ -78,7 +78,7 @@ def digest() -> str:
 
 def test_plain_python_gives_the_same_bytes_and_figures() -> None:
     """With NUMBA_DISABLE_JIT=1: the same states, answers to the last bit, and errors."""
-    assert as_plain_python("tests.synopses.core.kernels.test_kernels_as_plain_python") == digest()
+    assert as_plain_python("tests.kernels.test_kernels_as_plain_python") == digest()
 
 
 def test_synopses_need_no_kafka_no_faust_and_no_spark() -> None:

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from slidestat.errors import SlidestatError
-from slidestat.synopses.core.kernels import compile as compile_, units, vectors
-from slidestat.synopses.core.kernels.compile import compiled_here
-from slidestat.synopses.core.kernels.units import Unit, key_of, packages, unit_of
-from slidestat.synopses.core.kernels.vectors import (
+from slidestat.kernels import compile as compile_, units, vectors
+from slidestat.kernels.compile import compiled_here
+from slidestat.kernels.units import Unit, key_of, packages, unit_of
+from slidestat.kernels.vectors import (
     Vector,
     Vectors,
     copied,
@@ -61,7 +61,7 @@ def digest() -> str:
 
 def test_vectors_are_what_plain_python_gives_today() -> None:
     """After a change of a kernel: make vectors."""
-    assert as_plain_python("tests.synopses.core.kernels.test_kernel_units") == "[]"
+    assert as_plain_python("tests.kernels.test_kernel_units") == "[]"
 
 
 def test_all_rooms_with_kernels_have_vectors() -> None:
@@ -127,7 +127,7 @@ def test_a_cache_that_two_processes_filled_gives_each_function_its_own_code(
     for name in ("sort", "argsort"):
         (package / f"by_{name}.py").write_text(
             "import numpy as np\n"
-            "from slidestat.synopses.core.kernels.compile import kernel\n"
+            "from slidestat.kernels.compile import kernel\n"
             "@kernel\n"
             f"def ordered(values): return np.{name}(values)\n"
         )
@@ -145,14 +145,14 @@ def test_a_cache_that_two_processes_filled_gives_each_function_its_own_code(
 def test_an_edited_constant_of_a_module_without_a_package_is_compiled_anew(tmp_path: Path) -> None:
     """numba's cache looks at neither constants nor callees; the module beside is one's callee."""
     (tmp_path / "by_hand.py").write_text(
-        "from slidestat.synopses.core.kernels.compile import kernel\n"
+        "from slidestat.kernels.compile import kernel\n"
         "from by_hand_too import other\n"
         "@kernel\n"
         "def value(): return other()\n"
     )
     for constant in ("1.5", "2.5"):
         (tmp_path / "by_hand_too.py").write_text(
-            "from slidestat.synopses.core.kernels.compile import kernel\n"
+            "from slidestat.kernels.compile import kernel\n"
             "@kernel\n"
             f"def other(): return {constant}\n"
         )
@@ -163,8 +163,8 @@ def test_an_edited_constant_of_a_module_without_a_package_is_compiled_anew(tmp_p
 
 SMALL = ["sampling", "quantiles", "moments", "distinct"]
 CHECK = """
-from slidestat.synopses.core.kernels.compile import compiled_here
-from slidestat.synopses.core.kernels.vectors import kernels_of, vectors_of
+from slidestat.kernels.compile import compiled_here
+from slidestat.kernels.vectors import kernels_of, vectors_of
 for package in {packages}:
     package = f"slidestat.synopses.{{package}}"
     for name, kernel in kernels_of(package):
@@ -187,7 +187,7 @@ def test_a_kernel_of_another_package_is_compiled_anew_where_one_of_ours_is_edite
 
     theirs.__module__ = "own.kernels"
     compile_.SourcesLocator(theirs)
-    assert found == ["own", "slidestat.synopses"]
+    assert found == ["own", "slidestat.kernels", "slidestat.synopses"]
 
 
 @compiled

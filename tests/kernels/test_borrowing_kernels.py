@@ -10,7 +10,7 @@ import pytest
 from numba.core.errors import NumbaError
 
 import slidestat
-from slidestat.synopses.core.kernels.compile import borrowing_kernel
+from slidestat.kernels.compile import borrowing_kernel
 
 DECORATORS = ("kernel", "borrowing_kernel")
 SCALARS = {"int", "bool", "float", "None", "tuple", "np", "uint64"}

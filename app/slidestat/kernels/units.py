@@ -44,7 +44,7 @@ from numba.core.registry import cpu_target
 from platformdirs import user_cache_path
 
 from slidestat.errors import SlidestatError
-from slidestat.synopses.core.kernels.vectors import FILE_NAME, kernels_of, vectors_of
+from slidestat.kernels.vectors import FILE_NAME, kernels_of, vectors_of
 
 # A type checker sees less of them than there is.
 config: Any = numba.config
@@ -61,7 +61,7 @@ _NAME = f"{__package__}.units"
 _OURS = _NAME.partition(".")[0]
 _CORE = "slidestat.synopses.core"
 _FORMAT = b"slidestat unit 1\n"
-_OVER_BLOCKS = ("blocks", "frequent", "merge", "quantiles", "summaries")
+_OVER_BLOCKS = ("blocks", "frequent", "merge", "quantiles")
 _BUILD_S = 1_200.0
 _LOCK_S = _BUILD_S + 60.0  # A process that waits for another's unit outlasts its making.
 _UNUSED_S = 30 * 24 * 3600.0
