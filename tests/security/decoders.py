@@ -82,7 +82,6 @@ from slidestat.schemas.sequence import decode_alert_change, decode_key_answer, d
 from slidestat.schemas.synopsis import ClockKey, SynopsisKey, decode_key, encode_key
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.merge.bundle import Bundle, read as read_mergeable
-from slidestat.synopses.merge.merged_histogram import MergedHistogram
 from slidestat.synopses.merge.window_summary import read_summary, take_summary
 from slidestat.web.answers.parameters import key_in_query, key_of, key_query, page_query
 from tests.engine.decoding.test_avro_source import ORDER, written
@@ -399,15 +398,13 @@ def _merged() -> Iterable[bytes]:
             yield Bundle.of({"a": state, "b": state}).to_bytes()
         with suppress(SynopsisError):
             yield take_summary(state, 10)
-        with suppress(SynopsisError):
-            yield MergedHistogram.of([state]).to_bytes()
 
 
 @decoder("merges", _merged(), SynopsisError)
 def merges(data: bytes) -> None:
-    """Read a bundle, a merged histogram and a summary of a window."""
+    """Read a bundle and a summary of a window."""
     data = sealed(data) if len(data) >= 8 else data
-    for read in (Bundle.from_bytes, MergedHistogram.from_bytes, read_summary):
+    for read in (Bundle.from_bytes, read_summary):
         with suppress(SynopsisError):
             found = read(data)
             assert found.to_bytes() == data

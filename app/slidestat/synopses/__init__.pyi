@@ -88,7 +88,6 @@ from slidestat.synopses.merge.items import (
     union_items as union_items,
     union_named_items as union_named_items,
 )
-from slidestat.synopses.merge.merged_histogram import MergedHistogram as MergedHistogram
 from slidestat.synopses.merge.quantiles import (
     UnionQuantiles as UnionQuantiles,
     WindowQuantiles as WindowQuantiles,

@@ -1,4 +1,4 @@
-"""Bundles of parties, and merged histograms."""
+"""Bundles of parties."""
 
 from collections.abc import Callable
 
@@ -8,12 +8,10 @@ from slidestat.synopses import (
     Bundle,
     CountParameters,
     ExponentialHistogram,
-    MergedHistogram,
     PositionWave,
     QuantileParameters,
     Quantiles,
     SumParameters,
-    SumWave,
     WaveParameters,
     union_ages,
     union_totals,
@@ -44,16 +42,6 @@ def _sum(times: np.ndarray, values: np.ndarray) -> bytes:
     return histogram.to_bytes()
 
 
-def _thirds(times: np.ndarray, values: np.ndarray) -> bytes:
-    return _sum(times, values / 3)
-
-
-def _sum_wave(times: np.ndarray, values: np.ndarray) -> bytes:
-    wave = SumWave.create(WaveParameters(0.1, HOUR))
-    wave.insert(times, values.astype(np.int64))
-    return wave.to_bytes()
-
-
 def _quantiles(times: np.ndarray, values: np.ndarray) -> bytes:
     summary = Quantiles.create(QuantileParameters(0.3, HOUR))
     summary.insert(times, values)
@@ -66,11 +54,7 @@ def _ages(times: np.ndarray, _: np.ndarray) -> bytes:
     return wave.to_bytes()
 
 
-def _merged(parts: dict[str, bytes]) -> MergedHistogram:
-    return MergedHistogram.of(list(parts.values()))
-
-
-STATES: dict[str, Callable[[], Bundle | MergedHistogram]] = {
+STATES: dict[str, Callable[[], Bundle]] = {
     "bundle-empty": lambda: Bundle.of({}),
     "bundle-counts": lambda: Bundle.of(_parts(_count, 3)),
     "bundle-sums": lambda: Bundle.of(_parts(_sum, 2)),
@@ -78,19 +62,11 @@ STATES: dict[str, Callable[[], Bundle | MergedHistogram]] = {
         {"Zürich/\N{BLACK STAR}": _count(TIMES, VALUES), " ": _count(TIMES[:5], VALUES)}
     ),
     "bundle-ages": lambda: Bundle.of(_parts(_ages, 3)),
-    "merged-counts": lambda: _merged(_parts(_count, 5)),
-    "merged-sums": lambda: _merged(_parts(_sum, 5)),
-    "merged-thirds": lambda: _merged(_parts(_thirds, 2)),
-    "merged-waves": lambda: _merged(_parts(_sum_wave, 3)),
-    "merged-twice": lambda: _merged(_parts(_count, 2)).merge(_merged(_parts(_count, 3))),
 }
 
 
-def facts(state: Bundle | MergedHistogram) -> dict[str, object]:
+def facts(state: Bundle) -> dict[str, object]:
     found: dict[str, object] = {"made with": repr(state.parameters)}
-    if isinstance(state, MergedHistogram):
-        answers = [[repr(figure) for figure in state.query(n)] for n in (1, HOUR // 10, HOUR)]
-        return {**found, "now": state.now, "depth": state.depth, "answers": answers}
     found["parts"] = [[part.party, part.now] for part in state.parts]
     if state.parts:
         union = union_ages if isinstance(state.parameters, WaveParameters) else union_totals

@@ -8,11 +8,11 @@
                   extreme, 10 spread, 11 sample with, 12 without replacement; 13 quantiles,
                   14 frequent items; 15 L_p norm, 16 value histogram, 17 counter table; 18 bitmaps,
                   19 randomised wave, both of distinct items; 21 random quantiles, 22 random
-                  frequent items; 23 bundle, or merged histogram; 24 frequent items with their
-                  names; 25 landmark; 26 summary of one window; 27 quantiles by value;
-                  28 frequent items in pairs, 29 with their names; 30 lean distinct items; for
-                  one window of a fixed number of events: 31 quantiles, 32 frequent items,
-                  33 random quantiles, 34 random frequent items
+                  frequent items; 23 bundle; 24 frequent items with their names; 25 landmark;
+                  26 summary of one window; 27 quantiles by value; 28 frequent items in pairs,
+                  29 with their names; 30 lean distinct items; for one window of a fixed number of
+                  events: 31 quantiles, 32 frequent items, 33 random quantiles, 34 random frequent
+                  items
     4       4     Adler-32 (RFC 1950) of bytes 2, 3 and 8 onwards, little-endian
     8       ...   the body, of the kind
 

@@ -9,7 +9,7 @@ its `now`, then by its bytes. So a bundle is what was sent, whatever the order, 
 repetition of merges (associative, commutative, idempotent; the empty one changes nothing), and
 merging costs no accuracy: answers over the union keep the promise of one part, as
 docs/proofs.md shows.
-Space: that of the parts. merged_histogram.py makes one state of many, at a stated loss.
+Space: that of the parts.
 
 Parties lag. An answer at a time looks ahead of a part whose `now` is before it, as if no event had
 come to that party since; `behind` names these parties, so that the caller can call them stale.
@@ -121,7 +121,7 @@ def shared(parameters: object) -> object:
 
 MERGED = 23
 BUNDLE, HISTOGRAM = 1, 2
-"""Forms of kind 23: parts side by side, and one histogram made of them (merged_histogram.py)."""
+"""Forms of kind 23: parts side by side; one histogram made of them, which is no longer read."""
 
 MAX_NAME = 255
 
@@ -173,7 +173,12 @@ class Bundle:
 
         Cost: that of reading each part.
         """
-        body = opened_form(BUNDLE, data)
+        body = Body(body_of(data, MERGED))
+        if body.number(BUNDLE, HISTOGRAM) == HISTOGRAM:
+            raise SynopsisError(
+                "these bytes hold a merged histogram, which is no longer read: keep the synopses of"
+                " the parties, and put those into a bundle"
+            )
         number = body.number(most=len(body.array))
         texts = [body.taken(body.number(least=1)) for _ in range(2 * number)]
         names = texts[::2]
@@ -270,16 +275,6 @@ def _name(party: str) -> bytes:
         return party.encode()
     except UnicodeEncodeError:
         raise SynopsisError(f"the name of a party must be text, not {party!r}") from None
-
-
-def opened_form(form: int, data: bytes) -> Body:
-    """Return what follows the form in a stored merge; SynopsisError for anything else."""
-    body = Body(body_of(data, MERGED))
-    found = body.number(BUNDLE, HISTOGRAM)
-    if found != form:
-        names = {BUNDLE: "a bundle", HISTOGRAM: "a merged histogram"}
-        raise SynopsisError(f"these bytes hold {names[found]}, not {names[form]}")
-    return body
 
 
 def _must_agree(one: tuple[int, object], other: tuple[int, object]) -> None:
