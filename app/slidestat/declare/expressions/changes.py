@@ -1,4 +1,4 @@
-"""The change that an alert looks for: of a mean, a share or a rate (synopses/past/change.py)."""
+"""The change that an alert looks for: of a mean, a share or a rate (evidence.py)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidestat.declare.expressions.derived_figures import DerivedFigure, is_at_most
-from slidestat.declare.expressions.nodes import Call, FieldValue, Node
-from slidestat.declare.figure_names import FigureSource
-from slidestat.declare.statistics.runner import Answered, OtherWindows, Runner
-from slidestat.declare.times.calendar_windows import CalendarWindow
-from slidestat.errors import SlidestatError
-from slidestat.synopses.core.arrays import Floats
-from slidestat.synopses.past.change import (
+from slidestat.declare.expressions.evidence import (
     Change,
     change_of_mean,
     change_of_rate,
@@ -21,6 +15,12 @@ from slidestat.synopses.past.change import (
     cut_ages,
     needed,
 )
+from slidestat.declare.expressions.nodes import Call, FieldValue, Node
+from slidestat.declare.figure_names import FigureSource
+from slidestat.declare.statistics.runner import Answered, OtherWindows, Runner
+from slidestat.declare.times.calendar_windows import CalendarWindow
+from slidestat.errors import SlidestatError
+from slidestat.synopses.core.arrays import Floats
 
 if TYPE_CHECKING:
     from slidestat.declare.fields import FieldPath

@@ -25,6 +25,7 @@ from msgspec.structs import fields, replace
 from slidestat.declare.alerts import AFTER, BEFORE, Alert
 from slidestat.declare.derived import PastFigure
 from slidestat.declare.expressions.changes import ChangingFigure
+from slidestat.declare.expressions.evidence import Change
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.intervals import Numbers, Truths
 from slidestat.declare.expressions.nodes import Node
@@ -54,7 +55,6 @@ from slidestat.schemas.alert import (
 from slidestat.schemas.emission import Figure, LostRecords
 from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.arrays import Bools, Floats, Integers
-from slidestat.synopses.past.change import Change
 
 # The state of a key's alerts, and its bytes in the key's state.
 #

@@ -8,15 +8,7 @@ from math import exp, lgamma, log, sqrt
 import numpy as np
 import pytest
 
-from slidestat.synopses import (
-    Batch,
-    CountParameters,
-    SpreadParameters,
-    run_batch,
-    run_spread_batch,
-)
-from slidestat.synopses.core.arrays import Floats
-from slidestat.synopses.past.change import (
+from slidestat.declare.expressions.evidence import (
     Change,
     change_of_mean,
     change_of_rate,
@@ -25,6 +17,14 @@ from slidestat.synopses.past.change import (
     evidence,
     needed,
 )
+from slidestat.synopses import (
+    Batch,
+    CountParameters,
+    SpreadParameters,
+    run_batch,
+    run_spread_batch,
+)
+from slidestat.synopses.core.arrays import Floats
 from tests.synopses.chances import trials
 from tests.synopses.streams import TIMES, VALUES
 
