@@ -3,15 +3,19 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from slidestat.declare.statistics import AgeOfLast, Count, Distinct, Mean, Quantiles
 from slidestat.spark.backfill import backfill
 from slidestat.spark.backfill.backfill import fill_lake
 from slidestat.spark.executors import runs_each_task_once
+from slidestat.spark.lake import wire_columns
 from slidestat.spark.lake.lake import Lake
+from slidestat.spark.lake.wire_columns import arrow_schema
 from tests.spark.requests_history import TOPOLOGY, history_of, requests
 
 # No lists of items, figures that do not exist, and some of no window.
@@ -64,3 +68,18 @@ def test_a_task_that_may_run_twice_writes_no_files() -> None:
     assert runs_each_task_once("local[*]")
     assert not runs_each_task_once("local[2, 3]")
     assert not runs_each_task_once("spark://there:7077")
+
+
+def test_times_are_utc_in_each_release_of_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of 4.2 refuses a schema with times unless a zone is given; none before knows of one."""
+    columns = StructType([StructField("at", TimestampType()), StructField("key", StringType())])
+    expected = pa.schema([("at", pa.timestamp("us", "UTC")), ("key", pa.string())])
+    assert arrow_schema(columns) == expected
+
+    def of_4_2(columns: StructType, *, timezone: str | None = None) -> pa.Schema:
+        assert timezone is not None
+        kinds = {"at": pa.timestamp("us", timezone), "key": pa.string()}
+        return pa.schema([(name, kinds[name]) for name in columns.names])
+
+    monkeypatch.setattr(wire_columns, "to_arrow_schema", of_4_2)
+    assert arrow_schema(columns) == expected

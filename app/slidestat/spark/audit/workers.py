@@ -15,7 +15,7 @@ from slidestat.schemas.emission import Figure
 from slidestat.spark.audit.declaration import ALWAYS, UNMARKED, Charge, Declaration
 from slidestat.spark.audit.events.runs import Run, unpack
 from slidestat.spark.audit.key import Emitted, Finding, KeyEvents, KeyJudge, RunningAudit
-from slidestat.spark.lake.wire_columns import struct_type
+from slidestat.spark.lake.wire_columns import arrow_schema, struct_type
 
 # Events of a key that others may yet come before: its runs are in order, and overlap.
 
@@ -235,11 +235,9 @@ def _table(findings: list[Finding]) -> pa.Table:
     }
     columns["statistic"] = [it.figure and it.figure.statistic for it in findings]
     columns["confidence"] = [it.figure and it.figure.confidence for it in findings]
-    return pa.table(columns, schema=_arrow_schema())
+    return pa.table(columns, schema=_schema())
 
 
 @lru_cache(maxsize=1)
-def _arrow_schema() -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(struct_type(FigureRow))
+def _schema() -> pa.Schema:
+    return arrow_schema(struct_type(FigureRow))

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.statistics.base import ListStatistic
@@ -31,6 +30,7 @@ from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
 from slidestat.spark.executors import runs_each_task_once
 from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.lake import EVENT_KEY, Dataset, rows_of
+from slidestat.spark.lake.wire_columns import arrow_schema
 
 _NUMBERS = ("estimate", "lower", "upper")
 # So many of what all rows share are made at once.
@@ -187,7 +187,7 @@ def emission_folder(
     if lists or not here or not runs_each_task_once(str(spark.sparkContext.master)):
         return None
     rows = rows_of(Dataset.STATISTICS, spark.createDataFrame([], RECORD_SCHEMA)).drop("date")
-    return EmissionFolder(here, to_arrow_schema(rows.schema))
+    return EmissionFolder(here, arrow_schema(rows.schema))
 
 
 class EmissionFiles:

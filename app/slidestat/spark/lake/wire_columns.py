@@ -2,9 +2,12 @@
 
 import types
 import typing
+from inspect import signature
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -38,6 +41,13 @@ def struct_type(struct: type[msgspec.Struct], *, on_the_wire: bool = False) -> S
             for name, attribute in zip(names, struct.__struct_fields__, strict=True)
         ]
     )
+
+
+def arrow_schema(columns: StructType) -> pa.Schema:
+    """Return the columns of Spark as those of Arrow, with times in UTC."""
+    # PySpark 4.2 asks for the zone; before, there was no such argument, and UTC was the default.
+    zoned = "timezone" in signature(to_arrow_schema).parameters
+    return to_arrow_schema(columns, **({"timezone": "UTC"} if zoned else {}))
 
 
 def _column(hint: Any, on_the_wire: bool) -> DataType:
