@@ -54,6 +54,8 @@ _TYPES: dict[str, pa.DataType] = {
 }
 _TIME = pa.timestamp("ms", "UTC")
 _YEAR_MS = 31_556_952_000
+# Doubles have each whole number below it.
+_FIRST_UNSURE = 2.0**53
 
 
 def over(
@@ -85,8 +87,6 @@ def over(
     promised. Raises SlidestatError for a frame that lacks a column or cannot be read. Memory: some
     400 bytes a row, and the figures.
     """
-    if unit not in [*TimeUnit]:
-        raise SlidestatError(f"unit is {shown(unit)}.", f"Give one of {', '.join(TimeUnit)}.")
     columns = {KEY_FIELD: key, TIME_FIELD: time, VALUE_FIELD: value}
     for field, column in columns.items():
         if not isinstance(column, str):
@@ -177,8 +177,9 @@ class _Events:
         cls, frame: object, topology: Topology, columns: Mapping[str, str], unit: str
     ) -> "_Events":
         records = FileRecords.of(topology, columns, unit)
-        rows = list(rows_of_table(_table(frame, records.names), records.names))
-        return cls(topology, records, rows)
+        table = _table(frame, records.names)
+        _warn_of_rounded(table, records)
+        return cls(topology, records, list(rows_of_table(table, records.names)))
 
     def figures(self) -> pa.Table:
         """Return the figures of all windows, in order of their ends."""
@@ -295,6 +296,23 @@ def _table(frame: Any, names: Sequence[str]) -> pa.Table:
             " with one type in each column.",
         ) from error
     return table
+
+
+def _warn_of_rounded(table: pa.Table, records: FileRecords) -> None:
+    """Warn of keys and items in floats that are too large for each whole number to be one."""
+    items = {column.path for column in records.topology.columns.items}
+    names = {records.key, *(name for path, name in records.fields.items() if path in items)}
+    for name in sorted(names.intersection(table.column_names)):
+        column = table[name]
+        if pa.types.is_floating(column.type):
+            large = pc.greater_equal(pc.abs(column.cast(pa.float64())), _FIRST_UNSURE)
+            if pc.any(pc.and_(large, pc.is_finite(column))).as_py():
+                warnings.warn(
+                    f"{name} has numbers beyond 2^53 in floats, which may have been rounded: pandas"
+                    " makes floats of integers where one is missing. Keep integers, such as with"
+                    ' dtype_backend="numpy_nullable" of its readers.',
+                    stacklevel=4,
+                )
 
 
 def _of_pandas(frame: Any, names: Sequence[str]) -> pa.Table:

@@ -10,7 +10,7 @@ import io
 import lzma
 import math
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time as clock, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any, NamedTuple
@@ -262,11 +262,19 @@ KINDS: list[tuple[pa.DataType, Sequence[tuple[Any, bytes | None]]]] = [
     (pa.date32(), [(date(2025, 11, 25), b'"2025-11-25"'), NULL]),
     (pa.timestamp("ns"), [(NOON * 10**6, b'"2025-11-25 12:00:00.000000000"'), NULL]),
     (pa.timestamp("us", "UTC"), [(moment(NOON), b'"2025-11-25 12:00:00.000000Z"'), NULL]),
+    *[
+        (kind, [(clock(10, 30, 5), b'"10:30:05.000000"'), NULL])
+        for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"))
+    ],
+    (
+        pa.time64("ns"),
+        [(37_805_005_000_000, b'"10:30:05.005000"'), (5_000_000_007, b'"00:00:05.000000007"')],
+    ),
     (pa.list_(pa.int8()), [([1, None], b"[1,null]"), NULL]),
 ]
 UNITS = (("ms", 1), ("us", 1_000), ("ns", 1_000_000))
 TIME_KINDS = [(pa.timestamp(unit, zone), per) for zone in (None, "UTC") for unit, per in UNITS]
-TIME_KINDS += [(pa.int64(), 1), (pa.float64(), 1)]
+TIME_KINDS += [(pa.int64(), 1), (pa.float64(), 1), (pa.decimal128(38, 0), 1)]
 
 
 def text_key(json: bytes | None) -> bytes | None:

@@ -1,8 +1,9 @@
 """`slidestat.over`: the figures of a DataFrame are those of a worker that reads the same events."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time as clock, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -172,13 +173,36 @@ def test_times_are_instants(times: pa.Array) -> None:
         ),
         (pa.array([Decimal("1.10"), Decimal("2.00")]), {"1.10", "2.00"}),
         (pa.RunEndEncodedArray.from_arrays([1, 2], ["x", "y"]), {"x", "y"}),
+        (pa.array([2**64 - 1, 7], pa.uint64()), {"18446744073709551615", "7"}),
+        *(
+            (pa.array([clock(10, 30), clock(10, 30)], kind), {"10:30:00.000000"})
+            for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))
+        ),
+        *(
+            (pa.array([NOON // 1_000] * 2, pa.timestamp("s", zone)), {f"2025-11-25 {text}"})
+            for zone, text in ((None, "12:00:00.000"), ("Asia/Kolkata", "17:30:00.000+0530"))
+        ),
     ],
-    ids=["whole", "double", "dictionary", "view", "dictionary of views", "decimal", "run ends"],
 )
 def test_keys_are_texts(keys: pa.Array, texts: set[str]) -> None:
     """As they are produced: a number of a float column is a whole one, a category its text."""
     table = over(one_key(pa.array([NOON, NOON + 1]), keys), [Count()])
     assert set(table["key"].to_pylist()) == texts
+
+
+@pytest.mark.filterwarnings("error")
+def test_integers_that_are_floats_are_warned_of() -> None:
+    """Where they may have been rounded: pandas makes them of integers where one is missing."""
+    times = pa.array([NOON, NOON + 1])
+    large = pa.array([2.0**63, None])
+    with pytest.warns(UserWarning, match=r"key has numbers beyond 2\^53 in floats") as told:
+        over(one_key(times, pa.array([2.0**63, 1.0])), [Count()])
+    assert told[0].filename == __file__
+    table = one_key(times).append_column("id", large)
+    with pytest.warns(UserWarning, match="id has numbers beyond"):
+        over(table, [Count(), Distinct(field="id")], every="5m")
+    over(table, [Count(), Maximum(field="id")])
+    over(one_key(times, pa.array([2.0**53 - 1, math.inf])).slice(0, 1), [Count()])
 
 
 def test_windows_of_events() -> None:

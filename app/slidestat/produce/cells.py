@@ -49,6 +49,7 @@ _NO_DIGIT = re.compile(r"-?[0.]*(?:[eE]|$)", re.ASCII)
 _SHOWN = 60
 _NOT_UTF8 = "which is not UTF-8: convert the file, as by iconv -f CP1252 -t UTF-8"
 _NO_DATE = "<value out of range"
+_SECONDS = r"(:\d\d)(Z|[+-]\d{4})?$"
 
 
 class Cells(ABC):
@@ -372,15 +373,38 @@ def _typed_text(column: pa.Array) -> pa.Array:
         return _by_value(text, lambda cell: f"{Decimal(cell):f}" if "E" in cell else cell)
     if pa.types.is_duration(kind):
         return column.cast(pa.int64()).cast(pa.string())
+    if pa.types.is_time(kind):
+        return _time_of_day(column)
     try:
         text = column.cast(pa.string())
     except pa.ArrowInvalid:  # Its time zone is not known here.
         return pa.nulls(len(column), pa.string())
     if not pa.types.is_temporal(kind):
         return text
+    if pa.types.is_timestamp(kind) and kind.unit == "s":
+        # Parquet has no seconds: a table's moments are those of its file.
+        text = pc.replace_substring_regex(text, _SECONDS, r"\1.000\2")
     # In a zone, what is out of range would wrap.
     is_zoned = pa.types.is_timestamp(kind) and kind.tz
     plain = column.cast(pa.timestamp(kind.unit)).cast(pa.string()) if is_zoned else text
+    return _in_range(text, plain)
+
+
+def _time_of_day(column: pa.Array) -> pa.Array:
+    """Return times with microseconds, or with nanoseconds where they have some, so that one time
+    has one text whatever its column's unit: a file's is not kept by all that read it.
+    """
+    if column.type.unit != "ns":
+        text = column.cast(pa.time64("us")).cast(pa.string())
+    else:
+        rounded = column.cast(pa.time64("us"), safe=False)
+        is_whole = pc.equal(rounded.cast(pa.time64("ns")), column)
+        text = pc.if_else(is_whole, rounded.cast(pa.string()), column.cast(pa.string()))
+    return _in_range(text, text)
+
+
+def _in_range(text: pa.Array, plain: pa.Array) -> pa.Array:
+    """Return texts, null where Arrow has none for a time; `plain` is what it has without a zone."""
     return pc.if_else(pc.starts_with(plain, _NO_DATE), None, text)
 
 

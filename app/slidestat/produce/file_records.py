@@ -23,7 +23,7 @@ from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.records import NO_TIME
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, shown
 from slidestat.options import TIME_UNIT, TimeUnit
 from slidestat.produce.cells import Cells
 from slidestat.produce.events import keys_in_json, objects, raw_keys
@@ -70,7 +70,11 @@ class FileRecords:
 
     @classmethod
     def of(cls, topology: Topology, given: Mapping[str, str], unit: str) -> "FileRecords":
-        """Make the reader; a field is in the column of its own name unless another is `given`."""
+        """Make the reader; a field is in the column of its own name unless another is `given`.
+        Raises SlidestatError for a unit that is none.
+        """
+        if unit not in [*TimeUnit]:
+            raise SlidestatError(f"unit is {shown(unit)}.", f"Give one of {', '.join(TimeUnit)}.")
         names = {path: field_text(path) for path in _paths(topology)}
         is_raw = topology.time_path is not None and not given and unit == TIME_UNIT
         return cls(

@@ -18,9 +18,9 @@ _PER_SECOND = {
 def epoch_ms(column: pa.Array, unit: TimeUnit) -> pa.Array:
     """Return milliseconds (int64) of a column, null where a value is not a time.
 
-    Integers, and text of digits only, count `unit`s. Timestamps and dates know their own unit;
-    without a zone they are UTC, and so is ISO 8601 text. Numbers and texts are read as a worker
-    reads them (engine/decoding/times.py), so that both ways to a topic give the same events.
+    Numbers, and texts of numbers, count `unit`s. Timestamps and dates know their own unit; without
+    a zone they are UTC, and so is ISO 8601 text. Numbers and texts are read as a worker reads them
+    (engine/decoding/times.py), so that both ways to a topic give the same events.
     """
     kind = column.type
     if pa.types.is_timestamp(kind):
@@ -33,6 +33,8 @@ def epoch_ms(column: pa.Array, unit: TimeUnit) -> pa.Array:
         return scaled(column, _PER_SECOND[unit])
     if pa.types.is_floating(kind):
         return of_fractions(column.cast(pa.float64()), _PER_SECOND[unit])
+    if pa.types.is_decimal(kind):
+        return of_number_texts(column.cast(pa.string()), _PER_SECOND[unit])
     if pa.types.is_string(kind):
         text = pc.utf8_trim_whitespace(column)
         numbers = of_number_texts(text, _PER_SECOND[unit])
