@@ -74,11 +74,6 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         (f"{IMPORT}a = {TOPOLOGY}\nb = {TOPOLOGY}\n", "the topologies a, b", "one topology"),
         ("\n\nx = (\n", r"mine\.py, line 3: '\(' was never closed", "syntax"),
         ("x = 1\nimport nosuchmodule\n", "line 2: ModuleNotFoundError", "Fix the file"),
-        (
-            "from app.streaming.topology import Topology\n",
-            "ModuleNotFoundError",
-            "from slidestat import",
-        ),
         ("def f():\n    1 / 0\nf()\n", "line 2: ZeroDivisionError", "Fix the file"),
         (f"{IMPORT}{TOPOLOGY.replace('mine', 'a b')}\n", r"mine\.py: name is 'a b'", "letters"),
     ],

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.engine.decoding.times import NOT_A_TIME, event_times
 from slidestat.options import TimeUnit
-from slidestat.produce.times import count_zoneless, epoch_ms
+from slidestat.produce.cells import count_zoneless, epoch_ms
 
 MS = TimeUnit.MILLISECONDS
 NEW_YEAR_2001_MS = 978_307_200_000

@@ -328,7 +328,7 @@ def as_json(row: dict[str, Any]) -> dict[str, str]:
 def test_times_in_any_company(unit: str) -> None:
     """Texts of times of every kind, together and alone; nanoseconds have 19 digits since 2001."""
     from slidestat.options import TimeUnit
-    from slidestat.produce.times import epoch_ms
+    from slidestat.produce.cells import epoch_ms
 
     rng = random.Random(4)
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]

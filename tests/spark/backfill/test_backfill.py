@@ -25,9 +25,9 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.options import TimeUnit
+from slidestat.produce.cells import epoch_ms
 from slidestat.produce.events import Columns
 from slidestat.produce.produce import produce_file
-from slidestat.produce.times import epoch_ms
 from slidestat.spark.backfill.backfill import backfill, fill_lake
 from slidestat.spark.backfill.history import Files, read_files, read_topic
 from slidestat.spark.lake.lake import Lake

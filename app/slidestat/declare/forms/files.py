@@ -84,9 +84,6 @@ def shipped_topologies() -> Traversable:
 
 _VARIABLE = "topology"
 _SUFFIXES = (".py", ".toml")
-# The packages of before 0.1.0, in place of `slidestat`.
-_OLD_MODULES = {"app", "app.streaming", "app.synopses", "app.topology_files", "topologies"}
-_RENAMED = "The package is now `slidestat`: write `from slidestat import Topology, Count, ...`."
 
 
 def list_topologies() -> list[str]:
@@ -174,7 +171,7 @@ def _run(file: Path) -> dict[str, object]:
     except Exception as error:  # The file is the user's: anything may come.
         raise SlidestatError(
             f"{file}, line {_line_of(error, spec.origin)}: {type(error).__name__}: {error}.",
-            _advice_on(error),
+            "Fix the file; `python FILE` shows where it fails.",
         ) from error
     finally:
         del sys.modules[spec.name]
@@ -208,12 +205,6 @@ def _lies_beside(folder: str, first: str, module: ModuleType) -> bool:
         first,
         f"{first}.py",
     )
-
-
-def _advice_on(error: Exception) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name in _OLD_MODULES:
-        return _RENAMED
-    return "Fix the file; `python FILE` shows where it fails."
 
 
 def _line_of(error: Exception, origin: str | None) -> int:
