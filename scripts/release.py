@@ -18,6 +18,7 @@ PLACES = {
     "deploy/helm/slidestat/Chart.yaml": "ersion: {}",
     "README.md": "dist/slidestat-{}-",
     "docker-compose.yml": "image: slidestat:{}",
+    "docs/deploy.md": "docker build --tag slidestat:{}",
 }
 """Where the version of the package stands, and within what."""
 
@@ -37,9 +38,11 @@ def released(texts: Mapping[str, str], version: str, date: datetime.date) -> dic
     """Return the texts as they are once `version` is released; raises ReleaseError."""
     before = tomllib.loads(texts["pyproject.toml"])["project"]["version"]
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
-        raise ReleaseError(f"a version is three numbers, as 0.2.0, not {version!r}")
+        raise ReleaseError(
+            f"a version is three numbers, as 0.2.0, not {version!r}; candidates are not published"
+        )
     if tuple(map(int, version.split("."))) <= tuple(map(int, before.split("."))):
-        raise ReleaseError(f"the version {before} is there already: {version} is none that follows")
+        raise ReleaseError(f"the version {before} is there already, and {version} is not after it")
     head, unreleased, rest = re.split(
         r"^## Unreleased\n|^(?=## \d)", texts[CHANGELOG], maxsplit=2, flags=re.MULTILINE
     )

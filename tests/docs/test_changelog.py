@@ -11,7 +11,7 @@ from tests.docs.markdown import ROOT
 
 HEADINGS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 MOST_LINES = 80
-MOST_LINES_IN_ALL = 200
+MOST_LINES_IN_ALL = 181
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
@@ -45,14 +45,20 @@ def test_entries_are_under_the_usual_headings() -> None:
 
 
 def test_it_is_short_enough_to_be_read() -> None:
-    """A line for what a user notices; what is no news any more goes, or joins another."""
-    assert len((ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()) <= MOST_LINES_IN_ALL
+    """A line for what a user notices; what is no news any more goes, or joins another. Headings do
+    not count: a release, which adds one, leaves the file as long as it was.
+    """
+    lines = (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()
+    assert sum(bool(line) and not line.startswith("#") for line in lines) <= MOST_LINES_IN_ALL
 
 
 def test_a_release_is_one_step() -> None:
-    """It names the version everywhere, and dates what was unreleased; an empty heading goes."""
+    """It names the version everywhere, and dates what was unreleased; an empty heading goes. It can
+    be followed by the next one, though nothing is unreleased just after it.
+    """
     texts = release.read()
-    text = texts["CHANGELOG.md"]
+    entry = "## Unreleased\n\n### Fixed\n\n- One thing.\n"
+    text = texts["CHANGELOG.md"].replace("## Unreleased\n", entry, 1)
     texts["CHANGELOG.md"] = text.replace("## Unreleased\n", "## Unreleased\n\n### Security\n", 1)
     before = tomllib.loads(texts["pyproject.toml"])["project"]["version"]
     major, minor, _ = map(int, before.split("."))
