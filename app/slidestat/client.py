@@ -195,7 +195,7 @@ class Client:
             told = _fault(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SlidestatError(
-                f"What answers at {self._url} is no worker of slidestat.",
+                f"The server at {self._url} is no worker of slidestat.",
                 "Give the URL that a worker prints when it starts.",
             ) from error
         advice = told.advice

@@ -124,10 +124,10 @@ TOML: list[tuple[str, str, str]] = [
         "status >= 500",
     ),
     (WHOLE + "where = 5", "where is 5, which is no text", "status >= 500"),
-    (WHOLE + "where = 'count(*) > 1'", "'COUNT(*)' is nothing that can be", "There are = <>"),
+    (WHOLE + "where = 'count(*) > 1'", "'COUNT(*)' cannot be computed", "There are = <>"),
     (WHOLE + "where = 'a > 1 and lower(a) > b'", "a is a number in one place and a text", "'500'"),
     (WHOLE + "where = 'status + 1'", "where is 'status + 1', a number, not", "a condition"),
-    (WHOLE + "where = 'a = b'", "nothing tells whether 'a' is", "Write a + 0 for a number"),
+    (WHOLE + "where = 'a = b'", "nothing shows whether 'a' is", "Write a + 0 for a number"),
     *(
         (
             WHOLE + f'where = """{where}"""',
@@ -304,7 +304,7 @@ TOML: list[tuple[str, str, str]] = [
     ),
     (WHOLE + "derived = ['count > 1 as many']", "a truth value, not a number", "Numbers"),
     (WHOLE + "derived = ['count % 2 as odd']", "count % 2 cannot be evaluated", "coalesce"),
-    (WHOLE + "derived = ['nullif(count, 0) as n']", "nothing that can be computed", "coalesce"),
+    (WHOLE + "derived = ['nullif(count, 0) as n']", "cannot be computed", "coalesce"),
     (
         WHOLE + "derived = [\"count - ago(count, '5m') as n\"]",
         "n in derived reads ago(count, '5m'), which is not kept: the span is '1h'",
@@ -340,7 +340,7 @@ TOML: list[tuple[str, str, str]] = [
         "another name",
     ),
     (WHOLE + "where = '1 = 1'", "which reads no field", "status >= 500"),
-    (WHOLE + "where = 'a > 1e'", "'1e' is nothing that can be computed", "There are = <>"),
+    (WHOLE + "where = 'a > 1e'", "'1e' cannot be computed", "There are = <>"),
     (WHOLE + "where = \"a like '5!!!' escape '!'\"", "escapes nothing", "twice"),
     (WHOLE + "where = 'select = 1'", "no SQL", 'in double quotes: "order"'),
     (WHOLE + "where = 'a = 1; b = 2'", "not one expression", "status >= 500"),

@@ -471,8 +471,8 @@ def _require_committed(
         missing = np.setdiff1d(offsets[offsets >= first[number]], found[number])
         if len(missing):
             raise SlidestatError(
-                f"The files have a record of partition {number}, offset {missing[0]:,}, that"
-                f" {topic!r} has not for those who read what is committed, as workers do.",
+                f"The files have a record of partition {number}, offset {missing[0]:,}. Workers,"
+                f" which read committed records only, do not find it on {topic!r}.",
                 'Export them again, with Spark\'s option ("kafka.isolation.level",'
                 ' "read_committed"). Or they are of another topic: give files of this one.',
             )

@@ -73,7 +73,7 @@ def make_repartition_topic(bootstrap: str, topology: Topology) -> None:
         before = moved_before(Move(bootstrap, topology), admin, now, waits=False)
     except KafkaException as error:
         raise SlidestatError(
-            f"The brokers do not tell how far {topology.sources_text!r} was moved to {topic!r}:"
+            f"The brokers did not say how far {topology.sources_text!r} was moved to {topic!r}:"
             f" {error.args[0].str().rstrip('.')}.",
             "Check that they are up and what this user may do, and try again.",
         ) from error
@@ -103,7 +103,7 @@ def found_sources(bootstrap: str, topology: Topology, topics: Iterable[str]) -> 
         return sources_of(admin_client(bootstrap), topology, topics)[0]
     except KafkaException as error:
         raise SlidestatError(
-            f"The brokers do not tell whether topics of {topology.sources_text!r} are compacted:"
+            f"The brokers did not say whether topics of {topology.sources_text!r} are compacted:"
             f" {error.args[0].str().rstrip('.')}.",
             "Check what this user may do (DescribeConfigs on each of them), and try again.",
         ) from error
@@ -363,7 +363,7 @@ def _check_state(bootstrap: str, topology: Topology, needed: int, limit: int) ->
     if needed > MAX_MESSAGE_BYTES:
         raise SlidestatError(
             f"{foreseen}, and a record at most {bytes_text(MAX_MESSAGE_BYTES)}.",
-            "Give the statistics larger errors (`slidestat topology show` tells what each takes),"
+            "Give the statistics larger errors (`slidestat topology show` prints what each takes),"
             " or divide them among several topologies.",
         )
     raise SlidestatError(

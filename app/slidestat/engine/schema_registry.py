@@ -45,8 +45,8 @@ _NOT_TRUSTED = (
     ),
 )
 _NO_TLS = (
-    ("WRONG_VERSION_NUMBER", "What answers there has no TLS: write http:// if that is right."),
-    ("RECORD_LAYER", "What answers there has no TLS: write http:// if that is right."),
+    ("WRONG_VERSION_NUMBER", "The server there has no TLS: write http:// if that is right."),
+    ("RECORD_LAYER", "The server there has no TLS: write http:// if that is right."),
     (
         "CERTIFICATE_REQUIRED",
         "It asks for a certificate of its clients, and slidestat has none: let it take a user and"
@@ -169,7 +169,7 @@ def registry_trouble(error: Exception, shown: str) -> tuple[str, str]:
         )
     if status == 404 and error.error_code < 40400:
         return (
-            f"what answers at {shown} is no schema registry: {error}",
+            f"the server at {shown} is no schema registry: {error}",
             "Check the address that --schema-registry gives, with its path if it has one.",
         )
     if status in (409, 422):

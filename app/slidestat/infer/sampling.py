@@ -95,7 +95,7 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
         raise SlidestatError(
             f"The topic {topic!r} is empty: there is nothing to look at.",
             "Come back when events are on it, or write a topology by hand:"
-            " docs/declare-a-topology.md tells how.",
+            " docs/declare-a-topology.md shows how.",
         )
     # Not every offset has a record: transactions leave markers, and compaction gaps.
     return Sample(topic, partitions, round(total * len(found) / looked_at), found)
@@ -183,7 +183,7 @@ def readable(sample: Sample, registry: str) -> Sample:
         raise SlidestatError(
             f"Records of {sample.topic!r} begin with a zero byte, but not with the number of a"
             " schema in four.",
-            f"Of most of them: {other_framing(max(framed, key=has_long_number))}.",
+            f"Most of them: {other_framing(max(framed, key=has_long_number))}.",
         )
     if not registry:
         raise SlidestatError(
@@ -204,7 +204,7 @@ def _read_by_schemas(sample: Sample, framed: list[bytes], registry: Registry) ->
         why = registry.look_up(number)
         if why is not None:
             raise SlidestatError(
-                f"Schema {number} cannot be had: {why}.", "Try again when the registry answers."
+                f"Schema {number} could not be read: {why}.", "Try again when the registry answers."
             )
     source_format = _format_of(framed, registry)
     read, reason = FramedValues(registry.schemas, source_format), ""

@@ -180,7 +180,8 @@ def check_notes(
         raise SlidestatError(
             f"The topic {topic!r} has records, and the group {mover_id(topology)} knows of none of"
             f" {topology.sources_text!r} that it has moved there: they are of another source, or"
-            " somebody else's, or no worker has run for longer than the brokers keep offsets.",
+            " another program wrote them, or no worker has run for longer than the brokers keep"
+            " offsets.",
             "Give the topology another name, and nothing is moved twice; or, if nobody needs the"
             " topic, delete it.",
         )

@@ -452,7 +452,7 @@ class Mover:
             log_event(
                 "repartition waits",
                 f"{self._topology.name}: nothing is moved beyond the partitions"
-                f" {', '.join(places)}, which bring nothing and do not tell that they have nothing",
+                f" {', '.join(places)}, from which no answer has come: their broker may be down",
                 topology=self._topology.name,
                 partitions=places,
             )

@@ -178,7 +178,7 @@ class _Sorts:
                 continue
             if self._fields[operand.path].root().sort is None:
                 raise SlidestatError(
-                    f"{self._says}: nothing tells whether {field_text(operand.path)!r} is a number"
+                    f"{self._says}: nothing shows whether {field_text(operand.path)!r} is a number"
                     " or a text.",
                     f"Write {text_of(operand)} + 0 for a number, {text_of(operand)} || '' for a"
                     " text.",
@@ -233,7 +233,7 @@ def sort_of(node: Node, text: str, what: str) -> tuple[Sort, dict[FieldPath, Sor
     sorts.check_known(node)
     if found.sort is None:
         raise SlidestatError(
-            f"{what} is {text!r}, of which nothing tells whether it is a number or a text.",
+            f"{what} is {text!r}, and nothing shows whether it is a number or a text.",
             "Write FIELD + 0 for a number, FIELD || '' for a text.",
         )
     return found.sort, fields

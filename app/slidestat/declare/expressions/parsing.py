@@ -258,7 +258,7 @@ class _Reader:
     def _unknown(self, tree: exp.Expression) -> SlidestatError:
         part = tree.sql()
         return SlidestatError(
-            f"{self._what} is {self._text!r}: {part!r} is nothing that can be computed here.",
+            f"{self._what} is {self._text!r}: {part!r} cannot be computed here.",
             f"{_KNOWN} A field whose name is a word of SQL is written in double quotes.",
         )
 
