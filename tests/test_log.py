@@ -3,6 +3,7 @@
 import json
 import logging
 import logging.config
+from datetime import datetime
 
 import pytest
 
@@ -23,10 +24,19 @@ def work(form: LogForm) -> None:
 
 
 def test_text_is_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
-    """The text alone, and nothing of an event that has none; an error is left to the command."""
+    """The time and the text, and nothing of an event that has none; an error is left to the
+    command, and one that is logged begins as the command's do.
+    """
+    before = datetime.now().replace(microsecond=0)
     with pytest.raises(SlidestatError, match="No topic"):
         work(LogForm.TEXT)
-    assert capsys.readouterr().err == "orders: ready, partitions: 0\n"
+    told = capsys.readouterr().err
+    at, text = datetime.fromisoformat(told[:19]), told[19:]
+    assert text == " orders: ready, partitions: 0\n"
+    assert before <= at <= datetime.now()
+    with logging_to_stderr(LogForm.TEXT):
+        log_event("stopped", "error: No topic.\nwhat to do: Make it.")
+    assert capsys.readouterr().err == "error: No topic.\nwhat to do: Make it.\n"
 
 
 def test_json_is_an_event_a_line(capsys: pytest.CaptureFixture[str]) -> None:

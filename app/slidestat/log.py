@@ -30,9 +30,15 @@ class LogForm(StrEnum):
 
 LOG_FORM = LogForm.TEXT
 
+TIME_FORM = "%Y-%m-%d %H:%M:%S"
+"""The form of times in front of lines for people, by this machine's clock."""
+
+ERROR = "error: "
+"""The beginning of what ends a command, as it is printed."""
+
 
 def log_event(event: str, text: str | None = None, **fields: object) -> None:
-    """Log an event; a terminal shows its text, and nothing of one that has none."""
+    """Log an event; a terminal shows its text after the time, and nothing of one that has none."""
     _log.info(event, extra={**fields, **({} if text is None else {"text": text})})
 
 
@@ -49,7 +55,7 @@ def logging_to_stderr(form: LogForm = LOG_FORM) -> Iterator[None]:
     logging.setLogRecordFactory(RedactedRecord)
     handler = logging.StreamHandler(sys.stderr)
     if form is LogForm.TEXT:
-        handler.setFormatter(_TextFormatter("%(text)s"))
+        handler.setFormatter(_TextFormatter("%(asctime)s %(text)s", TIME_FORM))
         handler.addFilter(lambda record: hasattr(record, "text"))
     else:
         handler.setFormatter(_json_formatter())
@@ -93,7 +99,11 @@ def json_logging() -> dict[str, Any]:
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return redacted(super().format(record))
+        """Return the text with its time, on this machine's clock. What ends a worker is told as any
+        command tells it: who runs several workers knows it by how it begins.
+        """
+        text: str = getattr(record, "text", "")
+        return redacted(text if text.startswith(ERROR) else super().format(record))
 
 
 class _RedactedJson(JsonFormatter):

@@ -3,6 +3,7 @@
 """
 
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from slidestat.cli.options import (
     TopologyOption,
 )
 from slidestat.errors import SlidestatError, unknown
+from slidestat.log import TIME_FORM
 from slidestat.options import (
     DEFAULT_BOOTSTRAP,
     EARLIEST,
@@ -154,7 +156,11 @@ def alertmanager(
 
     # One that is no longer declared will never be over.
     names = {alert.name for alert in declared.alerts}
-    relay = AlertRelay(url, reader, lambda line: print(line, flush=True), names)
+
+    def say(line: str) -> None:
+        print(time.strftime(TIME_FORM), line, flush=True)
+
+    relay = AlertRelay(url, reader, say, names)
     with suppress(KeyboardInterrupt):  # The normal end of sending.
         relay.run()
 
