@@ -6,7 +6,7 @@ async with Client("http://127.0.0.1:6066") as client:
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
@@ -28,6 +28,8 @@ from slidestat.schemas.sequence import decode_key_answer, decode_key_history, de
 from slidestat.web.address import check_token, read_token
 
 if TYPE_CHECKING:
+    import asyncio
+
     import aiohttp
 
 Answer = TypeVar("Answer")
@@ -64,14 +66,22 @@ class Client:
         token = read_token() if token is None else token
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.last_json = b""
         """The newest answer, as the worker sent it."""
 
     async def __aenter__(self) -> Self:
         """Open the connections. No proxy is asked: workers are near, and a token is for them."""
         # The command asks by other means, and aiohttp takes a third of its time to import.
+        import asyncio
+
         import aiohttp
 
+        if self._session is not None and not self._session.closed:
+            raise SlidestatError(
+                f"The client of {self._url} is open already.", "Ask it, or create another one."
+            )
+        self._loop = asyncio.get_running_loop()
         self._session = aiohttp.ClientSession(
             headers=self.headers, timeout=aiohttp.ClientTimeout(PATIENCE_S)
         )
@@ -159,6 +169,8 @@ class Client:
         ValueError where nothing does. A redirect is followed; to another server it goes without
         the token.
         """
+        import asyncio
+
         from aiohttp import ClientError
         from yarl import URL
 
@@ -167,11 +179,28 @@ class Client:
                 f"The client of {self._url} is not open.",
                 "Ask within `async with Client(...) as client:`.",
             )
+        if asyncio.get_running_loop() is not self._loop:
+            raise SlidestatError(
+                f"The client of {self._url} was opened in another event loop.",
+                "Open one within each `asyncio.run`.",
+            )
         try:
             async with self._session.get(URL(address, encoded=True)) as response:
+                self.check_redirect(response.status, address, str(response.url))
                 return response.status, await response.read()
         except ClientError as error:
             raise OSError(str(error) or type(error).__name__) from error
+
+    def check_redirect(self, status: int, address: str, answered: str) -> None:
+        """Raise SlidestatError for a token that did not go along to where a redirect led."""
+        asked, led = urlsplit(address), urlsplit(answered)
+        if status == 401 and self.headers and (asked[:2] != led[:2]):
+            raise SlidestatError(
+                f"{self._url} redirects to {led.scheme}://{led.netloc}, and the token does not go"
+                " along to another server.",
+                f"Give the worker's URL as {led.scheme}://{led.netloc}, with its path if it has"
+                " one.",
+            )
 
     async def _ask(
         self,
@@ -184,24 +213,26 @@ class Client:
         try:
             status, body = await self.fetch(address)
         except (OSError, ValueError) as error:
+            is_late = isinstance(error, TimeoutError)
+            told = f"nothing within {PATIENCE_S:.0f} s" if is_late else str(error)
             raise SlidestatError(
-                f"No worker answers at {self._url}: {error or type(error).__name__}.",
+                f"No worker answers at {self._url}: {told or type(error).__name__}.",
                 "Start one with `slidestat run`; it prints its URL.",
             ) from error
         try:
             if status == 200:
                 self.last_json = body
                 return decode(body)
-            told = _fault(body)
+            fault = _fault(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SlidestatError(
                 f"The server at {self._url} is no worker of slidestat.",
                 "Give the URL that a worker prints when it starts.",
             ) from error
-        advice = told.advice
+        advice = fault.advice
         if status == 401:
             advice = f"Set {TOKEN_VARIABLE} to the token that the worker was started with."
-        raise SlidestatError(told.error, advice)
+        raise SlidestatError(fault.error, advice)
 
     def _address(self, topology: str | None, what: str, asked: Mapping[str, object]) -> str:
         """Return the address of a question, of all topologies where `topology` is None."""

@@ -104,7 +104,7 @@ def test_a_worker_says_in_its_folder_where_it_is(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "a" / "web.json").write_text("{")
     address = listen(LOOPBACK, 0)
-    with address.listener, announced(tmp_path / "b", address):
+    with address.listener, announced(tmp_path / "b", address, tmp_path):
         (found,) = announcements(sorted(tmp_path.iterdir()))
         assert (found.url, found.worker) == (address.url, address.worker)
     assert list(announcements([*tmp_path.iterdir(), tmp_path / "missing"])) == []

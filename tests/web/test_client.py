@@ -1,20 +1,25 @@
 """The asynchronous client: each question answered by real workers, each error with what to do."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.typedefs import Handler
+from yarl import URL
 
+from slidestat import client as client_module
+from slidestat.admin import query as query_module
 from slidestat.admin.query import ask
 from slidestat.client import Client
 from slidestat.declare.alerts import Alert
 from slidestat.errors import SlidestatError
 from slidestat.options import LOOPBACK
 from slidestat.schemas.alert import Certainty
+from slidestat.schemas.query import TopologyDescription
 from slidestat.schemas.sequence import SequenceKeyAnswer, SequenceKeyHistory
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
@@ -111,6 +116,20 @@ async def test_errors_have_advice() -> None:
 
 
 @asynccontextmanager
+async def served(handle: Handler, host: str = LOOPBACK, port: int = 0) -> AsyncIterator[str]:
+    """Return the URL of a server that answers so at each path."""
+    app = web.Application()
+    app.router.add_get("/{path:.*}", handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, host, port).start()
+    try:
+        yield str(URL.build(scheme="http", host=host, port=runner.addresses[0][1]))
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
 async def server(answer: str | None, location: str = "") -> AsyncIterator[tuple[str, list[str]]]:
     """Return a server's URL and the tokens that it is shown; it redirects without an answer."""
     tokens: list[str] = []
@@ -121,16 +140,8 @@ async def server(answer: str | None, location: str = "") -> AsyncIterator[tuple[
             raise web.HTTPTemporaryRedirect(location + request.path_qs)
         return web.Response(text=answer)
 
-    app = web.Application()
-    app.router.add_get("/{path:.*}", handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, LOOPBACK, 0)
-    await site.start()
-    try:
-        yield f"http://{LOOPBACK}:{runner.addresses[0][1]}", tokens
-    finally:
-        await runner.cleanup()
+    async with served(handle) as url:
+        yield url, tokens
 
 
 @pytest.mark.asyncio
@@ -144,6 +155,120 @@ async def test_a_token_goes_to_the_worker_alone(monkeypatch: pytest.MonkeyPatch)
             assert await client.topologies() == []
     assert first == ["Bearer of-the-environment"]
     assert shown == ["", "Bearer given"]
+
+
+async def by_client(url: str) -> list[TopologyDescription]:
+    async with Client(url) as client:
+        return await client.topologies()
+
+
+async def by_command(url: str) -> list[TopologyDescription]:
+    answer, _ = await asyncio.to_thread(ask, url, lambda client: client.topologies())
+    return answer
+
+
+NO_TOPOLOGIES = '{"topologies":[]}'
+BOTH = pytest.mark.parametrize("asked", [by_client, by_command])
+Asked = Callable[[str], Awaitable[list[TopologyDescription]]]
+
+
+@pytest.mark.asyncio
+@BOTH
+async def test_a_token_that_does_not_go_along(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told where to ask instead, and not to set what is set."""
+    monkeypatch.setenv("SLIDESTAT_WEB_TOKEN", "of-the-environment")
+
+    async def locked(request: web.Request) -> web.Response:
+        if "Authorization" in request.headers:
+            return web.Response(text=NO_TOPOLOGIES)
+        return web.json_response({"error": "No token.", "advice": "Send it."}, status=401)
+
+    async with served(locked) as url, server(None, url) as (proxy, _):
+        with pytest.raises(SlidestatError, match=f"redirects to {url}, and the token") as told:
+            await asked(proxy)
+        assert told.value.advice.startswith(f"Give the worker's URL as {url}")
+        assert await asked(url) == []
+
+
+@pytest.mark.asyncio
+@BOTH
+async def test_where_workers_are(asked: Asked) -> None:
+    """At an address of IPv6, and behind a prefix of paths that a proxy takes off."""
+    paths = []
+
+    async def answer(request: web.Request) -> web.Response:
+        paths.append(request.raw_path)
+        return web.Response(text=NO_TOPOLOGIES)
+
+    async with served(answer, "::1") as url:
+        assert url.startswith("http://[::1]:")
+        for prefix in ("", "/", "/ops/slide%20stat", "/ops/"):
+            assert await asked(url + prefix) == []
+    told = "/topologies"
+    assert paths == [told, told, f"/ops/slide%20stat{told}", f"/ops{told}"]
+
+
+@pytest.mark.asyncio
+@BOTH
+async def test_a_worker_that_does_not_answer(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told for how long it was waited."""
+    for module in (client_module, query_module):
+        monkeypatch.setattr(module, "PATIENCE_S", 0.2)
+
+    async def hang(_request: web.Request) -> web.Response:
+        await asyncio.sleep(2)
+        raise web.HTTPNotFound
+
+    async with served(hang) as url:
+        with pytest.raises(SlidestatError, match=f"No worker answers at {url}: nothing within"):
+            await asked(url)
+
+
+@pytest.mark.asyncio
+async def test_a_worker_that_is_started_again() -> None:
+    """It is asked over a new connection, as if nothing had been; while it is away, an error is
+    raised.
+    """
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(text=NO_TOPOLOGIES)
+
+    async with served(answer) as url:
+        client = await Client(url).__aenter__()
+        many = await asyncio.gather(*(client.topologies() for _ in range(150)))
+        assert many == [[]] * 150
+    with pytest.raises(SlidestatError, match="No worker answers"):
+        await client.topologies()
+    async with served(answer, port=URL(url).port or 0):
+        assert await client.topologies() == []
+        asked = asyncio.create_task(client.topologies())
+        await asyncio.sleep(0)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert await client.topologies() == []
+        await client.__aexit__()
+
+
+def test_a_client_is_of_one_event_loop() -> None:
+    """Which is told, as what is opened twice is; one that was closed may be opened in another."""
+    client = Client("http://127.0.0.1:9")
+
+    async def twice() -> None:
+        async with client:
+            with pytest.raises(SlidestatError, match="is open already"):
+                await client.__aenter__()
+
+    asyncio.run(twice())
+    asyncio.run(twice())
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(client.__aenter__())
+    with pytest.raises(SlidestatError, match="opened in another event loop"):
+        asyncio.run(client.topologies())
+    loop.run_until_complete(client.__aexit__())
+    loop.close()
 
 
 @pytest.mark.asyncio
@@ -173,17 +298,13 @@ async def test_the_command_asks_as_the_client_does(monkeypatch: pytest.MonkeyPat
     """The same answers, errors and redirects, without an event loop of its own."""
     monkeypatch.setenv("SLIDESTAT_WEB_TOKEN", "of-the-environment")
 
-    async def asked(url: str) -> object:
-        answer, _ = await asyncio.to_thread(ask, url, lambda client: client.topologies())
-        return answer
-
     async with server('{"topologies":[]}') as (url, shown), server(None, url) as (proxy, first):
-        assert await asked(url) == await asked(proxy) == []
+        assert await by_command(url) == await by_command(proxy) == []
     assert first == ["Bearer of-the-environment"]
     assert shown == ["Bearer of-the-environment", ""]
     async with server("<html>Log in</html>") as (url, _):
         with pytest.raises(SlidestatError, match="is no worker of slidestat"):
-            await asked(url)
+            await by_command(url)
     async with serving_of(TOPOLOGY, {0: records("a", STRANGE)}) as [worker]:
         answer, body = await asyncio.to_thread(
             ask, worker.url, lambda client: client.query("orders", STRANGE)
@@ -193,4 +314,4 @@ async def test_the_command_asks_as_the_client_does(monkeypatch: pytest.MonkeyPat
         with pytest.raises(SlidestatError, match="no key 'b'"):
             await asyncio.to_thread(ask, worker.url, lambda client: client.query("orders", "b"))
     with pytest.raises(SlidestatError, match=r"No worker answers at http://127.0.0.1:9: .*refused"):
-        await asked("http://127.0.0.1:9")
+        await by_command("http://127.0.0.1:9")

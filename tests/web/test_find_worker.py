@@ -1,12 +1,14 @@
 """A worker on this machine is found by what it says in its data folder, and asked for a key."""
 
 import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
 from slidestat.admin.query import ask, find_worker
 from slidestat.errors import SlidestatError
+from slidestat.faust.data_folder import user_folders
 from slidestat.web.address import announced
 from tests.web.serving import TOPOLOGY, serving
 
@@ -15,21 +17,36 @@ from tests.web.serving import TOPOLOGY, serving
 async def test_a_worker_is_found_by_its_own_data_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Only when that is named: elsewhere, and after it has ended, nobody is found, and it is said
-    where one looked.
+    """Or by none, wherever it is. Elsewhere, and after it has ended, nobody is found, it is said
+    where one looked, and nothing is left behind. Where the user's folders cannot be written, only
+    that folder finds it.
     """
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    folder = tmp_path / "tables"
+    home, folder = tmp_path / "home", tmp_path / "tables"
+    monkeypatch.setenv("XDG_DATA_HOME", str(home))
     folder.mkdir()
+    base = user_folders(TOPOLOGY.application_id)
+
+    def find(data_dir: Path | None) -> Awaitable[str]:
+        return asyncio.to_thread(find_worker, TOPOLOGY, data_dir)
+
     async with serving({0: ["a"]}) as [worker]:
-        with announced(folder, worker.address):
-            assert await asyncio.to_thread(find_worker, TOPOLOGY, folder) == worker.url
-            for other in (None, tmp_path):
-                with pytest.raises(SlidestatError, match=str(other or tmp_path / "home")) as none:
-                    await asyncio.to_thread(find_worker, TOPOLOGY, other)
-                assert "--data-dir" in none.value.advice
-        with pytest.raises(SlidestatError, match="tables"):
-            await asyncio.to_thread(find_worker, TOPOLOGY, folder)
+        with announced(folder, worker.address, base):
+            assert await find(folder) == await find(None) == worker.url
+            with pytest.raises(SlidestatError, match=str(tmp_path)) as none:
+                await find(tmp_path)
+            assert "--data-dir" in none.value.advice
+        for ended in (folder, None):
+            with pytest.raises(SlidestatError, match="tables" if ended else str(home)):
+                await find(ended)
+        assert list(base.iterdir()) == list(folder.iterdir()) == []
+        (tmp_path / "file").write_text("")
+        with announced(folder, worker.address, tmp_path / "file"):
+            assert await find(folder) == worker.url
+        inside = base / "worker-0"
+        inside.mkdir()
+        with announced(inside, worker.address, base):
+            assert await find(None) == worker.url
+            assert [it.name for it in base.iterdir()] == ["worker-0"]
 
 
 def test_no_key_is_empty() -> None:

@@ -58,8 +58,11 @@ class _WaitingClient(Client):
                 return response.status, response.read()
         except HTTPError as refusal:
             with refusal:
+                self.check_redirect(refusal.code, address, refusal.url)
                 return refusal.code, refusal.read()
         except URLError as error:
+            if isinstance(error.reason, TimeoutError):
+                raise error.reason from error
             raise OSError(str(error.reason)) from error
         except http.client.HTTPException as error:
             raise OSError(str(error) or type(error).__name__) from error
@@ -67,8 +70,8 @@ class _WaitingClient(Client):
 
 def find_worker(topology: Declared, data_dir: Path | None = None) -> str:
     """Return the URL of a worker of `topology` that runs on this machine with the data folder
-    `data_dir`, or one in it, as several workers of one command have; without `data_dir`, with one
-    of the user's.
+    `data_dir`, or one in it, as several workers of one command have; without `data_dir`, of one
+    that this user has started, wherever its data folder is.
 
     Raises SlidestatError if none answers.
     """
@@ -83,9 +86,13 @@ def find_worker(topology: Declared, data_dir: Path | None = None) -> str:
         except (OSError, http.client.HTTPException, ValueError):
             continue
     raise SlidestatError(
-        f"No worker of {topology.name!r} was found on this machine: no worker that answers uses"
-        + (f" the data folder {data_dir}." if data_dir else f" a data folder in {own}."),
-        "Start one with `slidestat run`. If it was started with --data-dir, give it here,"
+        f"No worker of {topology.name!r} was found on this machine: "
+        + (
+            f"no worker that answers uses the data folder {data_dir}."
+            if data_dir
+            else f"none that answers is in {own}."
+        ),
+        "Start one with `slidestat run`. If another user has started it, give its --data-dir here,"
         " too; if it runs on another machine, give --url with the URL that it printed.",
     )
 

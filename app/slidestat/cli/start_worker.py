@@ -23,7 +23,7 @@ from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.extent import WHOLE, Extent
 from slidestat.engine.footprint import measure
-from slidestat.faust.data_folder import data_folder
+from slidestat.faust.data_folder import data_folder, user_folders
 from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.faust.worker.resources import limit_arenas
 from slidestat.kafka.connection import require_broker
@@ -89,7 +89,8 @@ def prepared_worker(
     _log_remarks(topologies)
     address = listen(web_host, web_port)
     source = _prepare(topologies, bootstrap, registry, extent, anyway=anyway)
-    with data_folder(data_dir, topologies[0].application_id, source.cluster_id) as folder:
+    group_id = topologies[0].application_id
+    with data_folder(data_dir, group_id, source.cluster_id) as folder:
         letter_bytes = _load_kernels(topologies, bootstrap)
         # Faust takes a second to import.
         from slidestat.faust.worker.settings import WorkerSettings
@@ -99,7 +100,7 @@ def prepared_worker(
         group = topologies[0].group_name
         log_event("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
         moving = _moving(topologies, bootstrap, extent, allow_loss=allow_loss)
-        with announced(folder, address), moving as mover:
+        with announced(folder, address, user_folders(group_id)), moving as mover:
             yield WorkerSettings(
                 topologies=topologies,
                 bootstrap_servers=bootstrap,

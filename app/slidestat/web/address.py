@@ -1,10 +1,11 @@
 """Where a worker listens, and what must be shown there."""
 
+import hashlib
 import os
 import re
 import socket
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -173,7 +174,8 @@ def _listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-# A file in a worker's data folder with the URL at which the worker answers.
+# A file in a worker's data folder with the URL at which the worker answers; one that lies elsewhere
+# than the user's has another one there, where it is looked for.
 
 _FILE = "web.json"
 
@@ -186,16 +188,32 @@ class Announced(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def announced(folder: Path, address: WebAddress) -> Iterator[None]:
-    """Keep a file in the worker's data folder with its URL while the context lasts."""
+def announced(folder: Path, address: WebAddress, base: Path) -> Iterator[None]:
+    """Keep a file in the worker's data folder with its URL while the context lasts, and one within
+    `base`, which has the user's data folders, unless it cannot be written.
+    """
+    known = base / f"worker-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
+    is_there = folder.resolve().parent == base.resolve()
+    _announce(folder, address)
+    if not is_there:
+        with suppress(OSError):
+            known.mkdir(parents=True, exist_ok=True)
+            _announce(known, address)
+    try:
+        yield
+    finally:
+        (folder / _FILE).unlink(missing_ok=True)
+        if not is_there:
+            with suppress(OSError):
+                (known / _FILE).unlink()
+                known.rmdir()
+
+
+def _announce(folder: Path, address: WebAddress) -> None:
     path = folder / _FILE
     new = path.with_suffix(".new")
     new.write_bytes(msgspec.json.encode(Announced(address.url, address.worker)))
     new.replace(path)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def announcements(folders: Iterable[Path]) -> Iterator[Announced]:
