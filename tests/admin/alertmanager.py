@@ -37,17 +37,25 @@ class Alerts:
         self.answers: list[int] = []
         self.posts: list[list[Postable]] = []
         self.users: list[str | None] = []
+        self.refused = ""
+        self.most_bytes = 1 << 20
 
     def take(self, body: bytes) -> int:
-        """Take a POST in; the status of its answer, 200 unless `answers` has others to give."""
+        """Take a POST in; the status of its answer, 200 unless `answers` has others to give. It
+        takes none of the key `refused`, and all others of the same POST; the proxy before it takes
+        no body that is too long.
+        """
+        if len(body) > self.most_bytes:
+            return 413
         told = _decode(body)
         for alert in told:
             check(alert)
         if self.answers:
             return self.answers.pop(0)
         self.posts.append(told)
-        self.known |= {labels(alert.labels): alert for alert in told}
-        return 200
+        taken = [alert for alert in told if alert.labels["key"] != self.refused]
+        self.known |= {labels(alert.labels): alert for alert in taken}
+        return 200 if taken == told else 400
 
     def firing(self, now: datetime) -> set[Labels]:
         """The label sets of the alerts that are not resolved."""

@@ -23,7 +23,13 @@ import trustme
 from confluent_kafka import Producer
 from hypothesis import given, strategies as st
 
-from slidestat.admin.alertmanager import AGAIN_MS, LASTS_MS, AlertRelay, RelayedAlerts
+from slidestat.admin.alertmanager import (
+    AGAIN_MS,
+    LASTS_MS,
+    OVER_MS,
+    AlertRelay,
+    RelayedAlerts,
+)
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.topic_reader import AlertReader, ChangeRecord
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty
@@ -184,6 +190,35 @@ def test_what_is_written_again_fires_since_its_first_record() -> None:
         assert told.endsAt == moment(now + LASTS_MS)
 
 
+def test_what_is_over_is_told_for_a_quarter_of_an_hour() -> None:
+    """An Alertmanager that took it, and was started again before it told its receivers, knows of
+    nothing: it is posted with the time at which it was over, each minute, and told of once.
+    """
+    relayed, manager = RelayedAlerts(), Alerts()
+    relayed.take(change("a", "firing"), NOW_MS)
+    assert tell(relayed, manager, NOW_MS) == 1
+    relayed.take(change("a", "resolved", end_ms=NOW_MS), NOW_MS + 5_000)
+    ends = moment(NOW_MS + 5_000)
+    for minute in range(OVER_MS // AGAIN_MS + 1):
+        now = NOW_MS + 5_000 + minute * AGAIN_MS
+        assert [(it.is_over, it.is_new) for it in relayed.due(now)] == [(True, minute == 0)]
+        assert tell(relayed, manager, now) == 1
+        assert manager.posts[-1][0].endsAt == ends
+        assert tell(relayed, manager, now + AGAIN_MS - 1) == 0
+    assert tell(relayed, manager, NOW_MS + 86_400_000) == 0
+
+
+def test_one_that_fires_again_is_not_over() -> None:
+    """It is sent as what fires, at once, and no more as what is over."""
+    relayed, manager = RelayedAlerts(), Alerts()
+    for at, state in enumerate(["firing", "resolved", "firing"]):
+        now = NOW_MS + at
+        relayed.take(change("a", state, end_ms=now - 10_000), now)
+        assert tell(relayed, manager, now) == 1
+    assert tell(relayed, manager, NOW_MS + AGAIN_MS + 2) == 1
+    assert manager.firing(moment(NOW_MS + AGAIN_MS)) == {labels_of("a")}
+
+
 NO_URLS = ["", "127.0.0.1:9093", "http://", "file:///x", "http://[::1", "http://.x", "http://a:b"]
 
 
@@ -247,7 +282,7 @@ class Once:
         raise KeyboardInterrupt
 
 
-def relay(urls: list[str], reader: Once, said: list[str]) -> None:
+def relay(urls: list[str], reader: "Once | Many", said: list[str]) -> None:
     """Run a relay until its topic ends."""
     with pytest.raises(KeyboardInterrupt):
         AlertRelay(urls, lambda: reader, said.append, ["slow"]).run()  # type: ignore[arg-type, return-value]
@@ -265,6 +300,38 @@ def test_each_of_several_is_told_whatever_the_others_do() -> None:
     assert any("elsewhere/api/v2/alerts refuses alerts, HTTP status 404" in it for it in said)
     assert any("127.0.0.1:9/api/v2/alerts does not take alerts" in it for it in said)
     assert f"{url}: firing certain slow of b: quantile 0.99 605.5 in [600, 611.5]" in said
+
+
+class Many:
+    """A topic with many alerts that fire; then the command is ended."""
+
+    is_at_end = True
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def batches(self) -> Iterator[list[ChangeRecord]]:
+        changes = [change(f"{i}", "firing") for i in range(self._count)]
+        yield [ChangeRecord(it, b"") for it in changes]
+        raise KeyboardInterrupt
+
+
+def test_one_alert_that_is_refused_keeps_nothing_from_the_others() -> None:
+    """Nor does a proxy that takes no long bodies. It is told of once. What refuses all is no
+    Alertmanager.
+    """
+    said: list[str] = []
+    with alertmanager() as (url, manager):
+        manager.refused, manager.most_bytes = "7", 20_000
+        relay([url], Many(600), said)
+    assert set(manager.known) == {labels_of(f"{i}") for i in range(600) if i != 7}
+    (refusal,) = [line for line in said if "refuses" in line]
+    assert "HTTP status 400: not now. It is left out: firing certain slow of 7: " in refusal
+    with alertmanager() as (url, manager):
+        manager.most_bytes = 10
+        with pytest.raises(SlidestatError, match="HTTP status 413"):
+            AlertRelay([url], lambda: Many(600), said.append, ["slow"]).run()  # type: ignore[arg-type, return-value]
+        assert not manager.posts
 
 
 def test_a_token_in_a_file_is_read_each_time(

@@ -39,6 +39,11 @@ AGAIN_MS = 60_000
 LASTS_MS = 4 * AGAIN_MS
 """The time after which Alertmanager resolves an alert that is not posted again."""
 
+OVER_MS = 15 * AGAIN_MS
+"""The time for which a resolved alert is posted again, as Prometheus does: Alertmanager tells its
+receivers some minutes later, and forgets it if it is started again meanwhile.
+"""
+
 
 class PostableAlert(msgspec.Struct, frozen=True, rename="camel"):
     """An alert as Alertmanager takes it, `postableAlert` of version 2 of its API: it fires from
@@ -61,10 +66,20 @@ class _Relayed:
     labels: Labels
     starts_ms: int
     told_ms: int | None = None
+    is_refused: bool = False
+
+
+@dataclass
+class _Resolved:
+    relayed: _Relayed
+    ends_ms: int
+    told_ms: int | None = None
 
 
 class Told(NamedTuple):
-    """An alert to be posted at some time: whether it is resolved, or posted for the first time."""
+    """An alert to be posted at some time: whether it is resolved, or posted for the first time as
+    what it is now.
+    """
 
     relayed: _Relayed
     is_over: bool
@@ -80,7 +95,7 @@ class RelayedAlerts:
 
     def __init__(self) -> None:
         self._firing: dict[tuple[str, str, str], _Relayed] = {}
-        self._over: dict[Labels, _Relayed] = {}
+        self._over: dict[Labels, _Resolved] = {}
 
     def take(self, change: AlertChange, now_ms: int) -> None:
         """Take in the next change that the topic has, at `now_ms` by the clock."""
@@ -97,9 +112,11 @@ class RelayedAlerts:
         before = self._firing.pop(place, None)
         # An alert that was never posted need not be resolved. With other labels it is another one.
         if before is not None and before.told_ms is not None:
-            self._over[before.labels] = before
+            self._over[before.labels] = _Resolved(before, now_ms)
         if is_firing:
-            again = self._over.pop(labels, None)
+            over = self._over.pop(labels, None)
+            # What nobody was told of, Alertmanager still takes for firing.
+            again = over.relayed if over is not None and over.told_ms is None else None
             if again is not None and again.change == change:
                 self._firing[place] = again  # The topic is read once more.
                 return
@@ -111,23 +128,30 @@ class RelayedAlerts:
     def due(self, now_ms: int) -> list[Told]:
         """Return the alerts that are resolved, new, or were posted too long ago."""
         over = [
-            Told(relayed, True, False, _postable(relayed, now_ms))
-            for relayed in self._over.values()
+            Told(it.relayed, True, it.told_ms is None, _postable(it.relayed, it.ends_ms))
+            for it in self._over.values()
+            if _is_due(it.told_ms, now_ms)
         ]
         return over + [
             Told(relayed, False, not relayed.told_ms, _postable(relayed, now_ms + LASTS_MS))
             for relayed in self._firing.values()
-            # A clock may be put back.
-            if relayed.told_ms is None or abs(now_ms - relayed.told_ms) >= AGAIN_MS
+            if _is_due(relayed.told_ms, now_ms)
         ]
 
     def told(self, all_told: Iterable[Told], now_ms: int) -> None:
         """Note that Alertmanager has accepted these, of a moment ago."""
         for told in all_told:
-            if told.is_over:
-                self._over.pop(told.relayed.labels, None)
-            else:
+            if not told.is_over:
                 told.relayed.told_ms = now_ms
+            elif (over := self._over.get(told.relayed.labels)) is not None:
+                over.told_ms = now_ms
+                if abs(now_ms - over.ends_ms) >= OVER_MS:
+                    del self._over[told.relayed.labels]
+
+
+def _is_due(told_ms: int | None, now_ms: int) -> bool:
+    # A clock may be put back.
+    return told_ms is None or abs(now_ms - told_ms) >= AGAIN_MS
 
 
 def _labels(change: AlertChange) -> Labels:
@@ -175,6 +199,10 @@ _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _LATER = frozenset((408, 429))
 # Of one that took alerts before: a token is renewed.
 _UNKNOWN_USER = frozenset((401, 403))
+# Of one alert of many, maybe, or of too many at once. A server that refuses so many of them refuses
+# all.
+_OF_ALERTS = frozenset((400, 413, 422))
+_MOST_REFUSED = 16
 
 USERNAME = "ALERTMANAGER_USERNAME"
 PASSWORD = "ALERTMANAGER_PASSWORD"  # noqa: S105  a variable's name
@@ -190,6 +218,8 @@ class _AwayError(Exception):
 
 class _RefusedError(SlidestatError):
     """An error of an Alertmanager that refuses what is posted, and would again."""
+
+    is_of_alerts = False
 
 
 def authorization(environment: Mapping[str, str] = os.environ) -> str | None:
@@ -246,20 +276,44 @@ class _Alertmanager:
         if not self._pause.is_over:
             return
         now = _now_ms()
-        due = self.alerts.due(now)
+        # What was refused before comes last, and keeps nothing from the others.
+        due = sorted(self.alerts.due(now), key=lambda told: told.relayed.is_refused)
         try:
-            for start in range(0, len(due), _MOST_AT_ONCE):
-                some = due[start : start + _MOST_AT_ONCE]
-                self._post(some)
-                self.alerts.told(some, now)
-                self._pause.reset()
-                self._has_taken, self.refusal = True, None
+            self._post_all(
+                [due[i : i + _MOST_AT_ONCE] for i in range(0, len(due), _MOST_AT_ONCE)], now
+            )
         except _RefusedError as error:
             self.refusal = error
             self._pause.begin()
         except _AwayError as error:
             pause = self._pause.begin()
             self._say(f"{self.url} does not take alerts: {error}. Trying again in {pause:.1f} s.")
+
+    def _post_all(self, parts: list[list[Told]], now: int) -> None:
+        """Post the parts. Of one that is refused for what is in it, the halves are posted, down to
+        the alert that is refused, which is left out until it is due again.
+        """
+        refused: list[_RefusedError] = []
+        while parts:
+            some = parts.pop(0)
+            try:
+                self._post(some)
+                self._pause.reset()
+                self._has_taken, self.refusal = True, None
+            except _RefusedError as error:
+                if not error.is_of_alerts or len(refused) == _MOST_REFUSED:
+                    raise
+                if half := len(some) // 2:
+                    parts[:0] = [some[:half], some[half:]]
+                    continue
+                (told,) = some
+                refused.append(error)
+                told.relayed.is_refused = True
+                if told.is_new:
+                    self._say(f"{error.message} It is left out: {_line(told)}")
+            self.alerts.told(some, now)
+        if refused and not self._has_taken:
+            raise refused[0]
 
     def _request(self, body: bytes) -> urllib.request.Request:
         headers = {"Content-Type": "application/json"}
@@ -283,19 +337,25 @@ class _Alertmanager:
             is_unknown = error.code in _UNKNOWN_USER
             if error.code >= 500 or error.code in _LATER or (is_unknown and self._has_taken):
                 raise _AwayError(f"HTTP status {error.code}") from error
-            raise _RefusedError(
+            refusal = _RefusedError(
                 f"{self.url} refuses alerts, HTTP status {error.code}: {said or error.reason}.",
                 f"Set {TOKEN}, or {USERNAME} and {PASSWORD}, to what it wants."
                 if is_unknown
                 else "Check that --url is that of an Alertmanager, with its path if it has one.",
-            ) from error
+            )
+            refusal.is_of_alerts = error.code in _OF_ALERTS
+            raise refusal from error
         except (OSError, http.client.HTTPException) as error:
             raise _AwayError(str(getattr(error, "reason", error))) from error
         for told in some:
-            if told.is_over or told.is_new:
-                state = "resolved" if told.is_over else "firing"
-                summary = printable(told.alert.annotations["summary"])
-                self._say(f"{state} {told.alert.labels['certainty']} {summary}")
+            if told.is_new:
+                self._say(_line(told))
+
+
+def _line(told: Told) -> str:
+    state = "resolved" if told.is_over else "firing"
+    summary = printable(told.alert.annotations["summary"])
+    return f"{state} {told.alert.labels['certainty']} {summary}"
 
 
 class AlertRelay:
