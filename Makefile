@@ -19,8 +19,8 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --prere
 # that can be reached, pip installs. Python compiles a module when it is first imported: most of them
 # never are.
 LOCKED := --only-binary :all: --require-hashes
-install = $(BIN)/uv pip install --no-config --python $(BIN)/python $(LOCKED) $(1) || \
-	$(BIN)/python -m pip install $(LOCKED) --no-compile $(1)
+install = $(BIN)/uv pip install --quiet --no-config --python $(BIN)/python $(LOCKED) $(1) || \
+	$(BIN)/python -m pip install --quiet $(LOCKED) --no-compile $(1)
 
 # Nothing asks a question, neither here nor in CI.
 export PIP_NO_INPUT := 1
@@ -58,10 +58,11 @@ $(INSTALLED): requirements-build.lock requirements-dev.lock pyproject.toml
 	        exit 1; \
 	    }; \
 	}
+	@echo "installing the packages of requirements-dev.lock into $(VENV): a minute or two, 2 GB"
 	@# Registries fail now and then: each try waits longer than the one before.
 	@# PySpark has no wheel: its archive is built by what is locked, not by what a registry has now.
 	@for pause in 5 20 60 0; do \
-	    $(BIN)/python -m pip install $(LOCKED) --no-compile -r requirements-build.lock && \
+	    $(BIN)/python -m pip install --quiet $(LOCKED) --no-compile -r requirements-build.lock && \
 	    { $(call install,--no-binary pyspark --no-build-isolation -r requirements-dev.lock); } && exit 0; \
 	    [ $$pause -eq 0 ] || echo "the installation failed; trying again in $$pause s" >&2; \
 	    sleep $$pause; \
@@ -70,8 +71,10 @@ $(INSTALLED): requirements-build.lock requirements-dev.lock pyproject.toml
 	echo "what to do: see pip's message above; run make setup again to go on." >&2; \
 	exit 1
 	@# No isolation: the build backend is one of the locked packages, so nothing is fetched here.
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@echo "installing slidestat itself, as it is in this folder"
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+	@echo "done. Next: $(BIN)/slidestat demo shows it at work; make test runs the tests; make lists the rest"
 
 check: lint types ## lint, formatting and types, as the hooks and CI run them
 
@@ -261,7 +264,8 @@ hooks: setup ## run the same checks before each git commit
 	$(BIN)/pre-commit install
 
 lock: setup ## lock again after a change of pyproject.toml (delete the locks first to move them on)
-	$(LOCK) pyproject.toml --extra worker --extra local --output-file requirements.lock
+	$(LOCK) pyproject.toml --extra worker --extra local --extra avro --extra protobuf --extra msk --extra otlp \
+	    --output-file requirements.lock
 	$(LOCK) pyproject.toml --group dev --extra avro --extra protobuf --extra local --extra spark --extra msk --extra mcp --extra otlp --constraint requirements.lock \
 	    --output-file requirements-dev.lock
 	$(LOCK) --group build --constraint requirements-dev.lock --output-file requirements-build.lock

@@ -179,6 +179,15 @@ def test_what_needs_no_folder_runs_without_one(image: Image) -> None:
     assert image.run("-c", zone, options=(*options, *python)).stdout == "Europe/Berlin\n"
 
 
+def test_whatever_a_worker_may_be_asked_for_is_there(image: Image) -> None:
+    """Avro and Protobuf, brokers of Amazon MSK, collectors of OpenTelemetry: nothing is installed
+    into an image that only reads.
+    """
+    needed = "fastavro, confluent_kafka.schema_registry.avro, grpc_tools.protoc"
+    needed += ", aws_msk_iam_sasl_signer, opentelemetry.proto.metrics.v1.metrics_pb2"
+    image.run("-c", f"import {needed}", options=("--entrypoint=python",))
+
+
 @pytest.mark.parametrize("user", [f"{USER}:{USER}", "1000660000:0"])
 def test_a_worker_is_the_first_process(
     image: Image,

@@ -47,8 +47,9 @@ def declared(name: str, python: str) -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"]
     wanted = project["project"]["dependencies"] + extras["worker"] + extras["local"]
+    wanted = wanted + extras["avro"] + extras["protobuf"] + extras["msk"] + extras["otlp"]
     if name == "requirements-dev.lock":
-        wanted = wanted + extras["avro"] + extras["protobuf"] + extras["spark"]
+        wanted = wanted + extras["spark"] + extras["mcp"]
         wanted = wanted + project["dependency-groups"]["dev"] + project["build-system"]["requires"]
     found = [Requirement(text) for text in wanted]
     own = project["project"]["name"]

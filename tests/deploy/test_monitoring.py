@@ -210,3 +210,25 @@ async def test_the_scrape_configuration_is_let_in(monkeypatch: pytest.MonkeyPatc
         query = urlencode(figures["params"], doseq=True)
         assert (await get(worker.url, f"{path}?{query}", headers=shown)).status == 200
         assert (await get(worker.url, f"{path}?{query}")).status == 401
+
+
+RECIPE = re.compile(r"^\| [^|]+ \| `(/topologies/flights/[^`]+)` \| `([^`]+)` \|$", re.MULTILINE)
+
+
+@pytest.mark.asyncio
+async def test_the_recipe_without_prometheus_asks_for_what_there_is() -> None:
+    """Each address is answered, and the answer has all names that its rows are made of."""
+    recipe = RECIPE.findall((DEPLOY / "README.md").read_text(encoding="utf-8"))
+    assert len(recipe) == 4
+    events = [Record(i, None, encode("a", START_MS + 60_000 * i, 1), 0) for i in range(10)]
+    async with serving_of(TOPOLOGY, {0: events}) as [worker]:
+        for path, rows in recipe:
+            asked = path.replace("flights", "orders").replace("${key}", "a")
+            asked = asked.replace("1d", "1h").replace("window=7d", "window=5m")
+            answer = await get(worker.url, asked)
+            assert answer.status == 200, answer.body
+            names = set(
+                re.findall(r"[a-z_]+(?!\w*\")", re.sub(r'"[^"]*"|\$\w+|function', "", rows))
+            )
+            assert names - {"and"} <= set(re.findall(r'"([a-z_]+)":', answer.body.decode())), rows
+            assert rows.split(".")[0].split(",")[0].rpartition("(")[2] in json.loads(answer.body)

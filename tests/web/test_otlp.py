@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsPartialSuccess,
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
 )
@@ -36,6 +37,8 @@ class Collector:
 
     url: str
     status: int = 200
+    answer: bytes = b""
+    content_type: str = "application/x-protobuf"
     paths: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     requests: list[ExportMetricsServiceRequest] = field(default_factory=list)
@@ -68,12 +71,14 @@ def collector() -> Iterator[Collector]:
                 own.spans.append(ExportTraceServiceRequest.FromString(body))
             else:
                 own.requests.append(ExportMetricsServiceRequest.FromString(body))
-            answer = ExportMetricsServiceResponse().SerializeToString()
             self.send_response(own.status)
-            self.send_header("Content-Type", "application/x-protobuf")
-            self.send_header("Content-Length", str(len(answer)))
+            if own.content_type:
+                self.send_header("Content-Type", own.content_type)
+            if own.status != 204:
+                self.send_header("Content-Length", str(len(own.answer)))
             self.end_headers()
-            self.wfile.write(answer)
+            with suppress(OSError):  # Of a long one, the worker reads a part.
+                self.wfile.write(own.answer)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
@@ -213,6 +218,85 @@ async def test_a_collector_that_is_away(
     assert "s3cret" not in caplog.text
 
 
+def partial(rejected: int, message: str) -> bytes:
+    told = ExportMetricsPartialSuccess(rejected_data_points=rejected, error_message=message)
+    return ExportMetricsServiceResponse(partial_success=told).SerializeToString()
+
+
+# As google.rpc.Status is written: its code, then its message.
+UNAUTHENTICATED = b"\x08\x10\x12\x07no user"
+PROTOBUF, JSON, PAGE = "application/x-protobuf", "application/json", "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("status", "content_type", "answer", "words"),
+    [
+        (200, PROTOBUF, b"", ""),
+        (200, PROTOBUF, b"\xff no protobuf", ""),
+        (200, PROTOBUF, b"\xff" * 10_000_000, ""),
+        (200, JSON, b'{"partialSuccess":{}}', ""),
+        (200, "", b"", ""),
+        (202, "text/plain", b"accepted", ""),
+        (204, "", b"", ""),
+        (200, PAGE, b"<html>Log in</html>", "status 200, text/html"),
+        (302, PAGE, b"", "status 302, text/html"),
+        (200, PROTOBUF, partial(3, "too old"), "3 points were refused: too old"),
+        (200, PROTOBUF, partial(0, "old names"), "all points are taken, with a warning: old names"),
+        (401, PROTOBUF, UNAUTHENTICATED, "status 401, no user"),
+        (503, PROTOBUF, b"\xff no protobuf", "status 503"),
+        (429, JSON, b"{}", "status 429, application/json"),
+    ],
+)
+async def test_what_a_collector_answers(
+    asked: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    status: int,
+    content_type: str,
+    answer: bytes,
+    words: str,
+) -> None:
+    """Whatever it is, it is no trace in the log, and is told once; not all of them answer as
+    OpenTelemetry asks for, and have taken all.
+    """
+    with collector() as own, caplog.at_level(logging.DEBUG, "slidestat.web.otlp"):
+        own.status, own.content_type, own.answer = status, content_type, answer
+        asked.setenv(ENDPOINT, own.url)
+        async with serving_of(TOPOLOGY, {0: []}):
+            for _ in range(2):
+                await own.one_more()
+        logged = [it.getMessage() for it in caplog.records]
+        assert logged == ([f"metrics to {own.url}: {words}"] if words else [])
+
+
+async def test_the_last_figures_are_sent_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of an interval that a worker does not live to see the end of."""
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000")
+    with collector() as own:
+        monkeypatch.setenv(ENDPOINT, own.url)
+        async with serving_of(TOPOLOGY, {0: events()}):
+            assert own.requests == []
+        (last,) = own.requests
+    assert sent(last)["slidestat_records_total", (*PARTITION, ("topology", "orders"))] == 60
+
+
+async def test_a_collector_that_hangs_holds_no_worker_up(
+    asked: pytest.MonkeyPatch,
+) -> None:
+    """At its end it waits for a second."""
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    asked.setenv(ENDPOINT, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    async with server:
+        async with serving_of(TOPOLOGY, {0: []}):
+            await asyncio.sleep(0.3)
+            began = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - began < 4
+
+
 @pytest.mark.parametrize(
     ("variable", "text", "words"),
     [
@@ -222,7 +306,11 @@ async def test_a_collector_that_is_away(
         ("OTEL_METRIC_EXPORT_INTERVAL", "0", "Give a number of milliseconds"),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "nan", "Give a number of milliseconds"),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", "gzip, or leave it out"),
+        ("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "base2", "Histograms have"),
         ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "collector:4318", "Give a URL such as"),
+        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "ftp://me:s3cret@c:4318", "'ftp://c:4318'"),
+        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://[::1:4318", "Give a URL such as"),
+        (ENDPOINT, "http://collector:4318?token=1", "Give a URL such as"),
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem", "cannot be read"),
     ],
 )
@@ -242,6 +330,7 @@ async def test_what_cannot_be_sent_is_said(
             await asyncio.sleep(0.3)
         assert own.paths == []
     assert words in caplog.text
+    assert "s3cret" not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -7,24 +7,22 @@ in the span, so that number is varied.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics import ItemCounts, Items
 from slidestat.declare.statistics.runner import Runner
 from slidestat.declare.topology import Topology, without_move
-from slidestat.engine.decoding.conditions import Judged
-from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.engine.decoding.event_columns import FieldColumns
-from slidestat.engine.events import numbered_texts, texts
-from slidestat.engine.keys.key_state import decode_key_state
-from slidestat.engine.keys.stored_keys import NoStates
-from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.records import RecordBatch
+
+# What measures loads all kernels, and who remembers what was measured needs none of them.
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slidestat.engine.decoding.event_columns import FieldColumns
 
 EVENTS = (5, 1_000, 100_000)
 FORESEEN_EVENTS = 10**9
@@ -72,11 +70,12 @@ def largest_state(topology: Topology, measured: Sequence[Footprint]) -> int:
     return last.state_bytes + max(0, round(1.5 * growth * log(events / last.events)))
 
 
-def _measure(topology: Topology, count: int) -> Footprint:
-    span_ms = topology.every_ms if topology.span_length.of_events else topology.span_length.length
-    # Nothing is emitted or published, and none of the made-up events is late.
+def measured_of(topology: Topology) -> Topology:
+    """Return what is measured of a topology: nothing is emitted or published, and none of the
+    made-up events is late. The footprints of two topologies of which it is the same are equal.
+    """
     never = f"{topology.times.latest} events" if topology.is_sequence else "36525d"
-    quiet = without_move(
+    return without_move(
         topology,
         every=never,
         lateness="0s",
@@ -88,6 +87,17 @@ def _measure(topology: Topology, count: int) -> Footprint:
         expected=(),
         expected_topic="",
     )
+
+
+def _measure(topology: Topology, count: int) -> Footprint:
+    from slidestat.engine.decoding.decoder import EventDecoder
+    from slidestat.engine.keys.key_state import decode_key_state
+    from slidestat.engine.keys.stored_keys import NoStates
+    from slidestat.engine.partition import PartitionProcessor
+    from slidestat.engine.records import RecordBatch
+
+    span_ms = topology.every_ms if topology.span_length.of_events else topology.span_length.length
+    quiet = measured_of(topology)
     start_ms = min(_START_MS, topology.times.latest - span_ms)
     # A partition's first event waits for a second one.
     made = max(count, 2)
@@ -119,8 +129,12 @@ class _MadeUp:
         self._topology = topology
         self._times = times
 
-    def read(self, records: Sequence[bytes | None]) -> FieldColumns:
+    def read(self, records: Sequence[bytes | None]) -> "FieldColumns":
         """Return the columns, which are as long as the records."""
+        from slidestat.engine.decoding.conditions import Judged
+        from slidestat.engine.decoding.event_columns import FieldColumns
+        from slidestat.engine.events import numbered_texts, texts
+
         count = len(records)
         columns = self._topology.columns
         rng = np.random.default_rng(0)
@@ -161,7 +175,9 @@ def _named(topology: Topology, path: FieldPath) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def _items(rng: np.random.Generator, count: int, named: Sequence[str]) -> pa.Array:
+def _items(rng: np.random.Generator, count: int, named: Sequence[str]) -> "pa.Array":
+    from slidestat.engine.events import numbered_texts, texts
+
     shares = 1 / np.arange(1, _ITEMS + 1)
     drawn = rng.choice(_ITEMS, count, p=shares / shares.sum())
     different = [*named, *(f"item-{i}" for i in range(len(named), _ITEMS))]

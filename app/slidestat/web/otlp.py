@@ -27,13 +27,19 @@ from yarl import URL
 from slidestat.errors import SlidestatError
 from slidestat.live.batch_traces import BatchTraces
 from slidestat.live.looks import Looks
-from slidestat.redaction import keep_secret
+from slidestat.redaction import keep_secret, without_user
 from slidestat.web.otlp_requests import MOST_WORDS, MetricRequests, Requests, SpanRequests
 
 _log = logging.getLogger(__name__)
 
 _OTLP = "OTEL_EXPORTER_OTLP_"
 _TIMEOUT_MS = 10_000.0
+# At its end a worker waits for a collector for so long.
+_LAST_S = 1.0
+_GRPC_PORT = 4317
+_PROTOBUF = "application/x-protobuf"
+# Of an answer no more is read.
+_MOST_BYTES = 64 * 1024
 
 
 class Signal(NamedTuple):
@@ -144,12 +150,8 @@ class Export:
         """
         port = "Set it to http/protobuf, with the collector's port for it: 4318, mostly."
         _one_of(signal, "PROTOCOL", ("http/protobuf",), port)
-        temporality = _variable(f"{_OTLP}METRICS_TEMPORALITY_PREFERENCE").lower()
-        if signal is METRICS and temporality not in ("", "cumulative"):
-            raise SlidestatError(
-                f"{_OTLP}METRICS_TEMPORALITY_PREFERENCE is {temporality!r}.",
-                "Metrics are cumulative: leave it out, or have a collector make deltas.",
-            )
+        if signal is METRICS:
+            _check_kind()
         headers = _pairs(signal.setting("HEADERS"))
         for secret in headers.values():
             keep_secret(secret)
@@ -173,6 +175,25 @@ class Export:
         )
 
 
+def _check_kind() -> None:
+    """Raise SlidestatError for metrics of a kind that is not sent."""
+    for name, sent, advice in (
+        (
+            "TEMPORALITY_PREFERENCE",
+            "cumulative",
+            "Metrics are cumulative: leave it out, or have a collector make deltas.",
+        ),
+        (
+            "DEFAULT_HISTOGRAM_AGGREGATION",
+            "explicit_bucket_histogram",
+            "Histograms have the buckets that they have at /metrics: leave it out.",
+        ),
+    ):
+        text = _variable(f"{_OTLP}METRICS_{name}").lower()
+        if text not in ("", sent):
+            raise SlidestatError(f"{_OTLP}METRICS_{name} is {text!r}.", advice)
+
+
 def _url(signal: Signal) -> URL:
     """Return the whole address: the signal's own is it, that of all signals is its beginning."""
     if not signal.setting("ENDPOINT"):
@@ -182,11 +203,20 @@ def _url(signal: Signal) -> URL:
         )
     text = _variable(f"{_OTLP}{signal.name}_ENDPOINT")
     whole = text or f"{signal.setting('ENDPOINT').rstrip('/')}/{signal.path}"
-    url = URL(whole)
-    if url.scheme not in ("http", "https") or not url.host:
+    try:
+        url = URL(whole)
+        is_one = url.scheme in ("http", "https") and bool(url.host)
+    except ValueError:
+        is_one = False
+    # The path would be behind it, and so be none.
+    is_cut = not text and ("?" in whole or "#" in whole)
+    if not is_one or is_cut:
         raise SlidestatError(
-            f"The OTLP endpoint is {whole!r}.", "Give a URL such as http://collector:4318."
+            f"The OTLP endpoint is {without_user(whole)!r}.",
+            "Give a URL such as http://collector:4318.",
         )
+    if url.password:
+        keep_secret(url.password)
     return url
 
 
@@ -233,7 +263,7 @@ class _Sender(NamedTuple):
 
 
 def _log_refusal(signal: Signal, error: SlidestatError) -> None:
-    _log.warning("no %s are sent by OTLP: %s %s", signal.what, error, error.advice)
+    _log.warning("no %s are sent by OTLP: %s", signal.what, error)
 
 
 def wanted_traces() -> BatchTraces | None:
@@ -257,7 +287,7 @@ async def sending(
 
     What cannot be sent is logged, and the work goes on: it does not depend on who watches it.
     """
-    tasks = []
+    tasks, is_over = [], asyncio.Event()
     if (metrics := _Sender.of_environment(METRICS, worker)) is not None:
         writer = cast(MetricRequests, metrics.requests)
 
@@ -265,7 +295,7 @@ async def sending(
             found = await looks.take(lambda: list(registry.collect()))
             return writer.request(found, time.time_ns())
 
-        tasks.append(asyncio.create_task(_send_forever(metrics, figures)))
+        tasks.append(asyncio.create_task(_send_on(metrics, figures, is_over)))
     if traces is not None and (spans := _Sender.of_environment(SPANS, worker)) is not None:
         of_spans = cast(SpanRequests, spans.requests)
 
@@ -273,30 +303,36 @@ async def sending(
             ended = await looks.take(traces.take)
             return of_spans.request(ended) if ended else b""
 
-        tasks.append(asyncio.create_task(_send_forever(spans, ways)))
+        tasks.append(asyncio.create_task(_send_on(spans, ways, is_over)))
     try:
         yield
     finally:
-        for task in tasks:
+        is_over.set()
+        _, late = await asyncio.wait(tasks, timeout=_LAST_S) if tasks else ((), ())
+        for task in late:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _send_forever(sender: _Sender, next_body: Body) -> None:
+async def _send_on(sender: _Sender, next_body: Body, is_over: asyncio.Event) -> None:
+    """Send what there is after each interval, and once it is over."""
     was_refused = False
     export, what = sender.export, sender.signal.what
     timeout = aiohttp.ClientTimeout(total=export.timeout_s)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
-        while True:
-            await asyncio.sleep(export.interval_s)
+        while not is_over.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(is_over.wait(), export.interval_s)
             try:
                 body = await next_body()
                 refusal = await _sent(session, export, sender.requests, body) if body else ""
             except Exception:  # noqa: BLE001  the next ones may do
-                _log.exception("%s could not be sent by OTLP", what)
+                # The work may have ended first.
+                if not is_over.is_set():
+                    _log.exception("%s could not be sent by OTLP", what)
                 continue
             if refusal and not was_refused:
-                _log.warning("%s are not taken by %s: %s", what, export.url.origin(), refusal)
+                _log.warning("%s to %s: %s", what, export.url.origin(), refusal)
             elif body and was_refused and not refusal:
                 _log.info("%s are taken again by %s", what, export.url.origin())
             was_refused = bool(refusal) or (was_refused and not body)
@@ -306,18 +342,28 @@ async def _sent(
     session: aiohttp.ClientSession, export: Export, requests: Requests, body: bytes
 ) -> str:
     """Send a request; return why it was not taken, "" if it was."""
-    headers = {**export.headers, "Content-Type": "application/x-protobuf"}
+    headers = {**export.headers, "Content-Type": _PROTOBUF}
     if export.is_zipped:
         body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
     try:
         async with session.post(
             export.url, data=body, headers=headers, ssl=export.tls, allow_redirects=False
         ) as response:
-            answer = await response.read()
-            if response.status != 200:
-                return f"status {response.status}"
-            return requests.refused(answer)
+            answer = b""
+            async for chunk in response.content.iter_any():
+                answer += chunk
+                if len(answer) >= _MOST_BYTES:
+                    break
+            # Some take all and answer with 202 or 204, in JSON, or with nothing. A page is a login.
+            is_taken = 200 <= response.status < 300 and response.content_type != "text/html"
+            is_protobuf = response.content_type == _PROTOBUF
+            if is_taken:
+                return requests.refused(answer) if is_protobuf else ""
+            told = requests.reason(answer) if is_protobuf else response.content_type
+            return f"status {response.status}" + (f", {told}" if told else "")
     except TimeoutError:
         return f"no answer within {export.timeout_s:g} s"
     except (aiohttp.ClientError, ValueError) as error:
-        return f"{type(error).__name__}: {str(error)[:MOST_WORDS]}"
+        told = f"{type(error).__name__}: {str(error)[:MOST_WORDS]}"
+        of_grpc = "; collectors take gRPC there, and this by 4318, mostly"
+        return told + of_grpc * (export.url.port == _GRPC_PORT)

@@ -30,11 +30,19 @@ class Requests:
     def __init__(self, resource: Mapping[str, str]) -> None:
         """Create the writer; raises SlidestatError without the packages of the extra."""
         self._common = _module("common.v1.common_pb2")
+        self._partial_success: Any = None  # What the answers of its service have in them.
         self._resource = list(self._attributes(resource))
 
     def refused(self, answer: bytes) -> str:
         """Return what a collector says of what it did not take; "" if it took all."""
         raise NotImplementedError
+
+    def reason(self, answer: bytes) -> str:
+        """Return why a collector took nothing. It says so in a google.rpc.Status, which has its
+        text where a partial success has it.
+        """
+        told = _decoded(self._partial_success, answer)
+        return str(told.error_message)[:MOST_WORDS]
 
     def _described(self, of_resource: Any, of_scope: Any) -> None:
         of_resource.resource.attributes.extend(self._resource)
@@ -47,9 +55,19 @@ class Requests:
 
 
 def _refusal(rejected: int, what: str, message: str) -> str:
-    if not rejected and not message:
-        return ""
+    if not rejected:
+        return message and f"all {what} are taken, with a warning: {message[:MOST_WORDS]}"
     return f"{rejected} {what} were refused: {message[:MOST_WORDS]}"
+
+
+def _decoded(kind: Any, answer: bytes) -> Any:
+    """Return an answer, an empty one for what is none: not all that answers is a collector's."""
+    from google.protobuf.message import DecodeError  # of the extra
+
+    try:
+        return kind.FromString(answer)
+    except DecodeError:
+        return kind()
 
 
 class MetricRequests(Requests):
@@ -58,6 +76,7 @@ class MetricRequests(Requests):
     def __init__(self, resource: Mapping[str, str]) -> None:
         super().__init__(resource)
         self._service = _module("collector.metrics.v1.metrics_service_pb2")
+        self._partial_success = self._service.ExportMetricsPartialSuccess
         self._metrics = _module("metrics.v1.metrics_pb2")
         self._since_ns = time.time_ns()
 
@@ -72,7 +91,7 @@ class MetricRequests(Requests):
         return written
 
     def refused(self, answer: bytes) -> str:
-        told = self._service.ExportMetricsServiceResponse.FromString(answer).partial_success
+        told = _decoded(self._service.ExportMetricsServiceResponse, answer).partial_success
         return _refusal(told.rejected_data_points, "points", told.error_message)
 
     def _converted(self, metrics: Iterable[Metric], now_ns: int) -> Iterator[Any]:
@@ -134,6 +153,7 @@ class SpanRequests(Requests):
     def __init__(self, resource: Mapping[str, str]) -> None:
         super().__init__(resource)
         self._service = _module("collector.trace.v1.trace_service_pb2")
+        self._partial_success = self._service.ExportTracePartialSuccess
         self._trace = _module("trace.v1.trace_pb2")
 
     def request(self, traces: Iterable[BatchTrace]) -> bytes:
@@ -148,7 +168,7 @@ class SpanRequests(Requests):
         return written
 
     def refused(self, answer: bytes) -> str:
-        told = self._service.ExportTraceServiceResponse.FromString(answer).partial_success
+        told = _decoded(self._service.ExportTraceServiceResponse, answer).partial_success
         return _refusal(told.rejected_spans, "spans", told.error_message)
 
     def _spans(self, trace: BatchTrace) -> Iterator[Any]:

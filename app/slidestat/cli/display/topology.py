@@ -1,26 +1,30 @@
 """Format the output of `slidestat topology show`."""
 
+import hashlib
+import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import msgspec
+from platformdirs import user_cache_path
 from rich.console import Console
 from rich.table import Table
 
+import slidestat
 from slidestat.declare.alerts import Alert, AlertFigures
 from slidestat.declare.derived import EMIT_ALWAYS, EMIT_CHANGE, EMIT_EVENTS, EMIT_WINDOWS
 from slidestat.declare.fields import field_text
 from slidestat.declare.forms.resolved import resolved_window
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import Promise, Series, WeighedStatistic
-from slidestat.declare.statistics.runner import Runner
 from slidestat.declare.times.calendar_windows import CalendarWindow
 from slidestat.declare.topology import Topology
+from slidestat.engine.footprint import Footprint, measure, measured_of
 from slidestat.schemas.emission import Figure
 from slidestat.text import bytes_text, human_duration, qualified
-
-if TYPE_CHECKING:
-    from slidestat.engine.footprint import Footprint
 
 # Below these, an error is that of floating-point numbers, not of a synopsis; in addition to a share
 # of the value, the smallest value that a synopsis distinguishes from zero.
@@ -45,16 +49,68 @@ def show_topology(topology: Topology) -> None:
         facts.add_row(name, text)
     console.print(facts)
     console.print()
-    # What is declared is shown at once; kernels take half a second to load.
-    from slidestat.engine.footprint import measure
-
-    # Seen on terminals only.
+    # What is declared is shown at once. This is seen on terminals only.
     with Console(stderr=True).status("Measuring; the first time, kernels are compiled ..."):
-        footprints = measure(topology)
-    console.print(_statistics(topology, footprints))
+        memory = memory_of(topology)
+    console.print(_statistics(topology, memory))
 
 
-def footprint_line(topology: Topology, measured: "Iterable[Footprint]") -> str:
+class Memory(msgspec.Struct, frozen=True):
+    """The memory of a key with so many `events`, and how each statistic is kept: which of the
+    synopses, and with what promise.
+    """
+
+    events: list[int]
+    state_bytes: list[int]
+    synopses: list[str]
+    synopsis_bytes: list[list[int]]
+    places: list[int]
+    promises: list[Promise]
+
+
+def memory_of(topology: Topology) -> Memory:
+    """Return what this user's cache has of the same code and of what is measured; otherwise it is
+    measured now, for which kernels take half a second to load.
+    """
+    path = _place(topology)
+    if path is not None:
+        with suppress(OSError, msgspec.DecodeError):
+            return msgspec.json.decode(path.read_bytes(), type=Memory)
+    measured = measure(topology)
+    runners = list(dict.fromkeys(topology.runners))
+    span = topology.span_length.length
+    found = Memory(
+        [it.events for it in measured],
+        [it.state_bytes for it in measured],
+        [runner.meaning for runner in runners],
+        [[it.synopsis_bytes[runner] for it in measured] for runner in runners],
+        [runners.index(runner) for runner in topology.runners],
+        [statistic.promise(span) for statistic in topology.statistics],
+    )
+    if path is not None:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = path.with_suffix(f".{os.getpid()}")
+            new.write_bytes(msgspec.json.encode(found))
+            new.replace(path)
+    return found
+
+
+def _place(topology: Topology) -> Path | None:
+    """Return the file of a topology's memory; None of statistics of the user's own, of whose
+    code nothing is known.
+    """
+    if not all(type(it).__module__.startswith("slidestat.") for it in topology.statistics):
+        return None
+    what = hashlib.sha256(repr(measured_of(topology)).encode())
+    for room in ("declare", "engine", "synopses"):
+        for path in sorted((Path(slidestat.__path__[0]) / room).rglob("*.py")):
+            known = path.stat()
+            what.update(f"{path.name} {known.st_size} {known.st_mtime_ns}".encode())
+    return user_cache_path("slidestat") / "footprints" / f"{what.hexdigest()[:32]}.json"
+
+
+def footprint_line(topology: Topology, measured: Iterable[Footprint]) -> str:
     """Return one line on the memory of a key, for the one who starts a worker."""
     sizes = ", ".join(
         f"{bytes_text(footprint.state_bytes)} with {footprint.events:,}" for footprint in measured
@@ -237,7 +293,7 @@ def _alerts(topology: Topology) -> dict[str, str]:
     return lines
 
 
-def _statistics(topology: Topology, footprints: "Sequence[Footprint]") -> Table:
+def _statistics(topology: Topology, memory: Memory) -> Table:
     table = Table(
         title="Memory of a key by its events in the span, measured",
         title_justify="left",
@@ -246,21 +302,22 @@ def _statistics(topology: Topology, footprints: "Sequence[Footprint]") -> Table:
     )
     for heading in ("statistic", "error at most", "kept as"):
         table.add_column(heading, overflow="fold")
-    for footprint in footprints:
-        table.add_column(f"{footprint.events:,}", justify="right", no_wrap=True)
-    span = topology.span_length.length
-    shown: set[Runner] = set()
-    labelled = zip(topology.labels, topology.statistics, topology.runners, strict=True)
-    for label, statistic, runner in labelled:
-        sizes = [bytes_text(footprint.synopsis_bytes[runner]) for footprint in footprints]
+    for events in memory.events:
+        table.add_column(f"{events:,}", justify="right", no_wrap=True)
+    shown: set[int] = set()
+    labelled = zip(
+        topology.labels, topology.statistics, memory.places, memory.promises, strict=True
+    )
+    for label, statistic, place, promise in labelled:
+        sizes = [bytes_text(size) for size in memory.synopsis_bytes[place]]
         table.add_row(
             _name(label, statistic),
-            promise_text(statistic.promise(span), statistic.series(), _shared(statistic)),
-            runner.meaning,
-            *(['"'] * len(sizes) if runner in shown else sizes),
+            promise_text(promise, statistic.series(), _shared(statistic)),
+            memory.synopses[place],
+            *(['"'] * len(sizes) if place in shown else sizes),
         )
-        shown.add(runner)
-    table.add_row("", "", "in all", *(bytes_text(f.state_bytes) for f in footprints))
+        shown.add(place)
+    table.add_row("", "", "in all", *map(bytes_text, memory.state_bytes))
     return table
 
 
@@ -302,14 +359,12 @@ def topology_object(topology: Topology) -> dict[str, Any]:
     bytes of a key.
 
     Windows are in milliseconds, or in events where the span is; those of the calendar are names.
-    `bytes` go by the key's events in the span. Costs a second, as footprint.measure does.
+    `bytes` go by the key's events in the span. Costs a second where they are measured.
     """
-    from slidestat.engine.footprint import measure
-
-    footprints = measure(topology)
+    memory = memory_of(topology)
     span = topology.span_length
     clock_unit = "events" if topology.is_sequence else "ms"
-    labelled = zip(topology.labels, topology.statistics, topology.runners, strict=True)
+    labelled = zip(topology.labels, memory.places, memory.promises, strict=True)
     return {
         "topology": topology.name,
         "source": topology.source or None,
@@ -348,12 +403,16 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "statistics": [
             {
                 "name": label,
-                "kept_as": runner.meaning,
-                "promise": asdict(statistic.promise(span.length)),
-                "bytes": {f"{f.events}": f.synopsis_bytes[runner] for f in footprints},
+                "kept_as": memory.synopses[place],
+                "promise": asdict(promise),
+                "bytes": _by_events(memory, memory.synopsis_bytes[place]),
             }
-            for label, statistic, runner in labelled
+            for label, place, promise in labelled
         ],
         "derived": {figure.name: figure.text for figure in topology.derived_figures},
-        "bytes": {f"{f.events}": f.state_bytes for f in footprints},
+        "bytes": _by_events(memory, memory.state_bytes),
     }
+
+
+def _by_events(memory: Memory, sizes: Sequence[int]) -> dict[str, int]:
+    return {f"{events}": size for events, size in zip(memory.events, sizes, strict=True)}
