@@ -33,8 +33,9 @@ from slidestat.errors import SlidestatError
 from slidestat.kafka.read.open_transactions import OpenTransactions
 from slidestat.kafka.read.same_log import first_difference, mark_of
 from slidestat.kafka.read.scan import headers_of
-from slidestat.kafka.retries import NOT_THERE, passes
+from slidestat.kafka.retries import NOT_THERE, ask_again, passes
 from slidestat.kafka.settings import client_config
+from slidestat.kafka.topic_identity import Asked, asked_for, identities, told
 from slidestat.kafka.transactional_producer import (
     IN_DOUBT,
     ConnectionWatch,
@@ -132,14 +133,19 @@ class Transactions:
                     break
         served(self._producer.poll, 0.0)
 
-    def commit(self, offsets: list[TopicPartition], group: Any) -> None:
-        """Commit what was sent, and with it the offsets of a consumer's group."""
+    def commit(
+        self, offsets: list[TopicPartition], group: Any, confirm: Callable[[], None]
+    ) -> None:
+        """Commit what was sent, and with it the offsets of a consumer's group, unless `confirm`,
+        which is called last of all, raises an error.
+        """
         self._open()
         served(self._producer.poll, 0.0)
         self._watch.has_lost_one = False
         self._until_done(
             lambda timeout_s: self._producer.send_offsets_to_transaction(offsets, group, timeout_s)
         )
+        confirm()
         self._until_done(self._producer.commit_transaction)
         self._is_open = False
         served(self._producer.poll, 0.0)
@@ -395,8 +401,12 @@ class Mover:
             place: self._order.position(number) for number, place in enumerate(self._places)
         }
         if positions != self._committed or now >= self._again_due:
+            # All of it was fetched before: so it is of the topics that are there now. The answer is
+            # on its way while the offsets are.
+            asked = asked_for(self._admin, [*self._now.notes, self._topic], _TIMEOUT_S)
             offsets = offsets_of(self._topology, positions, self._now, self._marks)
-            self._transactions.commit(offsets, self._consumer.consumer_group_metadata())
+            group = self._consumer.consumer_group_metadata()
+            self._transactions.commit(offsets, group, lambda: self._confirm(asked))
             self._committed, self._again_due = positions, now + _COMMIT_AGAIN_S
         if now >= self._measure_due:
             self._measure(positions)
@@ -417,18 +427,33 @@ class Mover:
 
     # Looks.
 
+    def _confirm(self, asked: Asked) -> None:
+        """Raise an error unless the topics are still those of the notes, by their ids."""
+        try:
+            found = told(asked)
+        except KafkaException:
+            found = ask_again(lambda: identities(self._admin, asked, _TIMEOUT_S), _TIMEOUT_S)
+        if gone := sorted(asked.keys() - found.keys()):
+            raise LostError(f"{', '.join(gone)} is not there: what is left is looked up")
+        own = found[self._topic].topic_id
+        for source, note in self._now.notes.items():
+            if (found[source].topic_id, own) != (note.source_id, note.topic_id):
+                raise self._made_anew(source)
+
+    def _made_anew(self, source: str) -> SlidestatError:
+        return SlidestatError(
+            f"{self._topology.name}: {source!r} or {self._topic!r} was made anew, or has more"
+            " partitions, while records were moved.",
+            "Start the worker again: it says what has changed.",
+        )
+
     def _look(self) -> None:
         """Look every few seconds at the topics, and at the partitions that are waited for."""
         self._look_due = time.monotonic() + _LOOK_S
         found = topics_now(self._admin, self._topology, self._now.notes)
         for source, note in self._now.notes.items():
             if found.notes.get(source, note) != note:
-                name = self._topology.name
-                raise SlidestatError(
-                    f"{name}: {source!r} or {self._topic!r} was made anew, or has more"
-                    " partitions, while records were moved.",
-                    "Start the worker again: it says what has changed.",
-                )
+                raise self._made_anew(source)
         if gone := sorted(self._now.notes.keys() - found.notes.keys()):
             # Offsets of it cannot be committed.
             raise LostError(f"{', '.join(gone)} was deleted, with what was not moved of it")

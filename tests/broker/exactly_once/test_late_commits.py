@@ -114,7 +114,8 @@ def test_a_movers_transaction(place: Place, topic_name: str, kind: int) -> None:
         return cast(Any, (message, "k", 1))
 
     def commit(one: Transactions, offset: int) -> None:
-        one.commit([TopicPartition(source, 0, offset)], group.consumer_group_metadata())
+        at = TopicPartition(source, 0, offset)
+        one.commit([at], group.consumer_group_metadata(), lambda: None)
 
     def committed_offset() -> int:
         return int(group.committed([TopicPartition(source, 0)], 10)[0].offset)

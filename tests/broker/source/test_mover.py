@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.declared import require_one_worker
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.transactional_producer import LostError
+from slidestat.repartition import mover
 from slidestat.repartition.moved_from import Move
 from slidestat.repartition.mover import Mover
 from tests.broker.workers import Record, read_topic, wait_until
@@ -200,6 +201,37 @@ def test_partitions_that_the_source_gets_are_moved_too(
         until_moved(bootstrap_servers, topology, 2)
     assert len({partition for partition, _ in moved(bootstrap_servers, topology)}) == 1
     assert prepare_topics(bootstrap_servers, topology) == PARTITIONS
+
+
+@pytest.mark.parametrize("which", ["source", "events_topic"])
+def test_nothing_is_moved_where_a_topic_was_made_anew(
+    bootstrap_servers: str,
+    topology: Topology,
+    admin: AdminClient,
+    monkeypatch: pytest.MonkeyPatch,
+    which: str,
+) -> None:
+    """Between two looks at the topics, whose offsets go beyond those that were moved."""
+    monkeypatch.setattr(mover, "_LOOK_S", 600.0)
+    prepare_topics(bootstrap_servers, topology)
+    move, topic = Move(bootstrap_servers, topology), getattr(topology, which)
+    old = [event("old", place) for place in range(20)]
+    send(bootstrap_servers, topology, old, 0)
+
+    def make_anew() -> None:
+        with moving(move) as ended:
+            until_moved(bootstrap_servers, topology, len(old))
+            admin.delete_topics([topic])[topic].result(30)
+            wait_until(lambda: topic not in admin.list_topics(timeout=30).topics, "it is gone", 30)
+            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+            send(bootstrap_servers, topology, [event("new", n) for n in range(40)], 0)
+            wait_until(ended.is_set, "the mover ends", 60)
+
+    # It may also see that the topic is gone, or empty, before there are other records.
+    with pytest.raises((SlidestatError, LostError, KafkaException)):
+        make_anew()
+    left = old if which == "source" else []
+    assert [record.value for _, record in moved(bootstrap_servers, topology)] == left
 
 
 def test_topologies_of_a_group_share_what_is_moved(topology: Topology) -> None:
