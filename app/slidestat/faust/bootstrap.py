@@ -4,12 +4,16 @@ Brokers may come back under other addresses: those of a managed cluster do so wi
 change. librdkafka then asks the bootstrap addresses. aiokafka's client never does: its consumer
 would stand still for good.
 
+Where auto.create.topics.enable is true, as by default, its requests would also have brokers make a
+topic anew that was deleted, with one partition and their own settings.
+
 What a bootstrap address answers has brokers and no topics, and aiokafka would forget all that it
 knows of them. A group's leader that knows no partition assigns none: one request for metadata that
 a reset connection broke made a whole group idle, until its metadata were five minutes old.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Set
 from typing import Any
@@ -17,6 +21,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaError
+from aiokafka.protocol.metadata import MetadataRequest
 
 # A request may take 90 s, and so may a connection to an address where nothing answers.
 _PATIENCE_S = 30.0
@@ -32,7 +37,6 @@ class BootstrapContact:
 
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self._client: Any = consumer._client
-        self._ask_known = self._client._metadata_update
         self._client._metadata_update = self._update
         _keep_topics(self._client.cluster)
         # Of time.monotonic; None while brokers answer.
@@ -53,9 +57,23 @@ class BootstrapContact:
     async def _known(self, cluster: ClusterMetadata, topics: Set[str]) -> bool:
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                return bool(await self._ask_known(cluster, topics))
+                return await self._ask_known(cluster, topics)
         except TimeoutError:
             return False
+
+    async def _ask_known(self, cluster: ClusterMetadata, topics: Set[str]) -> bool:
+        request = MetadataRequest(list(topics) or None, allow_auto_topic_creation=False)
+        brokers = [broker.nodeId for broker in self._client.cluster.brokers()]
+        for broker in random.sample(brokers, len(brokers)):
+            try:
+                metadata = await self._client.send(broker, request)
+            except KafkaError:
+                continue
+            if metadata.brokers:
+                cluster.update_metadata(metadata)
+                return True
+        cluster.failed_update(None)
+        return False
 
     async def _bootstrapped(self, cluster: ClusterMetadata) -> bool:
         try:

@@ -318,6 +318,9 @@ def client_config(bootstrap: str) -> dict[str, Any]:
         "bootstrap.servers": bootstrap,
         "client.id": "slidestat",
         "log_level": 0,
+        # A broker may make a topic that was deleted anew, as a producer asks for it, with one
+        # partition and its own settings; ours are made with theirs.
+        "allow.auto.create.topics": "false",
         "security.protocol": security.protocol,
     }
     optional = {

@@ -5,12 +5,14 @@ of it, and what it advises leads on.
 import asyncio
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.producer import BulkProducer
+from slidestat.local.broker import LocalBroker
 from slidestat.local.settings import pick_free_ports
 from tests.broker.away.test_worker_errors import complaint
 from tests.broker.conftest import BODY, MakeStage
@@ -54,6 +56,26 @@ def test_who_waits_for_a_deleted_topic_is_told_at_once(
 
     with pytest.raises(SlidestatError, match="it is gone"):
         asyncio.run(queue_for_what_is_gone())
+
+
+@pytest.mark.long
+def test_no_worker_makes_a_deleted_topic_anew(tmp_path: Path) -> None:
+    """Brokers would, by default, for whoever asks for it: with one partition, and retention."""
+    with LocalBroker(secured_settings={"auto.create.topics.enable": "true"}) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic("source", 2, 1)])["source"].result(30)
+        stage = Stage(broker.bootstrap_servers, tmp_path, "t", "source", BODY)
+        produce(stage.bootstrap, "source", events(10_000))
+        with stage.worker().await_ready() as worker:
+            stage.await_settled([worker])
+            delete_topic(admin, stage.topology.output_topic)
+            wait_until(feeding(stage, worker), "the worker ends", 60)
+        assert stage.topology.output_topic not in admin.list_topics(timeout=30).topics
+        with stage.worker().await_ready() as worker:
+            stage.await_settled([worker])
+            delete_topic(admin, "source")
+            wait_until(lambda: not worker.is_running(), "the worker ends", 60)
+        assert "source" not in admin.list_topics(timeout=30).topics
 
 
 @pytest.mark.long

@@ -11,7 +11,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaConnectionError
-from aiokafka.protocol.metadata import MetadataResponse_v1
+from aiokafka.protocol.metadata import (
+    MetadataRequest,
+    MetadataRequest_v5,
+    MetadataResponse_v1,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from slidestat.faust.bootstrap import BootstrapContact
@@ -65,9 +69,18 @@ class Client:
     def __init__(self) -> None:
         self.known = self.bootstraps = True
         self.cluster = ClusterMetadata()
+        self.cluster.update_metadata(answer(of_topics=False))
+
+    async def send(self, _broker: int, request: MetadataRequest) -> Any:
+        """Answer, and make no topic that is asked for."""
+        *_, makes_topics = request.build(MetadataRequest_v5).to_object().values()
+        assert makes_topics is False
+        if not self.known:
+            raise KafkaConnectionError
+        return answer(of_topics=False)
 
     async def _metadata_update(self, _cluster: object, _topics: object) -> bool:
-        return self.known
+        raise AssertionError("it would have brokers make topics")
 
     async def bootstrap(self) -> None:
         if not self.bootstraps:
