@@ -46,8 +46,9 @@ def struct_type(struct: type[msgspec.Struct], *, on_the_wire: bool = False) -> S
 def arrow_schema(columns: StructType) -> pa.Schema:
     """Return the columns of Spark as those of Arrow, with times in UTC."""
     # PySpark 4.2 asks for the zone; before, there was no such argument, and UTC was the default.
-    zoned = "timezone" in signature(to_arrow_schema).parameters
-    return to_arrow_schema(columns, **({"timezone": "UTC"} if zoned else {}))
+    is_asked = "timezone" in signature(to_arrow_schema).parameters
+    zone: dict[str, Any] = {"timezone": "UTC"} if is_asked else {}
+    return to_arrow_schema(columns, **zone)
 
 
 def _column(hint: Any, on_the_wire: bool) -> DataType:
