@@ -5,21 +5,16 @@ from typing import NamedTuple
 import numpy as np
 
 from slidestat.declare.statistics.runner import Answered, BorrowingRunner, Runner
-from slidestat.declare.topology import Topology
 from slidestat.engine import clock
 from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
-from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.events import Events
-from slidestat.engine.keys.held_keys import DueBeside, HeldKeys
+from slidestat.engine.keys.held_keys import DueBeside
 from slidestat.engine.keys.key_timers import NO_SILENCES, NOT_DUE, Silences
 from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.keys.states import States, objects
 from slidestat.engine.records import NO_TIME
-from slidestat.engine.ticks.chosen_records import ChosenRecords
-from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import (
-    KernelCalls,
     KeyRuns,
     cut,
     gaps_of,
@@ -27,8 +22,7 @@ from slidestat.engine.ticks.kernel_calls import (
     previous_times,
 )
 from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
-from slidestat.engine.ticks.ranked_ticks import RankedTicks
-from slidestat.engine.ticks.silent_keys import Closing
+from slidestat.engine.ticks.silent_keys import KeyAnswers
 from slidestat.synopses.core.arrays import Bools, Integers
 
 
@@ -39,43 +33,8 @@ class _Ran(NamedTuple):
     answered: dict[Runner, Answered]
 
 
-class Absorber:
+class Absorber(KeyAnswers):
     """A processor that absorbs waiting events, those of many keys at once."""
-
-    def __init__(
-        self,
-        topology: Topology,
-        keys: HeldKeys,
-        kernels: KernelCalls,
-        emissions: PlacedEmissions,
-        alerts: FollowedAlerts,
-        chosen: ChosenRecords,
-        ranked: RankedTicks | None = None,
-        *,
-        is_trial: bool = False,
-    ) -> None:
-        """Create the absorber; a trial runs on copies of the states, and whether a key falls silent
-        is not certain in it: it is told only where silence is emitted at all.
-        """
-        self._topology = topology
-        self._every, self._every_events = topology.every_ms, topology.every_events
-        self._span, self._synopses_ms = topology.span_length, topology.synopses_ms
-        self._closing = Closing(topology, keys)
-        self._keys = keys
-        self._kernels = kernels
-        self._emissions = emissions
-        self._alerts = alerts
-        self._chosen = chosen
-        self._ranked = ranked
-        self._shows_silence = not is_trial or topology.emits_silence
-        self._finds_silence = self._closing.is_ever and (self._shows_silence or alerts.are_any)
-
-    def trial(self, keys: HeldKeys, ranked: RankedTicks | None = None) -> "Absorber":
-        """Return an absorber for a trial on `keys`, whose rankings go to `ranked`."""
-        emissions = self._emissions.provisional()
-        alerts, chosen = self._alerts.trial(keys), self._chosen.on(keys)
-        kept = emissions, alerts, chosen, ranked
-        return Absorber(self._topology, keys, self._kernels, *kept, is_trial=True)
 
     def absorb(
         self, keyed: KeyedEvents, advance: Advance, taken: DueBeside | None = None
@@ -183,7 +142,7 @@ class Absorber:
         """Run every synopsis over all keys, whose states stay as they are."""
         times, query_times = events.times, queries.times
         runs = cut(groups, gaps, times, len(hand.numbers), *queries)
-        if self._span.of_events:
+        if self._topology.span_length.of_events:
             # Events are numbered by key, and the numbers are used as times: so a window of time is
             # a window of events. A key that starts again is numbered from the start.
             starts = np.searchsorted(groups, np.arange(len(hand.numbers) + 1))
@@ -226,8 +185,8 @@ class Absorber:
         )
         first_offsets = np.minimum.reduceat(events.offsets, starts[touched])
         self._keys.states.put(numbers[touched], states, first_offsets)
-        if self._synopses_ms:
-            coming = clock.tick_after(states.last_times, self._synopses_ms)
+        if interval := self._topology.synopses_ms:
+            coming = clock.tick_after(states.last_times, interval)
             self._keys.unpublished.arm(numbers[touched], coming)
 
     def _kept_beside(

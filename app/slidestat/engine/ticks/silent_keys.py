@@ -1,6 +1,6 @@
 """Emissions of keys without new events: at their next tick, and at those of their silence."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -132,8 +132,10 @@ def _queries(groups: Integers, found: tuple[Integers, Integers]) -> Queries:
     return Queries(groups[places], ticks)
 
 
-class SilentKeys:
-    """A source of answers for keys without events; their states stay as they are."""
+class KeyAnswers:
+    """The parts by which the answers for keys become outputs, whether they have events or are
+    silent.
+    """
 
     def __init__(
         self,
@@ -147,11 +149,14 @@ class SilentKeys:
         *,
         is_trial: bool = False,
     ) -> None:
-        """Create the source; in a trial silence is told only where it is emitted at all."""
+        """Create them; a trial runs on copies of the states, and whether a key falls silent is not
+        certain in it: silence is shown only where it is emitted at all.
+        """
         self._topology = topology
+        self._every, self._every_events = topology.every_ms, topology.every_events
         self._shows_silence = not is_trial or topology.emits_silence
-        self._of_events = topology.span_length.of_events
         self._closing = Closing(topology, keys)
+        self._finds_silence = self._closing.is_ever and (self._shows_silence or alerts.are_any)
         self._keys = keys
         self._kernels = kernels
         self._emissions = emissions
@@ -159,12 +164,15 @@ class SilentKeys:
         self._chosen = chosen
         self._ranked = ranked
 
-    def trial(self, keys: HeldKeys, ranked: RankedTicks | None = None) -> "SilentKeys":
-        """Return the same source for `keys`, provisionally, whose rankings go to `ranked`."""
+    def trial(self, keys: HeldKeys, ranked: RankedTicks | None = None) -> Self:
+        """Return the same for a trial on `keys`, whose rankings go to `ranked`."""
         emissions, alerts = self._emissions.provisional(), self._alerts.trial(keys)
-        chosen = self._chosen.on(keys)
-        kept = emissions, alerts, chosen, ranked
-        return SilentKeys(self._topology, keys, self._kernels, *kept, is_trial=True)
+        kept = emissions, alerts, self._chosen.on(keys), ranked
+        return type(self)(self._topology, keys, self._kernels, *kept, is_trial=True)
+
+
+class SilentKeys(KeyAnswers):
+    """A source of answers for keys without events; their states stay as they are."""
 
     def answer(self, due: DueSlice, advance: Advance) -> PlacedAnswers:
         """Return the emissions that are due, in order."""
@@ -206,7 +214,7 @@ class SilentKeys:
         hand = Hand(self._keys.numbers.names(numbers), numbers, states)
 
         def ask(queries: Queries) -> dict[Runner, Answered]:
-            of_events = self._of_events
+            of_events = self._topology.span_length.of_events
             times = states.counts[queries.groups] + 1 if of_events else queries.times
             return self._kernels.ask(states, queries.groups, times)
 
