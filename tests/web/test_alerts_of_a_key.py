@@ -41,7 +41,7 @@ async def test_a_key_says_which_alerts_fire(capsys: pytest.CaptureFixture[str]) 
         told = (await get(worker.url, "/topologies/orders/keys/a")).json
         other = (await get(worker.url, "/topologies/orders/keys/b")).json
         status = (await get(worker.url, "/topologies/orders/status")).json
-        await asyncio.to_thread(query, worker.url, "orders", "a", [], [], [], None, as_json=False)
+        await asyncio.to_thread(query, worker.url, "orders", "a", as_json=False)
     since = {"certainty": "certain", "since_ms": minute + 60_000}
     assert told["alerts"] == [
         {"alert": "many", "state": "firing", **since},

@@ -140,8 +140,8 @@ async def test_any_worker_of_the_referee_answers_for_all() -> None:
 async def test_the_command_shows_who_is_absent(capsys: pytest.CaptureFixture[str]) -> None:
     """`slidestat query` of a referee: the figures' rows, then on standard error who is not in."""
     async with serving_of(REFEREE, sold(ONE, 2)) as [worker]:
-        asked = (worker.url, "shop-global", "hot", ["1h"], ["count"], [])
-        await asyncio.to_thread(query, *asked, None, as_json=False)
+        asked = {"windows": ["1h"], "statistics": ["count"]}
+        await asyncio.to_thread(query, worker.url, "shop-global", "hot", as_json=False, **asked)
         with pytest.raises(SlidestatError, match="no key 'warm'"):
             await asyncio.to_thread(
                 ask, worker.url, lambda client: client.query("shop-global", "warm")

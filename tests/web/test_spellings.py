@@ -43,7 +43,7 @@ async def test_a_number_written_otherwise(
     records = [Record(i, None, event, 0) for i in range(2)]
     async with serving_of(RIDES, {0: records}) as [worker]:
         await asyncio.to_thread(
-            *(query, worker.url, "rides", "k", ["1h"], [], []), f"seats={asked}", as_json=False
+            *(query, worker.url, "rides", "k", f"seats={asked}"), windows=["1h"], as_json=False
         )
     said = capsys.readouterr().err
     assert (said == "") is (told is None)
@@ -57,7 +57,5 @@ async def test_a_key_that_is_not_there() -> None:
     events = [Record(i, None, encode(key, START_MS + i, 1), 0) for i, key in enumerate("abcd")]
     async with serving_of(topology, {0: events}) as [worker]:
         with pytest.raises(SlidestatError, match="no key 'K'") as told:
-            await asyncio.to_thread(
-                query, worker.url, "rides", "K", [], [], [], None, as_json=False
-            )
+            await asyncio.to_thread(query, worker.url, "rides", "K", as_json=False)
     assert told.value.advice.endswith(" Keys that are there: 'a', 'b', 'c'.")

@@ -173,14 +173,14 @@ def query(
         url or find_worker(asked, data_dir),
         asked.name,
         key,
-        window or [],
-        statistic or [],
-        quantile or [],
         where,
-        rank or [],
-        item or [],
-        ago,
         as_json=as_json,
+        windows=window or [],
+        statistics=statistic or [],
+        quantiles=quantile or [],
+        ranks=rank or [],
+        items=item or [],
+        ago=ago,
     )
 
 

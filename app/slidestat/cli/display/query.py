@@ -1,7 +1,7 @@
 """Format the answer of `slidestat query`: the rows that `slidestat watch` would show, or JSON."""
 
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -24,30 +24,17 @@ def query(
     url: str,
     topology: str,
     key: str,
-    windows: Sequence[str],
-    statistics: Sequence[str],
-    quantiles: Sequence[float],
-    where: str | None,
-    ranks: Sequence[float] = (),
-    items: Sequence[str] = (),
-    ago: str | None = None,
+    where: str | None = None,
     *,
     as_json: bool,
+    **asked: Any,
 ) -> None:
-    """Show a key's figures once. Raises SlidestatError as asking does."""
+    """Show a key's figures once; what else is `asked` is as `Client.query` takes it. Raises
+    SlidestatError as asking does.
+    """
 
     def question(client: Client, where: str | None) -> Coroutine[Any, Any, KeyAnswer]:
-        return client.query(
-            topology,
-            key,
-            windows=windows,
-            statistics=statistics,
-            quantiles=quantiles,
-            where=where,
-            ranks=ranks,
-            items=items,
-            ago=ago,
-        )
+        return client.query(topology, key, where=where, **asked)
 
     try:
         answer, body = ask(url, partial(question, where=where))
