@@ -13,11 +13,15 @@ import typer
 from slidestat.cli.options import (
     NAME_OR_FILE,
     Bootstrap,
+    KeyColumn,
     ObjectALine,
     OneObject,
     Registry,
+    TimeColumn,
+    TimeUnitOption,
     TopologyArgument,
     TopologyOption,
+    ValueColumn,
 )
 from slidestat.errors import SlidestatError, unknown
 from slidestat.log import TIME_FORM
@@ -28,7 +32,6 @@ from slidestat.options import (
     LATEST,
     PARTITIONS,
     TIME_UNIT,
-    TimeUnit,
 )
 
 if TYPE_CHECKING:
@@ -100,7 +103,7 @@ def doctor(
             " have the fields that it reads.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: ObjectALine = False,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -184,14 +187,13 @@ Late = Annotated[bool, typer.Option("--late", help="The late records, not the de
 Reason = Annotated[
     str | None, typer.Option(metavar="REASON", help="Only letters with this reason.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 
 @dlq_app.command("count")
 def count(
     topology: TopologyArgument,
     late: Late = False,
-    as_json: Json = False,
+    as_json: ObjectALine = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Count the open letters by reason.
@@ -212,7 +214,7 @@ def show(
     reason: Reason = None,
     limit: Annotated[int, typer.Option(min=1, help="How many to show to a person.")] = 20,
     late: Late = False,
-    as_json: Json = False,
+    as_json: ObjectALine = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Show open letters: where each was, why it was set aside, its key and value.
@@ -386,19 +388,16 @@ _CutOption = Annotated[
         " they end.",
     ),
 ]
-_TimeUnitOption = Annotated[
-    TimeUnit, typer.Option(help="What integer times count since 1970-01-01T00:00:00Z.")
-]
 
 
 def seed(
     topology: TopologyArgument,
     files: _FilesOption,
     until: _CutOption = None,
-    key: Annotated[str | None, typer.Option(help="Column of the key.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of the event time.")] = None,
-    value: Annotated[str | None, typer.Option(help="Column of the value.")] = None,
-    time_unit: _TimeUnitOption = TIME_UNIT,
+    key: KeyColumn = None,
+    time: TimeColumn = None,
+    value: ValueColumn = None,
+    time_unit: TimeUnitOption = TIME_UNIT,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Begin a topology with the history in files: workers go on with the topic, with full windows.

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from slidestat.options import BOOTSTRAP_VARIABLE, REGISTRY_VARIABLE
+from slidestat.options import BOOTSTRAP_VARIABLE, REGISTRY_VARIABLE, TimeUnit
 
 NAME_OR_FILE = "NAME|FILE.py|FILE.toml"
 TOPOLOGY = "A topology that ships, or a file that has one."
@@ -32,6 +32,13 @@ TopologyOption = Annotated[
     str | None, typer.Option("--topology", metavar=NAME_OR_FILE, help=TOPOLOGY)
 ]
 TopologyArgument = Annotated[str, typer.Argument(metavar=NAME_OR_FILE, help=TOPOLOGY)]
+TimeUnitOption = Annotated[
+    TimeUnit, typer.Option(help="What integer times count since 1970-01-01T00:00:00Z.")
+]
+# Of files whose rows are events of a topology; by default they are called as its fields.
+KeyColumn = Annotated[str | None, typer.Option(help="Column of the key.")]
+TimeColumn = Annotated[str | None, typer.Option(help="Column of the event time.")]
+ValueColumn = Annotated[str | None, typer.Option(help="Column of the value.")]
 LakeOption = Annotated[
     str, typer.Option("--lake", metavar="DIR|URL", help="Where the Parquet files are kept.")
 ]

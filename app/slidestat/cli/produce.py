@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from slidestat.cli.options import Bootstrap, OneObject
+from slidestat.cli.options import Bootstrap, OneObject, TimeUnitOption
 from slidestat.errors import SlidestatError
 from slidestat.options import (
     COMPRESSION,
@@ -14,7 +14,6 @@ from slidestat.options import (
     TIME_FIELD,
     TIME_UNIT,
     Compression,
-    TimeUnit,
 )
 
 _FileArgument = Annotated[
@@ -47,9 +46,6 @@ _TextOption = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN", help="As --with, all as texts: zip codes, versions. Repeat it."),
 ]
-_TimeUnitOption = Annotated[
-    TimeUnit, typer.Option(help="What integer times count since 1970-01-01T00:00:00Z.")
-]
 _RateOption = Annotated[
     float | None, typer.Option(min=0.001, help="Send at most this many events a second.")
 ]
@@ -77,7 +73,7 @@ def produce(
     value: _ValueOption = None,
     more: _MoreOption = None,
     text: _TextOption = None,
-    time_unit: _TimeUnitOption = TIME_UNIT,
+    time_unit: TimeUnitOption = TIME_UNIT,
     limit: Annotated[int | None, typer.Option(min=1, help="Send at most this many events.")] = None,
     rate: _RateOption = None,
     compression: Annotated[Compression, typer.Option(help="Codec.")] = COMPRESSION,

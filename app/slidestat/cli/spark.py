@@ -9,10 +9,14 @@ import typer
 from slidestat.cli.options import (
     Bootstrap,
     EveryOption,
+    KeyColumn,
     LakeOption,
     MasterOption,
     Registry,
+    TimeColumn,
+    TimeUnitOption,
     TopologyArgument,
+    ValueColumn,
 )
 from slidestat.options import (
     AUDITED_SHARE,
@@ -37,9 +41,7 @@ def stream(
     path: Annotated[
         str | None, typer.Option(metavar="DIR|URL", help="Of the table or the files.")
     ] = None,
-    time_unit: Annotated[
-        str, typer.Option(help="What times that are whole numbers count: s, ms, us or ns.")
-    ] = TIME_UNIT,
+    time_unit: TimeUnitOption = TIME_UNIT,
     partitions: Annotated[
         int | None,
         typer.Option(min=1, help="How many partitions keys are spread over; not for kafka."),
@@ -99,9 +101,6 @@ _FilesOption = Annotated[
 _FileFormatOption = Annotated[
     str, typer.Option("--format", help="Of the files: parquet, csv or json.")
 ]
-_TimeUnitOption = Annotated[
-    str, typer.Option(help="What times that are whole numbers count: s, ms, us or ns.")
-]
 _PartitionsOption = Annotated[
     int, typer.Option(min=1, help="How many partitions the topic would have had.")
 ]
@@ -128,10 +127,10 @@ def backfill(
     lake: LakeOption,
     files: _FilesOption = None,
     file_format: _FileFormatOption = HISTORY_FORMAT,
-    key: Annotated[str | None, typer.Option(help="Column of the key.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of the event time.")] = None,
-    value: Annotated[str | None, typer.Option(help="Column of the value.")] = None,
-    time_unit: _TimeUnitOption = TIME_UNIT,
+    key: KeyColumn = None,
+    time: TimeColumn = None,
+    value: ValueColumn = None,
+    time_unit: TimeUnitOption = TIME_UNIT,
     partitions: _PartitionsOption = PARTITIONS,
     synopses: _SynopsesOption = None,
     split_hot_keys: _SplitHotKeysOption = False,
@@ -201,12 +200,6 @@ def rollup(
     into: Annotated[
         str | None, typer.Option(metavar="DIR|URL", help="Write Parquet there; else a table here.")
     ] = None,
-    fail_on_foreign: Annotated[
-        bool,
-        typer.Option(
-            "--fail-on-foreign", help="End at bytes that are no synopsis; else leave out and count."
-        ),
-    ] = False,
     master: MasterOption = None,
 ) -> None:
     """Merge the synopses of a lake: hours into days, keys into groups, partitions into the whole.
@@ -234,7 +227,7 @@ def rollup(
             print(changed)
         if names := left_out(declared):
             print(f"Left out: {', '.join(names)}; their synopses have no summary of a window.")
-        found, foreign = roll_up(records, job, fail_on_foreign)
+        found, foreign = roll_up(records, job)
         if into is None:
             show(found)
         else:

@@ -406,7 +406,7 @@ def test_statistics_without_a_summary_are_left_out(spark: SparkSession) -> None:
     assert {json.loads(key)[1] for key, _, _ in sent} >= {"net_sum", "mean_histogram", "count"}
     records = spark.createDataFrame([*sent, *empty], "key binary, value binary, ms bigint")
     records = records.withColumn("record_time", f.timestamp_millis("ms"))
-    found, foreign = roll_up(records, Rollup(SPAN, EVERY, HOUR, "'all'"), False)
+    found, foreign = roll_up(records, Rollup(SPAN, EVERY, HOUR, "'all'"))
     assert {row.statistic for row in found.collect()} == set(topology.labels) - set(named)
     assert foreign.count == 0
 
@@ -425,7 +425,7 @@ def test_a_group_that_is_no_expression_is_refused(synopses: DataFrame) -> None:
         f.col("synopsis").alias("value"),
     )
     with pytest.raises(SlidestatError, match="airport"):
-        roll_up(records, Rollup(SPAN, EVERY, HOUR, group="airport"), False)
+        roll_up(records, Rollup(SPAN, EVERY, HOUR, group="airport"))
 
 
 def test_the_table_of_a_rollup_is_not_cut(
