@@ -34,7 +34,7 @@ LAYERS = (
 )
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 # A module that one other alone imports is part of that one's idea, or stands for too little.
-MOST_WITH_ONE_IMPORTER = 80
+MOST_WITH_ONE_IMPORTER = 79
 MOST_IMPORTS = 0.08
 # Public faces name what they load at its first use.
 FACES = {"slidestat", "slidestat.faust", "slidestat.spark", "slidestat.synopses"}

@@ -60,6 +60,11 @@ def _text(number: float | None, decimals: int | None, rounding: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def counted(count: int, noun: str) -> str:
+    """Return how many there are: 1 partition, 12,000 partitions."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 # Durations as people write them.
 
 _DURATIONS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))

@@ -40,6 +40,7 @@ from slidestat.kafka.read.scan import reading, scan
 from slidestat.kafka.settings import client_config
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import COMPRESSION
+from slidestat.text import counted
 
 _TIMEOUT_S = 30.0
 
@@ -52,7 +53,7 @@ def require_no_workers(bootstrap: str, topology: Topology, otherwise: str) -> No
     workers = count_workers(bootstrap, group)
     if workers:
         raise SlidestatError(
-            f"The group {group} has {workers} running worker{'s' if workers > 1 else ''}.",
+            f"The group {group} has {counted(workers, 'running worker')}.",
             f"Stop them (one that was killed is forgotten after 10 s), or {otherwise}.",
         )
 

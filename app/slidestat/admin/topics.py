@@ -23,11 +23,7 @@ from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import ANY_TIME, MAX_MESSAGE_BYTES, admin_client, require_broker
 from slidestat.kafka.retries import broker_pauses
 from slidestat.options import FOREVER
-from slidestat.text import human_duration
-
-# A refused record is kept whole, with the reason in headers. As large a limit as the source's would
-# refuse the largest of them; 8 MiB is eight times what a broker takes by default.
-_LETTER_BYTES = 8_388_608
+from slidestat.text import counted, human_duration
 
 _TIMEOUT_S = 30.0
 _REFUSED_SETTINGS = frozenset(
@@ -46,7 +42,7 @@ SYNOPSIS_CONFIG = {
     # Ticks may jump by weeks: a segment ends by its size alone, soon enough to be compacted.
     "segment.ms": str(2**63 - 1),
     "segment.bytes": str(64 << 20),
-    "max.message.bytes": str(_LETTER_BYTES),
+    "max.message.bytes": str(MAX_MESSAGE_BYTES),
 }
 # A part of a ranking is of its tick alone, and none may be missing: what is gone before it is read
 # stops a referee, what was compacted would not.
@@ -69,7 +65,7 @@ class TopicOutcome:
     created: bool
 
     def __str__(self) -> str:
-        partitions = f"{self.partitions} partition{'s' if self.partitions != 1 else ''}"
+        partitions = counted(self.partitions, "partition")
         verb = "created" if self.created else "exists already"
         return f"{self.name}: {verb}, {partitions}, retention {self.retention}"
 
@@ -187,7 +183,7 @@ def shared_topics(topology: "Declared") -> dict[str, dict[str, str]]:
 
 def letters_config(retention: str) -> dict[str, str]:
     """Return the settings of a topic that takes any record of the source."""
-    return {**retention_config(retention), "max.message.bytes": str(_LETTER_BYTES)}
+    return {**retention_config(retention), "max.message.bytes": str(MAX_MESSAGE_BYTES)}
 
 
 def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:

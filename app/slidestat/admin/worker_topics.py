@@ -34,7 +34,7 @@ from slidestat.repartition.moved_from import (
     sources_of,
     topics_now,
 )
-from slidestat.text import bytes_text, human_duration
+from slidestat.text import bytes_text, counted, human_duration
 
 # The topic that a topology's records are moved to by their key: made like the source, and checked
 # to be the topology's own.
@@ -169,8 +169,8 @@ def prepare_topics(bootstrap: str, topology: Declared) -> int:
     for name in found.keys() & written_topics(topology).keys():
         if found[name] < partitions:
             raise SlidestatError(
-                f"The topic {name!r} has {_counted(found[name])}, and the source {source!r} has"
-                f" {partitions}: figures of its partition n go to partition n.",
+                f"The topic {name!r} has {counted(found[name], 'partition')}, and the source"
+                f" {source!r} has {partitions}: figures of its partition n go to partition n.",
                 f"Add some: `kafka-topics --bootstrap-server {bootstrap} --alter --topic {name}"
                 f" --partitions {partitions}`.",
             )
@@ -239,9 +239,9 @@ def _check_changelog(
         return
     if found[changelog] != partitions:
         raise SlidestatError(
-            f"The changelog {changelog!r} has {_counted(found[changelog])}, and the source"
-            f" {topology.events_topic!r} has {partitions}: keys are no longer in the partitions"
-            " that have their states.",
+            f"The changelog {changelog!r} has {counted(found[changelog], 'partition')}, and the"
+            f" source {topology.events_topic!r} has {partitions}: keys are no longer in the"
+            " partitions that have their states.",
             "Give the topology another name, to count from the start of its source.",
         )
     if cleanup[changelog] != {_COMPACT}:
@@ -250,10 +250,6 @@ def _check_changelog(
             f" {','.join(sorted(cleanup[changelog]))}: states would be deleted with time.",
             f"Change it: {set_command(bootstrap, changelog, f'cleanup.policy={_COMPACT}')}.",
         )
-
-
-def _counted(partitions: int) -> str:
-    return f"{partitions} partition{'s' if partitions != 1 else ''}"
 
 
 # Whether topics take, and keep, records with the event times of what is written to them.

@@ -43,7 +43,7 @@ from slidestat.options import (
     VIEW_TOKEN_FILE_VARIABLE,
     VIEW_TOKEN_VARIABLE,
 )
-from slidestat.text import human_duration
+from slidestat.text import counted, human_duration
 
 _PACKAGES = ("faust-streaming", "aiokafka", "confluent-kafka", "rocksdict", "numba", "pyarrow")
 # aiokafka finds out at the first batch that it cannot unpack it.
@@ -263,11 +263,10 @@ def brokers(bootstrap: str, topology: Declared | None, registry: str) -> Iterato
     except SlidestatError as error:
         yield Finding("broker", Verdict.BAD, error.message, error.advice)
         return
-    count = len(cluster.brokers)
     yield Finding(
         "broker",
         Verdict.GOOD,
-        f"{bootstrap}: cluster {cluster.cluster_id}, {count} broker{'s' if count != 1 else ''},"
+        f"{bootstrap}: cluster {cluster.cluster_id}, {counted(len(cluster.brokers), 'broker')},"
         f" {len(cluster.topics)} topics",
     )
     yield cluster_permission(bootstrap)

@@ -16,7 +16,7 @@ from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import EARLIEST_TIME_MS, remark_on_seconds
 from slidestat.schemas.publish import PUBLISHED, json_schema
-from slidestat.text import iso_time
+from slidestat.text import counted, iso_time
 
 if TYPE_CHECKING:
     from slidestat.admin.letters import Letter, Sent
@@ -337,40 +337,36 @@ def _lines(report: "ProduceReport") -> list[str]:
     lines = []
     if report.skipped:
         lines.append(
-            f"{_counted(report.skipped, 'bad row')} left out, the first: {report.first_skipped}"
+            f"{counted(report.skipped, 'bad row')} left out, the first: {report.first_skipped}"
         )
     lines.append(
-        f"{_counted(report.sent, 'event')} sent to {report.topic} in {report.seconds:.1f} s "
+        f"{counted(report.sent, 'event')} sent to {report.topic} in {report.seconds:.1f} s "
         f"({report.events_per_s:,.0f} events/s)"
     )
     if report.negative:
         # Which statistics will read them is not known here.
         lines.append(
-            f"{_counted(report.negative, 'value')} below 0: a topology with a sum of them sets such"
+            f"{counted(report.negative, 'value')} below 0: a topology with a sum of them sets such"
             " events aside, on its topic of dead letters"
         )
     if report.non_numbers:
         lines.append(
-            f"{_counted(report.non_numbers, 'value')} no number, the first in"
+            f"{counted(report.non_numbers, 'value')} no number, the first in"
             f" {report.first_non_number}: a topology with a statistic of numbers sets such events"
             " aside, on its topic of dead letters"
         )
     if report.valueless:
         lines.append(
-            f"{_counted(report.valueless, 'event')} without a value: no statistic of it counts such"
+            f"{counted(report.valueless, 'event')} without a value: no statistic of it counts such"
         )
     if report.zoneless:
-        lines.append(f"{_counted(report.zoneless, 'time')} without a time zone: taken for UTC")
+        lines.append(f"{counted(report.zoneless, 'time')} without a time zone: taken for UTC")
     if report.unkeyed:
         lines.append(
-            f"{_counted(report.unkeyed, 'line')} went without a key, to any partition: --key PATH"
+            f"{counted(report.unkeyed, 'line')} went without a key, to any partition: --key PATH"
             " says where it is"
         )
     return lines
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def report_lines(report: "SeedReport", declared: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ from slidestat.faust.broker_contact import went_away_at_start
 from slidestat.kafka.retries import broker_pauses, passes, until_answered
 from slidestat.kafka.settings import client_config
 from slidestat.kafka.topic_identity import Asked, TopicIdentity, asked_for, identities, told
+from slidestat.text import counted
 
 _ANSWER_S = 5.0
 # A broker may not know yet a topic that was just made: it is asked again for as long.
@@ -182,9 +183,8 @@ def advice_without_changelog(data_dir: Path) -> str:
 def _more_partitions(topic: str, before: int, now: int) -> SlidestatError:
     """Return the error for a source that has gained partitions."""
     return SlidestatError(
-        f"The source {topic!r} had {before} partition{'s' if before != 1 else ''} when this worker"
-        f" began, and has {now}: keys are no longer in the partitions that"
-        " have their states.",
+        f"The source {topic!r} had {counted(before, 'partition')} when this worker began, and has"
+        f" {now}: keys are no longer in the partitions that have their states.",
         "Give the topology another name, to count from the start of its source.",
     )
 
