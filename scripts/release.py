@@ -43,13 +43,16 @@ def released(texts: Mapping[str, str], version: str, date: datetime.date) -> dic
         )
     if tuple(map(int, version.split("."))) <= tuple(map(int, before.split("."))):
         raise ReleaseError(f"the version {before} is there already, and {version} is not after it")
-    head, unreleased, rest = re.split(
-        r"^## Unreleased\n|^(?=## \d)", texts[CHANGELOG], maxsplit=2, flags=re.MULTILINE
-    )
+    head, heading, after = texts[CHANGELOG].partition("\n## Unreleased\n")
+    if not heading:
+        raise ReleaseError(f"{CHANGELOG} has no section Unreleased: put one above the versions")
+    unreleased, *versions = re.split(r"^(?=## \d)", after, maxsplit=1, flags=re.MULTILINE)
     section = _EMPTY.sub("", unreleased + "##").removesuffix("##").strip()
     if not section:
-        raise ReleaseError(f"{CHANGELOG} has nothing under Unreleased")
-    new = {CHANGELOG: f"{head}## Unreleased\n\n## {version} - {date}\n\n{section}\n\n{rest}"}
+        raise ReleaseError(f"{CHANGELOG} has nothing under Unreleased: say what is new")
+    new = {
+        CHANGELOG: f"{head}{heading}\n## {version} - {date}\n\n{section}\n\n" + "".join(versions)
+    }
     for name, around in PLACES.items():
         if around.format(before) not in texts[name]:
             raise ReleaseError(f"{name} does not name the version {before}")

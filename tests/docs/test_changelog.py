@@ -75,6 +75,14 @@ def test_a_release_is_one_step() -> None:
         assert new[name].count(before) < texts[name].count(before)
 
 
+def test_a_changelog_without_the_section_is_refused() -> None:
+    """The newest version would be dated anew."""
+    texts = release.read()
+    texts["CHANGELOG.md"] = texts["CHANGELOG.md"].replace("## Unreleased\n", "", 1)
+    with pytest.raises(release.ReleaseError, match="no section Unreleased"):
+        release.released(texts, "9.0.0", datetime.date(2027, 1, 2))
+
+
 @pytest.mark.parametrize("version", ["", "1.0", "v9.9.9", "0.0.9"])
 def test_a_release_that_is_none_is_refused(version: str) -> None:
     with pytest.raises(release.ReleaseError):
