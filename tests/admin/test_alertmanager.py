@@ -82,7 +82,7 @@ def tell(relayed: RelayedAlerts, manager: Alerts, now: int) -> int:
     due = relayed.due(now)
     body = msgspec.json.encode([told.alert for told in due])
     if due and manager.take(body) == 200:
-        relayed.told(due, now)
+        relayed.posted(due, now)
     return len(due)
 
 
@@ -183,7 +183,7 @@ def test_what_is_written_again_fires_since_its_first_record() -> None:
     for day in range(3):
         now = NOW_MS + day * 86_400_000
         relayed.take(change("a", "firing", end_ms=now - 10_000), now)
-        assert [told.is_new for told in relayed.due(now)] == [day == 0]
+        assert [one.is_new for one in relayed.due(now)] == [day == 0]
         assert tell(relayed, manager, now) == 1
         (told,) = manager.posts[-1]
         assert told.startsAt == moment(NOW_MS - 10_000)

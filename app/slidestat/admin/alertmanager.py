@@ -65,7 +65,7 @@ class _Relayed:
     change: AlertChange
     labels: Labels
     starts_ms: int
-    told_ms: int | None = None
+    posted_ms: int | None = None
     is_refused: bool = False
 
 
@@ -73,10 +73,10 @@ class _Relayed:
 class _Resolved:
     relayed: _Relayed
     ends_ms: int
-    told_ms: int | None = None
+    posted_ms: int | None = None
 
 
-class Told(NamedTuple):
+class DueAlert(NamedTuple):
     """An alert to be posted at some time: whether it is resolved, or posted for the first time as
     what it is now.
     """
@@ -105,18 +105,18 @@ class RelayedAlerts:
         known = self._firing.get(place)
         if is_firing and known is not None and known.labels == labels:
             # One that is confirmed is posted at once.
-            if known.change.provisional and not change.provisional and known.told_ms:
-                known.told_ms = 0
+            if known.change.provisional and not change.provisional and known.posted_ms:
+                known.posted_ms = 0
             known.change = change  # Written again: it fires since its first one.
             return
         before = self._firing.pop(place, None)
         # An alert that was never posted need not be resolved. With other labels it is another one.
-        if before is not None and before.told_ms is not None:
+        if before is not None and before.posted_ms is not None:
             self._over[before.labels] = _Resolved(before, now_ms)
         if is_firing:
             over = self._over.pop(labels, None)
-            # What nobody was told of, Alertmanager still takes for firing.
-            again = over.relayed if over is not None and over.told_ms is None else None
+            # A resolution that was never posted: Alertmanager still takes it for firing.
+            again = over.relayed if over is not None and over.posted_ms is None else None
             if again is not None and again.change == change:
                 self._firing[place] = again  # The topic is read once more.
                 return
@@ -125,33 +125,33 @@ class RelayedAlerts:
             starts = end if EARLIEST_TIME_MS <= end < now_ms else now_ms - 1
             self._firing[place] = _Relayed(change, labels, starts, None if again is None else 0)
 
-    def due(self, now_ms: int) -> list[Told]:
+    def due(self, now_ms: int) -> list[DueAlert]:
         """Return the alerts that are resolved, new, or were posted too long ago."""
         over = [
-            Told(it.relayed, True, it.told_ms is None, _postable(it.relayed, it.ends_ms))
+            DueAlert(it.relayed, True, it.posted_ms is None, _postable(it.relayed, it.ends_ms))
             for it in self._over.values()
-            if _is_due(it.told_ms, now_ms)
+            if _is_due(it.posted_ms, now_ms)
         ]
         return over + [
-            Told(relayed, False, not relayed.told_ms, _postable(relayed, now_ms + LASTS_MS))
+            DueAlert(relayed, False, not relayed.posted_ms, _postable(relayed, now_ms + LASTS_MS))
             for relayed in self._firing.values()
-            if _is_due(relayed.told_ms, now_ms)
+            if _is_due(relayed.posted_ms, now_ms)
         ]
 
-    def told(self, all_told: Iterable[Told], now_ms: int) -> None:
+    def posted(self, posted: Iterable[DueAlert], now_ms: int) -> None:
         """Note that Alertmanager has accepted these, of a moment ago."""
-        for told in all_told:
-            if not told.is_over:
-                told.relayed.told_ms = now_ms
-            elif (over := self._over.get(told.relayed.labels)) is not None:
-                over.told_ms = now_ms
+        for one in posted:
+            if not one.is_over:
+                one.relayed.posted_ms = now_ms
+            elif (over := self._over.get(one.relayed.labels)) is not None:
+                over.posted_ms = now_ms
                 if abs(now_ms - over.ends_ms) >= OVER_MS:
-                    del self._over[told.relayed.labels]
+                    del self._over[one.relayed.labels]
 
 
-def _is_due(told_ms: int | None, now_ms: int) -> bool:
+def _is_due(posted_ms: int | None, now_ms: int) -> bool:
     # A clock may be put back.
-    return told_ms is None or abs(now_ms - told_ms) >= AGAIN_MS
+    return posted_ms is None or abs(now_ms - posted_ms) >= AGAIN_MS
 
 
 def _labels(change: AlertChange) -> Labels:
@@ -277,7 +277,7 @@ class _Alertmanager:
             return
         now = _now_ms()
         # What was refused before comes last, and keeps nothing from the others.
-        due = sorted(self.alerts.due(now), key=lambda told: told.relayed.is_refused)
+        due = sorted(self.alerts.due(now), key=lambda one: one.relayed.is_refused)
         try:
             self._post_all(
                 [due[i : i + _MOST_AT_ONCE] for i in range(0, len(due), _MOST_AT_ONCE)], now
@@ -289,7 +289,7 @@ class _Alertmanager:
             pause = self._pause.begin()
             self._say(f"{self.url} does not take alerts: {error}. Trying again in {pause:.1f} s.")
 
-    def _post_all(self, parts: list[list[Told]], now: int) -> None:
+    def _post_all(self, parts: list[list[DueAlert]], now: int) -> None:
         """Post the parts. Of one that is refused for what is in it, the halves are posted, down to
         the alert that is refused, which is left out until it is due again.
         """
@@ -306,12 +306,12 @@ class _Alertmanager:
                 if half := len(some) // 2:
                     parts[:0] = [some[:half], some[half:]]
                     continue
-                (told,) = some
+                (one,) = some
                 refused.append(error)
-                told.relayed.is_refused = True
-                if told.is_new:
-                    self._say(f"{error.message} It is left out: {_line(told)}")
-            self.alerts.told(some, now)
+                one.relayed.is_refused = True
+                if one.is_new:
+                    self._say(f"{error.message} It is left out: {_line(one)}")
+            self.alerts.posted(some, now)
         if refused and not self._has_taken:
             raise refused[0]
 
@@ -326,8 +326,8 @@ class _Alertmanager:
             headers["Authorization"] = known
         return urllib.request.Request(self.url, body, headers, method="POST")  # noqa: S310  its scheme is checked
 
-    def _post(self, some: Sequence[Told]) -> None:
-        request = self._request(msgspec.json.encode([told.alert for told in some]))
+    def _post(self, some: Sequence[DueAlert]) -> None:
+        request = self._request(msgspec.json.encode([one.alert for one in some]))
         try:
             with self._open(request, timeout=_TIMEOUT_S) as response:
                 response.read()
@@ -347,15 +347,15 @@ class _Alertmanager:
             raise refusal from error
         except (OSError, http.client.HTTPException) as error:
             raise _AwayError(str(getattr(error, "reason", error))) from error
-        for told in some:
-            if told.is_new:
-                self._say(_line(told))
+        for one in some:
+            if one.is_new:
+                self._say(_line(one))
 
 
-def _line(told: Told) -> str:
-    state = "resolved" if told.is_over else "firing"
-    summary = printable(told.alert.annotations["summary"])
-    return f"{state} {told.alert.labels['certainty']} {summary}"
+def _line(one: DueAlert) -> str:
+    state = "resolved" if one.is_over else "firing"
+    summary = printable(one.alert.annotations["summary"])
+    return f"{state} {one.alert.labels['certainty']} {summary}"
 
 
 class AlertRelay:

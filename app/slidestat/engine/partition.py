@@ -402,16 +402,16 @@ class PartitionProcessor:
         """Yield the emissions to come, and the changes of alerts, slice by slice, as they would be
         if nothing else came before the time `now`: for an idle partition.
 
-        Each is yielded once. They leave no trace, and the final ones follow in any case; where a
-        change of an alert has none, what is so is told at its tick. So a change is noted first, and
-        yielded by the next call once a snapshot with the note is durable. None while ticks are kept
-        back, and none where figures or numbers of events decide what is written: a final one might
-        not follow.
+        Each is yielded once. They leave no trace, and the final ones follow in any case. A change
+        of an alert may turn out not to be one: then its state is written at its tick. So a change
+        is noted first, and yielded by the next call once a snapshot with the note is durable. None
+        while ticks are kept back, and none where figures or numbers of events decide what is
+        written: a final one might not follow.
         """
         if self._kept or self._chooses or self._topology.every_events:
             return
-        if self._alerting is not None and (told := self._alerting.unconfirmed.to_tell()):
-            yield Effects(alerts=told)
+        if self._alerting is not None and (noted := self._alerting.unconfirmed.to_write()):
+            yield Effects(alerts=noted)
         for outputs in self._ahead.outputs(self._advance_to(now - self._lateness)):
             if self._alerting is not None:
                 self._alerting.await_final(outputs.alerts)

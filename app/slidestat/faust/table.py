@@ -275,7 +275,7 @@ class TablePartition:
         return self._rows(STATE_KEY, start)
 
     def told(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the keys of which alerts were told provisionally, and what is noted of them."""
+        """Yield the keys with alerts that were written provisionally, and what is noted of them."""
         return self._rows(_TOLD)
 
     def _rows(self, kind: bytes, start: str = "") -> Iterator[tuple[str, bytes]]:

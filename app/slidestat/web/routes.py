@@ -239,14 +239,14 @@ _OF_FIGURES = (
     _query_parameter(
         "rank",
         "A value: how many events are at most as large, and how many larger, in number and"
-        " share, of quantiles by value; no figure is told then. Windows times ranks are at most"
+        " share, of quantiles by value; figures are left out then. Windows times ranks are at most"
         f" {MOST_PAIRS}.",
         _listed({"type": "number"}),
     ),
     _query_parameter(
         "item",
         "An item: how often it came, of counts of items, and of top items, listed or not; no other"
-        f" figure is told then. Windows times items are at most {MOST_PAIRS}.",
+        f" figure is answered then. Windows times items are at most {MOST_PAIRS}.",
         _listed({"type": "string"}),
     ),
     _query_parameter(

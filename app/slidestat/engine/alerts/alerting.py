@@ -338,7 +338,7 @@ class Alerting:
         unconfirmed: Unconfirmed | None = None,
     ) -> None:
         """Create the alerting of a partition; `starts` maps names of added figures to the times
-        from which they are counted, `unconfirmed` are the changes that were told provisionally.
+        from which they are counted, `unconfirmed` are the provisional changes.
         """
         self._added = AddedFigures(topology, starts)
         self._calendar = topology.calendar_windows
@@ -514,11 +514,11 @@ class Alerting:
             self.unconfirmed.note((tick, key), alert_id(name), record)
 
     def _settle(self, place: Place) -> set[bytes]:
-        """Return the alerts that were told provisionally at a place, which is final now."""
-        told = set(self.unconfirmed.at(place))
-        if told and not self._is_provisional:
+        """Return the alerts that were written provisionally at a place, which is final now."""
+        provisional = set(self.unconfirmed.at(place))
+        if provisional and not self._is_provisional:
             self.unconfirmed.settle(place)
-        return told
+        return provisional
 
     def provisional(self) -> "Alerting":
         """Return the same alerts for a trial, whose changes are provisional."""

@@ -1,8 +1,9 @@
-"""Changes of alerts that were told provisionally, and are not final yet.
+"""Changes of alerts that were written provisionally, and are not final yet.
 
-At its tick each is told once more, as it is in the end. So a worker that is killed in between must
-leave word of it: a change is noted in a row of the partition's table, one for each key, and told
-only once the row is durable. The row goes with the snapshot that has the final record behind it.
+Each is written once more at its tick, with its final state. A worker that is killed in between must
+not forget it. So a change is noted first, in a row of the partition's table, one for each key; it
+is written only once that row is durable. The row is deleted with the snapshot that follows the
+final record.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,7 +19,7 @@ _decode = msgspec.msgpack.Decoder(dict[int, list[bytes]]).decode
 
 
 class Unconfirmed:
-    """The ids of the alerts that were told provisionally, by key and tick, and the records that
+    """The ids of the alerts that were written provisionally, by key and tick, and the records that
     wait until they are noted.
     """
 
@@ -35,7 +36,7 @@ class Unconfirmed:
                 "Delete the worker's data folder; it is restored from the changelog.",
             ) from error
         self._changed: set[str] = set()
-        # To be told: noted since the last snapshot, noted in it, and noted durably.
+        # To be written: noted since the last snapshot, noted in it, and noted durably.
         self._noted: list[AlertRecord] = []
         self._in_snapshot: list[AlertRecord] = []
         self._durable: list[AlertRecord] = []
@@ -43,13 +44,13 @@ class Unconfirmed:
         self._settle(settled)
 
     def note(self, place: Place, alert: bytes, record: AlertRecord) -> None:
-        """Note a change that is to be told provisionally."""
+        """Note a change that is to be written provisionally."""
         tick, key = place
         self.of.setdefault(key, {}).setdefault(tick, set()).add(alert)
         self._changed.add(key)
         self._noted.append(record)
 
-    def to_tell(self) -> list[AlertRecord]:
+    def to_write(self) -> list[AlertRecord]:
         """Take the records whose notes are durable."""
         durable, self._durable = self._durable, []
         return durable
@@ -66,7 +67,7 @@ class Unconfirmed:
         return bool(self._noted or self._in_snapshot)
 
     def at(self, place: Place) -> Collection[bytes]:
-        """Return the ids of the alerts that were told provisionally at a place."""
+        """Return the ids of the alerts that were written provisionally at a place."""
         tick, key = place
         return self.of.get(key, {}).get(tick, ())
 

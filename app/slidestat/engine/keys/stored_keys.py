@@ -17,7 +17,7 @@ class PartitionStore(Protocol):
         """Yield the keys from `start` on and their states, in key order."""
 
     def told(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the keys of which alerts were told provisionally, and what is noted of them."""
+        """Yield the keys with alerts that were written provisionally, and what is noted of them."""
 
     def checkpoint(self) -> bytes | None:
         """Return the partition's checkpoint, None for a partition never seen."""
