@@ -281,7 +281,7 @@ def ingest(
     from slidestat.spark.lake.session import session_of_lake
 
     declared = load_declaration(topology)
-    require_emissions(declared, "a lake")
+    require_emissions(declared, "a lake", or_rankings=True)
     every_ms = None if every is None else duration_ms(every, "--every")
     is_avro = declared.output_format == "avro"
     if is_avro:  # Missing requirements are reported before Spark starts.
@@ -400,12 +400,14 @@ def report(
 
     Example: slidestat spark report flights --lake lake --key ATL --key ORD
     """
+    from slidestat.declare.declared import require_emissions
     from slidestat.declare.forms.files import load_declaration
     from slidestat.declare.topology import require_times
     from slidestat.spark.session import spark_session
 
     declared = load_declaration(topology)
     require_times(declared.answering, "a report")
+    require_emissions(declared, "a report")
     with spark_session("report", master) as spark:
         from slidestat.spark.lake.lake import Lake
         from slidestat.spark.report.page import report_data, write_page

@@ -130,14 +130,16 @@ class Declared(Protocol):
         """Return the fields that stored states depend on."""
 
 
-def require_emissions(declared: Declared, what: str) -> None:
-    """Raise SlidestatError, for something that reads emissions, unless these are the output."""
+def require_emissions(declared: Declared, what: str, *, or_rankings: bool = False) -> None:
+    """Raise SlidestatError, for something that reads emissions, or rankings if it knows these,
+    unless they are the output.
+    """
     if declared.writes_rows:
         raise SlidestatError(
             f"{declared.name} writes rows, and {what} reads emissions.",
             "Leave output_shape out, in a topology of another name beside this one if need be.",
         )
-    if declared.counted is None and declared.answering.rankings:
+    if declared.counted is None and declared.answering.rankings and not or_rankings:
         raise SlidestatError(
             f"{declared.name} writes rankings, and {what} reads emissions.",
             f"Read {declared.output_topic} with any consumer: its records are JSON.",

@@ -10,14 +10,18 @@ from slidestat.declare.alerts import figure_name
 from slidestat.declare.declared import Declared, require_emissions
 from slidestat.declare.derived import EMIT_CHANGE, PastFigure
 from slidestat.declare.expressions.derived_figures import DerivedFigure
+from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.nodes import Call, FieldValue, Node, calls_of, text_of
 from slidestat.declare.figure_names import FigureSource
+from slidestat.declare.rankings import Ranking
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow, rules_of_zone
 from slidestat.declare.topology import Topology, require_json
 from slidestat.errors import SlidestatError
 
+# What an audit needs of a referee's rankings.
+_RANKED = "ranking_figures"
 _BASE = {"name", "field", "by", "weight", "where"}
 
 
@@ -26,7 +30,7 @@ def require_audited(declared: Declared) -> None:
     for one that writes rows; and for a source that is not JSON.
     """
     require_json(declared.answering, "an audit")
-    require_emissions(declared, "an audit")
+    require_emissions(declared, "an audit", or_rankings=True)
     if declared.counted is None:
         return
     if declared.counted.publishes_partitions:
@@ -44,12 +48,14 @@ def resolved(declared: Declared) -> dict[str, object]:
     """
     if isinstance(declared, Referee):
         rankings = {it.name: it.text for it in declared.of.rankings}
+        ranked = [_ranking(declared.of, it) for it in declared.of.rankings]
         return {
             "name": declared.name,
             "patience_ms": declared.patience_ms,
             "correctable_ms": declared.correctable_ms,
             "of": _topology(declared.answering),
             **({"rankings": rankings} if rankings else {}),
+            **({_RANKED: ranked} if ranked else {}),
         }
     return _topology(declared.answering)
 
@@ -86,9 +92,9 @@ def _topology(topology: Topology) -> dict[str, object]:
         table["emit"] = topology.emit
     if topology.tolerated:
         table["tolerance"] = str(topology.tolerated)
-    if topology.having:
-        table["having"] = _having(topology)
-        table["having_figures"] = _read_by_condition(topology)
+    asked = topology.condition_to_emit
+    if asked is not None:
+        table |= _condition(topology, asked, topology.having, topology.past_figures)
     if topology.derived_figures:
         table["derived"] = [_derived(topology, figure) for figure in topology.derived_figures]
     if topology.condition is not None:
@@ -113,12 +119,14 @@ def _topology(topology: Topology) -> dict[str, object]:
     return table
 
 
-def _having(topology: Topology) -> str:
-    """Return the condition `having`, with a name for each figure of the past."""
-    asked = topology.condition_to_emit
-    if asked is None or not topology.past_figures:
-        return topology.having
-    return text_of(_with_names(asked.node))
+def _condition(
+    topology: Topology, asked: Expression, text: str, past: Mapping[Node, PastFigure]
+) -> dict[str, object]:
+    """Return a condition `having`, with a name for each figure of the past, and what it reads."""
+    return {
+        "having": text_of(_with_names(asked.node)) if past else text,
+        "having_figures": _read_by_condition(topology, asked, past),
+    }
 
 
 def _with_names(node: Node) -> Node:
@@ -130,12 +138,14 @@ def _with_names(node: Node) -> Node:
     return node
 
 
-def _read_by_condition(topology: Topology) -> list[dict[str, object]]:
+def _read_by_condition(
+    topology: Topology, asked: Expression, past: Mapping[Node, PastFigure]
+) -> list[dict[str, object]]:
     """Return the figures that `having` reads: the path of each in the condition, what it is of, its
     name if it is derived, and how long ago its window ended if it is of the past.
     """
     found: list[dict[str, object]] = []
-    for path in () if topology.condition_to_emit is None else topology.condition_to_emit.paths:
+    for path in asked.paths:
         name = figure_name(path)
         place = topology.names_over_windows[name][0]
         derived = place - len(topology.figure_sources)
@@ -144,12 +154,33 @@ def _read_by_condition(topology: Topology) -> list[dict[str, object]]:
         else:
             parts = _parts(topology, topology.derived_figures[derived])
             found.append({"path": path, "parts": parts, "derived": name})
-    asked = topology.condition_to_emit
-    calls = () if asked is None else dict.fromkeys(calls_of(asked.node, "ago"))
-    found += (
-        {"path": (text_of(it),), "parts": [_past_part(topology.past_figures[it])]} for it in calls
-    )
+    calls = dict.fromkeys(calls_of(asked.node, "ago"))
+    found += ({"path": (text_of(it),), "parts": [_past_part(past[it])]} for it in calls)
     return found
+
+
+def _ranking(topology: Topology, ranking: Ranking) -> dict[str, object]:
+    """Return a ranking as a table: its fields, the figure that it is by as one that is derived, and
+    its condition as that of a topology.
+    """
+    place = topology.names_over_windows[ranking.by][0]
+    derived = place - len(topology.figure_sources)
+    if derived < 0:
+        parts = [_part(topology.figure_sources[place])]
+        by: dict[str, object] = {"name": ranking.by, "expression": '"0"', "parts": parts}
+    else:
+        by = _derived(topology, topology.derived_figures[derived])
+    table = {
+        "name": ranking.name,
+        "by": by,
+        "order": ranking.order,
+        "size": ranking.size,
+        "written_having": ranking.having,
+    }
+    asked = ranking.condition
+    if asked is None:
+        return table
+    return table | _condition(topology, asked, ranking.having, topology.past_figures_of(asked))
 
 
 def _past_part(past: PastFigure) -> dict[str, object]:
@@ -245,5 +276,7 @@ def fingerprint(table: Mapping[str, object]) -> str:
     """Return the fingerprint of a declaration in plain tables; it survives a round trip through
     JSON.
     """
-    text = msgspec.json.encode(table, order="deterministic")
+    # They follow from the rest: fingerprints from before they were there stay the same.
+    known = {name: it for name, it in table.items() if name != _RANKED}
+    text = msgspec.json.encode(known, order="deterministic")
     return hashlib.sha256(text).hexdigest()[:_DIGITS]

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 
 import msgspec
 from pyspark.sql import DataFrame, Row, SparkSession, functions as f
@@ -29,7 +29,7 @@ from slidestat.spark.audit.declaration import (
     declaration_of,
     without,
 )
-from slidestat.spark.audit.emissions import AuditedAnswers, AuditedEmissions
+from slidestat.spark.audit.emissions import AuditedAnswers, AuditedEmissions, AuditedRankings
 from slidestat.spark.audit.events.reading import (
     RECORD_COLUMNS,
     Asked,
@@ -40,6 +40,7 @@ from slidestat.spark.audit.events.reading import (
 from slidestat.spark.audit.events.runs import run_columns
 from slidestat.spark.audit.exact_key import KINDS
 from slidestat.spark.audit.progress import Progress, reach_of
+from slidestat.spark.audit.rankings import audited_rankings
 from slidestat.spark.audit.report import AuditReport, Judged, Records, audit_of, report_of
 from slidestat.spark.audit.workers import (
     SORTED_COLUMNS,
@@ -276,6 +277,11 @@ class Audit:
                 f"--sample is {self.sample:g}.",
                 "Give a share from 0.000001 to 1, such as 0.01.",
             )
+        if self.sample < 1 and self._given.rankings:
+            raise SlidestatError(
+                f"{self._given.name} writes rankings, and each is of all keys.",
+                "Leave --sample out.",
+            )
 
     def run(self) -> AuditReport:
         """Recompute and compare; the figures go to the lake's folder `audit`, replacing those of
@@ -283,7 +289,8 @@ class Audit:
         audit, events are gone, or emissions are of a declaration that the lake does not know, and
         while another audit writes there.
         """
-        self.lake.read(self.spark, Dataset.STATISTICS)  # So that no folder is made where none is.
+        dataset = Dataset.RANKINGS if self._given.rankings else Dataset.STATISTICS
+        self.lake.read(self.spark, dataset)  # So that no folder is made where none is.
         alone = locked(self.spark, self.lake, "audit", self.say, path=self.lake.audit_lock)
         with in_words(f"The audit of {self.lake.topology}", "Run it again."), alone:
             return self._run()
@@ -313,20 +320,11 @@ class Audit:
             records = read.records()
             for number, group in enumerate(groups):
                 bounds = self._bounds(group, read, number, until, in_charge)
-                # Of a key that all of them publish nothing is due, and nothing is to be recomputed.
-                publish = set.intersection(*(set(one.publish) for one in group.values()))
-                events = read.events(number).where(~f.col("event_key").isin(*publish))
-                figures = judged(
-                    group,
-                    self._sampled(emissions.of_streams(events)),
-                    self._sampled(emissions.to_judge(last)),
-                    auditor(group, bounds),
-                    struct_type(FigureRow),
-                )
+                figures = self._figures(emissions, group, read, number, bounds, last)
                 figures.write.mode(mode).option("compression", "zstd").parquet(part)
                 mode = "append"
             progress = None
-            if places is not None and reach_ms is not None:
+            if places is not None and reach_ms is not None and not self._given.rankings:
                 parts = 1 if last is None else last.parts + 1
                 needed = read.needed_after(reached)
                 progress = Progress(parts, self.sample, reach_ms, reached, needed, until, places)
@@ -347,10 +345,40 @@ class Audit:
             report,
             sample=self.sample,
             published=sorted({key for one in declarations.values() for key in one.publish}),
+            of_rankings=bool(self._given.rankings),
             progress=progress,
         )
         LakeFiles(self.spark).write(self.lake.summary, msgspec.json.encode(report).decode())
         return report
+
+    def _figures(
+        self,
+        emissions: AuditedEmissions,
+        group: Mapping[str, Declaration],
+        read: ReadSource,
+        number: int,
+        bounds: Mapping[tuple[int, str], Bounds],
+        last: Progress | None,
+    ) -> DataFrame:
+        """Return the findings about what was emitted by declarations with the reading `number`."""
+        # Of a key that all of them publish nothing is due, and nothing is to be recomputed.
+        publish = set.intersection(*(set(one.publish) for one in group.values()))
+        events = read.events(number).where(~f.col("event_key").isin(*publish))
+        if isinstance(emissions, AuditedRankings):
+            return audited_rankings(
+                group,
+                events,
+                emissions,
+                max(read.complete_from(number, read.readings[number]).values()),
+                partial(judged, group),
+            )
+        return judged(
+            group,
+            self._sampled(emissions.of_streams(events)),
+            self._sampled(emissions.to_judge(last)),
+            auditor(group, bounds),
+            struct_type(FigureRow),
+        )
 
     @staticmethod
     def _in_charge(
@@ -383,7 +411,7 @@ class Audit:
         """
         if reach_ms is None:
             return {}
-        if self._given.is_of_referee:
+        if self._given.parties:
             return dict.fromkeys(source.topic.end, min(until.values()) - reach_ms)
         return {partition: tick - reach_ms for partition, tick in until.items()}
 
@@ -415,7 +443,9 @@ class Audit:
         before = audit_of(self.spark, self.lake)
         progress = None if before is None else before.progress
         why = ""
-        if reach_ms is None:
+        if self._given.rankings:
+            why = "each ranking is of all keys"
+        elif reach_ms is None:
             why = "what it emits may rest on events of any time"
         elif progress is None:
             why = "the lake has no audit that can be gone on from"
@@ -455,9 +485,11 @@ class Audit:
         )
 
     def _emissions(self) -> AuditedEmissions:
-        if not self._given.is_of_referee:
+        if not self._given.parties:
             return AuditedEmissions(self.spark, self.lake)
         partitions = len(self._source({}).topic.end)
+        if self._given.rankings:
+            return AuditedRankings(self.spark, self.lake, self._given, partitions)
         return AuditedAnswers(self.spark, self.lake, self._given, partitions)
 
     def _sampled(self, rows: DataFrame) -> DataFrame:

@@ -100,6 +100,20 @@ class ReadFigure(msgspec.Struct, frozen=True):
     derived: str = ""
 
 
+class DeclaredRanking(msgspec.Struct, frozen=True):
+    """A ranking of keys by a figure, which is read as a derived one; with a condition, as that of a
+    topology, and as it was written.
+    """
+
+    name: str
+    by: DeclaredDerived
+    order: Literal["largest", "smallest"]
+    size: int
+    written_having: str = ""
+    having: str = ""
+    having_figures: tuple[ReadFigure, ...] = ()
+
+
 class Declaration(msgspec.Struct, frozen=True):
     """A topology; `span` and `windows` are in ms, or in events if `of_events`; of windows of the
     calendar of `time_zone` there are names. Without a `key_path`
@@ -111,6 +125,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     A referee answers for `parties`, a topology by its name, over all partitions of the source: for
     each key of `answers_for`, or, if it `answers_for_all`, for all events under the source's name.
+    With `rankings` it writes these alone, of the keys of all partitions.
     """
 
     name: str
@@ -141,11 +156,12 @@ class Declaration(msgspec.Struct, frozen=True):
     parties: str = ""
     answers_for: tuple[str, ...] = ()
     answers_for_all: bool = False
+    rankings: tuple[DeclaredRanking, ...] = ()
 
     @property
     def is_of_referee(self) -> bool:
-        """Return whether it is a referee's."""
-        return bool(self.parties)
+        """Return whether it is that of a referee's streams."""
+        return bool(self.parties) and not self.rankings
 
     @property
     def letters_of(self) -> str:
@@ -243,6 +259,9 @@ def declaration_of(table: Mapping[str, object]) -> Declaration:
     if of is None:
         return msgspec.convert(table, Declaration)
     parties = msgspec.convert(of, dict[str, Any])
+    if rankings := table.get("ranking_figures"):
+        names = {"name": table.get("name"), "parties": parties.get("name")}
+        return msgspec.convert(parties | names | {"rankings": rankings}, Declaration)
     publish = parties.get("publish")
     is_of_all = publish == _WHOLE_PARTITIONS
     answered = {

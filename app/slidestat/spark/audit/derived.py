@@ -79,14 +79,14 @@ def judge_derived(
     declared: DeclaredDerived,
     kinds: Sequence[str],
     parts: Sequence[Exact],
-    told: Sequence[Figure | None],
+    told: Sequence[Figure | None] | None,
     figure: Figure,
 ) -> Verdict:
     """Compare a derived figure with the exact one; `kinds` are those of its parts, `parts` exact
-    and `told` as they are in the emission.
+    and `told` as they are in the emission, None if it has none of them.
     """
     exact = computed(declared.expression, parts)
-    estimates = [None if one is None else one.estimate for one in told]
+    estimates = [None if one is None else one.estimate for one in told or [None] * len(parts)]
     violation, observed = "", 0.0
     if figure.estimate is None:
         # NULL of the estimates, whatever the exact one is; those of the past are not told.
@@ -94,9 +94,8 @@ def judge_derived(
         violation = "" if is_null else "no figure"
     elif exact is None:
         # The estimates say that there is one, and their bounds that there may be none.
-        is_sure = not any(part.ago for part in declared.parts) and all(
-            one is None or one.lower == one.upper for one in told
-        )
+        is_sure = told is not None and not any(part.ago for part in declared.parts)
+        is_sure &= all(one is None or one.lower == one.upper for one in told or ())
         violation = "a figure of nothing" if is_sure else ""
     else:
         slack = _SLACK * abs(exact) if _ROUNDED.intersection(kinds) else Fraction(0)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 from zlib import crc32
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as f
@@ -27,6 +28,9 @@ class AuditedEmissions:
 
     spark: SparkSession
     lake: Lake
+    dataset: ClassVar = Dataset.STATISTICS
+    # The column of what a record is of.
+    of: ClassVar = "event_key"
 
     @cached_property
     def rows(self) -> DataFrame:
@@ -44,7 +48,7 @@ class AuditedEmissions:
     @cached_property
     def _own_rows(self) -> DataFrame:
         return self._all.where(f.col("topology") == self.lake.topology).select(
-            "event_key",
+            f.col(self.of).alias("event_key"),
             # As of the raw records: keys of another width would not meet.
             f.col("source_partition").cast("int").alias("source_partition"),
             "source_offset",
@@ -59,7 +63,7 @@ class AuditedEmissions:
 
     @cached_property
     def _all(self) -> DataFrame:
-        return self.lake.read(self.spark, Dataset.STATISTICS)
+        return self.lake.read(self.spark, self.dataset)
 
     def reached(self) -> tuple[dict[int, int], int]:
         """Return the last offset that emissions rest on, of each partition, and the emissions'
@@ -70,7 +74,7 @@ class AuditedEmissions:
         own = f.col("topology") == self.lake.topology
         groups = (
             self._all.groupBy(
-                (is_unreadable(Dataset.STATISTICS) | ~_is_possible()).alias("unreadable"),
+                (is_unreadable(self.dataset) | ~_is_possible()).alias("unreadable"),
                 own.alias("own"),
                 "source_partition",
             )
@@ -81,7 +85,7 @@ class AuditedEmissions:
             )
             .collect()
         )
-        folder = self.lake.data(Dataset.STATISTICS)
+        folder = self.lake.data(self.dataset)
         if unreadable := sum(group.rows for group in groups if group.unreadable):
             raise SlidestatError(
                 f"{unreadable:,} records of {folder} are no emissions.",
@@ -233,8 +237,7 @@ class AuditedAnswers(AuditedEmissions):
         last = self.rows.agg(f.max("window_end_ms").alias("tick")).collect()[0].tick
         if last is None:
             raise SlidestatError(
-                f"{self.lake.data(Dataset.STATISTICS)} has no final answer of"
-                f" {self.lake.topology!r}.",
+                f"{self.lake.data(self.dataset)} has no final answer of {self.lake.topology!r}.",
                 "Let all parties come to a tick, ingest again, then audit.",
             )
         # What a party has published up to a tick has the events before it. Where a clock of that
@@ -307,3 +310,28 @@ class AuditedAnswers(AuditedEmissions):
                 f.col("clock.source_offset").alias("offset"),
             )
         )
+
+
+@dataclass(frozen=True)
+class AuditedRankings(AuditedAnswers):
+    """The final rankings of a referee, by `declaration`: `event_key` is the name of a ranking."""
+
+    dataset: ClassVar = Dataset.RANKINGS
+    of: ClassVar = "ranking"
+
+    @cached_property
+    def rows(self) -> DataFrame:
+        """Return the columns as of a topology."""
+        return self._own_rows.where(~f.col("provisional"))
+
+    def of_streams(self, runs: DataFrame) -> DataFrame:
+        """Return the runs: keys are ranked as they are in their partitions."""
+        return runs
+
+    def ticks(self) -> DataFrame:
+        """Return the event_key and window_end_ms of all records, provisional ones included."""
+        return self._own_rows.select("event_key", "window_end_ms")
+
+    def emitted_until(self) -> dict[int, int]:
+        """Return the time up to which all is ranked."""
+        return AuditedEmissions.emitted_until(self)

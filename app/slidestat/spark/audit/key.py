@@ -266,7 +266,10 @@ class KeyJudge:
             return False
         tolerance = Fraction(self.declaration.tolerance)
         for known, figure in zip(before.figures, record.figures, strict=True):
-            if _place(known) != _place(figure) or known.counted_from_ms != figure.counted_from_ms:
+            if (
+                place_of(known) != place_of(figure)
+                or known.counted_from_ms != figure.counted_from_ms
+            ):
                 return False
             if figure == known:
                 continue
@@ -343,7 +346,7 @@ class KeyJudge:
         for told in newest.figures:
             figure = told
             if (derived := self._derived.get(told.statistic)) is not None:
-                exact = self._exact_parts(derived, key, tick, told)
+                exact = self.exact_parts(derived, key, tick, told)
                 if exact is not None and not is_still_known(derived, exact, told, tolerance):
                     return False
                 continue
@@ -403,7 +406,7 @@ class KeyJudge:
         declaration, tick, provisional = self.declaration, emission.window_end_ms, False
         seen, is_of_all, parties = key, True, len(emission.parties or ("one",))
         if emission.parties is not None:
-            seen = key.in_partitions([_partition_of(party) for party in emission.parties])
+            seen = key.in_partitions([partition_of(party) for party in emission.parties])
         if emission.provisional:
             provisional, seen = True, key.until(emission.source_offset)
             # What came after that record is left out; of what is dropped already it cannot be.
@@ -418,20 +421,14 @@ class KeyJudge:
             for length in declaration.lengths
         }
         windows = _Windows(declaration, seen, tick)
-        told_of = {_place(figure): figure for figure in emission.figures}
+        told_of = {place_of(figure): figure for figure in emission.figures}
         for figure in emission.figures:
             derived = self._derived.get(figure.statistic)
             if derived is not None:
-                exact = self._exact_parts(derived, seen, tick, figure) if is_of_all else None
-                if exact is not None:
-                    parts = [self._part(derived, number) for number in range(len(exact))]
-                    kinds = [statistic.kind for statistic, _ in parts]
-                    told = [
-                        None if declared.ago else told_of.get(_place(part))
-                        for declared, (_, part) in zip(derived.parts, parts, strict=True)
-                    ]
-                    verdict = judge_derived(derived, kinds, exact, told, figure)
-                    yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
+                if is_of_all:
+                    yield from self.derived(
+                        derived, seen, tick, figure, told_of, provisional=provisional
+                    )
                 continue
             statistic = self._statistics.get(figure.statistic)
             window_ms, window_events = _lengths(declaration, statistic, figure, tick)
@@ -462,12 +459,39 @@ class KeyJudge:
                     whole = msgspec.structs.replace(empty, item=figure.item, window_ms=window_ms)
                     yield Finding(self.name, tick, provisional, whole, violation=violation)
 
+    def derived(
+        self,
+        derived: DeclaredDerived,
+        key: ExactKey,
+        tick: int,
+        figure: Figure,
+        told_of: "Mapping[FigurePlace, Figure] | None" = None,
+        *,
+        provisional: bool = False,
+    ) -> Iterator[Finding]:
+        """Yield what is found of a derived figure, `told_of` being the figures of its emission,
+        None if it was written without them; nothing where its exact parts are not known.
+        """
+        exact = self.exact_parts(derived, key, tick, figure)
+        if exact is None:
+            return
+        parts = [self._part(derived, number) for number in range(len(exact))]
+        kinds = [statistic.kind for statistic, _ in parts]
+        told = None
+        if told_of is not None:
+            told = [
+                None if declared.ago else told_of.get(place_of(part))
+                for declared, (_, part) in zip(derived.parts, parts, strict=True)
+            ]
+        verdict = judge_derived(derived, kinds, exact, told, figure)
+        yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
+
     def _part(self, derived: DeclaredDerived, number: int) -> tuple[DeclaredStatistic, Figure]:
         """Return the statistic of a part of a derived figure, and the part without its numbers."""
         figure = figure_of(derived.parts[number], of_events=self.declaration.of_events)
         return self._statistics[figure.statistic], figure
 
-    def _exact_parts(
+    def exact_parts(
         self, derived: DeclaredDerived, key: ExactKey, tick: int, figure: Figure
     ) -> list[Exact] | None:
         """Return the exact figures that a derived one is of; None where events of one are gone, and
@@ -487,6 +511,16 @@ class KeyJudge:
                 found.append(key.exact(statistic, part, window))
         return found
 
+    def window(
+        self, key: ExactKey, statistic: DeclaredStatistic, figure: Figure, tick: int
+    ) -> slice | None:
+        """Return the window of a figure that ends at a tick; None where its events are gone."""
+        window_ms, window_events = _lengths(self.declaration, statistic, figure, tick)
+        if not self._has_events(tick, window_ms):
+            return None
+        window = key.window(tick, window_ms, window_events, self.declaration.forget_ms)
+        return key.since(figure.counted_from_ms, window)
+
     def _has_events(self, tick: int, window_ms: int | None) -> bool:
         """Return whether the source still has all events of a window."""
         return (tick - window_ms if window_ms is not None else 0) >= self._complete_from_ms
@@ -495,7 +529,7 @@ class KeyJudge:
         if statistic.series is None:
             return _window_place(figure) in self.declaration.lengths
         if self._is_marked:
-            return _place(figure) in self._expected
+            return place_of(figure) in self._expected
         # The topology may have had other windows; none was longer than the span.
         length = figure.window_ms, figure.window_events
         known = [own for own in length if own is not None]
@@ -559,7 +593,7 @@ def _is_sure(emission: Emission) -> bool:
     return not emission.provisional and emission.lost is None
 
 
-def _partition_of(party: str) -> int:
+def partition_of(party: str) -> int:
     """Return the partition of a party, from its name: source topic/partition."""
     return int(party.rpartition("/")[2])
 
@@ -608,7 +642,8 @@ def _told(figure: Figure) -> dict[str, object]:
     return {name: it for name, it in told.items() if it is not None}
 
 
-def _place(figure: Figure) -> FigurePlace:
+def place_of(figure: Figure) -> FigurePlace:
+    """Return what identifies a figure in its emission."""
     return (
         *(figure.statistic, *_window_place(figure)),
         *(figure.quantile, figure.at_least, figure.below, figure.item),
@@ -625,7 +660,7 @@ def _with_length(figure: Figure, window_ms: int | None, window_events: int | Non
 
 def _without(expected: frozenset[FigurePlace], emission: Emission) -> Iterator[str]:
     """Yield a text for each statistic that an emission lacks."""
-    lacking = expected - {_place(figure) for figure in emission.figures}
+    lacking = expected - {place_of(figure) for figure in emission.figures}
     if not lacking:
         return
     all_of = Counter(place[0] for place in expected)
@@ -822,6 +857,11 @@ class RunningAudit:
             droppable = int(np.searchsorted(times, reached_ms)) - declaration.span
         else:
             droppable = int(np.searchsorted(times, reached_ms - declaration.span))
-        droppable = min(droppable, len(times) - 1)
-        if droppable >= _WORTH_DROPPING:
-            self._key.drop(droppable, declaration)
+        drop_some(self._key, droppable, declaration)
+
+
+def drop_some(key: ExactKey, droppable: int, declaration: Declaration) -> None:
+    """Forget so many first events of a key, but the last one, where that is worth it."""
+    droppable = min(droppable, len(key.times) - 1)
+    if droppable >= _WORTH_DROPPING:
+        key.drop(droppable, declaration)

@@ -75,7 +75,8 @@ class Judged(msgspec.Struct, frozen=True):
 class AuditReport(msgspec.Struct, frozen=True):
     """The outcome of an audit. `broken` are samples of violations, one line each; `judged` are the
     declarations by which emissions were judged, the newest last. `sample` is the share of keys
-    whose figures were judged; `published` are keys that a referee answers for.
+    whose figures were judged; `published` are keys that a referee answers for. With `of_rankings`
+    the emissions are rankings.
     """
 
     records: Records
@@ -87,6 +88,7 @@ class AuditReport(msgspec.Struct, frozen=True):
     judged: list[Judged] = []
     sample: float = AUDITED_SHARE
     published: list[str] = []
+    of_rankings: bool = False
     # Of no use to a person: an audit that can be gone on from has one.
     progress: Progress | None = None
 
@@ -229,9 +231,15 @@ def show(report: AuditReport) -> None:
     figures = sum(statistic.figures for statistic in report.statistics)
     verdict = "every promise kept" if report.is_clean else "PROMISES BROKEN"
     console.print(
-        f"{figures:,} figures in {report.emissions:,} emissions audited: {verdict}",
+        f"{figures:,} figures in {_records(report)} audited: {verdict}",
         highlight=False,
     )
+
+
+def _records(report: AuditReport) -> str:
+    if not report.of_rankings:
+        return f"{report.emissions:,} emissions"
+    return f"{sum(one.emissions for one in report.judged):,} rankings"
 
 
 def _judged(judged: Sequence[Judged]) -> Iterator[str]:

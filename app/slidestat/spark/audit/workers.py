@@ -1,10 +1,10 @@
 """The part of an audit inside Spark's Python workers that judges the figures of each key."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidestat.schemas.emission import Figure
-from slidestat.spark.audit.declaration import ALWAYS, UNMARKED, Charge, Declaration
+from slidestat.spark.audit.declaration import ALWAYS, UNMARKED, Charge, ColumnName, Declaration
 from slidestat.spark.audit.events.runs import Run, unpack
 from slidestat.spark.audit.key import Emitted, Finding, KeyEvents, KeyJudge, RunningAudit
 from slidestat.spark.lake.wire_columns import arrow_schema, struct_type
@@ -120,8 +120,22 @@ _UNBOUNDED = Bounds(_NEVER_MS, _NEVER_MS)
 # What an audit reads of a key, in this order: runs of events by their first event, emissions at
 # their windows' end and before the events of that moment; and their places on the topic.
 SORTED_COLUMNS = ("source_partition", "event_key", "at", "is_event", "place")
-_FINDINGS_TOGETHER = 4_096
+FINDINGS_TOGETHER = 4_096
 _Place = tuple[int, str]
+
+
+class Followed(Protocol):
+    """A key whose events and emissions go by in order of time (`RunningAudit`)."""
+
+    def go_on(
+        self, events: KeyEvents, emitted: Iterable[Emitted], reached_ms: int
+    ) -> Iterator[Any]:
+        """Take the next events and emissions, which go up to `reached_ms`, and yield what is
+        found.
+        """
+
+    def end(self, events: KeyEvents) -> Iterator[Any]:
+        """Take the last events, and yield what is found."""
 
 
 def auditor(
@@ -131,10 +145,8 @@ def auditor(
     declarations that read the same of events, each under its fingerprint; emissions of others are
     ignored. `bounds` are by partition and fingerprint.
     """
-    names = next(iter(declarations.values())).columns
 
-    def begin(place: _Place) -> list[RunningAudit]:
-        partition, name = place
+    def begin(partition: int, name: str) -> list[RunningAudit]:
         return [
             RunningAudit(
                 KeyJudge(
@@ -148,32 +160,42 @@ def auditor(
             for mark, declaration in declarations.items()
         ]
 
-    def columns_of(run: Run) -> KeyEvents:
-        return KeyEvents(run.times, run.places, dict(zip(names, run.texts, strict=True)))
-
-    def findings(batches: Iterable[pa.RecordBatch]) -> Iterator[Finding]:
-        place: _Place | None = None
-        waiting = WaitingEvents(len(names))
-        audits: list[RunningAudit] = []
-        for batch in batches:
-            for piece in _pieces(batch, len(names)):
-                if piece.place != place:
-                    yield from _ended(audits, columns_of(waiting.rest()))
-                    place, audits = piece.place, begin(piece.place)
-                events = columns_of(waiting.next(piece.events, piece.reached_ms))
-                for audit in audits:
-                    yield from audit.go_on(events, piece.emitted, piece.reached_ms)
-        yield from _ended(audits, columns_of(waiting.rest()))
-
     def audit_sorted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = findings(batches)
-        while some := list(islice(found, _FINDINGS_TOGETHER)):
-            yield from _table(some).to_batches()
+        names = next(iter(declarations.values())).columns
+        found = followed(batches, names, begin)
+        while some := list(islice(found, FINDINGS_TOGETHER)):
+            yield from finding_table(some).to_batches()
 
     return audit_sorted
 
 
-def _ended(audits: Iterable[RunningAudit], last: KeyEvents) -> Iterator[Finding]:
+def followed(
+    batches: Iterable[pa.RecordBatch],
+    names: Sequence[ColumnName],
+    begin: Callable[[int, str], Sequence[Followed]],
+) -> Iterator[Any]:
+    """Yield what is found of keys that come one after another, sorted by `SORTED_COLUMNS`, by those
+    that `begin` returns for the partition and the name of each.
+    """
+
+    def columns_of(run: Run) -> KeyEvents:
+        return KeyEvents(run.times, run.places, dict(zip(names, run.texts, strict=True)))
+
+    place: _Place | None = None
+    waiting = WaitingEvents(len(names))
+    audits: Sequence[Followed] = []
+    for batch in batches:
+        for piece in _pieces(batch, len(names)):
+            if piece.place != place:
+                yield from _ended(audits, columns_of(waiting.rest()))
+                place, audits = piece.place, begin(*piece.place)
+            events = columns_of(waiting.next(piece.events, piece.reached_ms))
+            for audit in audits:
+                yield from audit.go_on(events, piece.emitted, piece.reached_ms)
+    yield from _ended(audits, columns_of(waiting.rest()))
+
+
+def _ended(audits: Iterable[Followed], last: KeyEvents) -> Iterator[Any]:
     for audit in audits:
         yield from audit.end(last)
 
@@ -217,16 +239,16 @@ _OF_FIGURE = [n for n in FigureRow.__struct_fields__ if n in Figure.__struct_fie
 _FIGURE = attrgetter(*_OF_FIGURE)
 
 
-def _table(findings: list[Finding]) -> pa.Table:
+def finding_table(findings: Sequence[Finding]) -> pa.Table:
     """Return a table of `FigureRow`."""
-    figures = zip(*(_FIGURE(finding.figure or _NO_FIGURE) for finding in findings), strict=True)
+    figures = [_FIGURE(finding.figure or _NO_FIGURE) for finding in findings]
     verdicts = [finding.verdict for finding in findings]
     columns = {
         "event_key": [finding.key for finding in findings],
         "window_end_ms": [finding.window_end_ms for finding in findings],
         "provisional": [finding.provisional for finding in findings],
         "fault": [finding.violation for finding in findings],
-        **dict(zip(_OF_FIGURE, figures, strict=True)),
+        **{name: [it[place] for it in figures] for place, name in enumerate(_OF_FIGURE)},
         "exact": [None if it is None or it.exact is None else float(it.exact) for it in verdicts],
         **{
             name: [None if it is None else getattr(it, name) for it in verdicts]

@@ -21,6 +21,7 @@ from slidestat.options import Tables
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.emission import DECLARATION_HEADER, Emission
+from slidestat.schemas.ranking import Ranking
 from slidestat.schemas.sequence import SequenceAlertChange, SequenceEmission
 from slidestat.spark.lake.delta_table import DeltaTable
 from slidestat.spark.lake.files import LakeFiles
@@ -38,6 +39,7 @@ class Dataset(StrEnum):
     DEAD_LETTERS = "dead-letters"
     SYNOPSES = "synopses"
     ALERTS = "alerts"
+    RANKINGS = "rankings"
 
 
 # What a record of a dataset should be; a synopsis is bytes.
@@ -46,6 +48,7 @@ _STRUCTS: dict[Dataset, type[msgspec.Struct]] = {
     Dataset.LATE: DeadLetterHeaders,
     Dataset.DEAD_LETTERS: DeadLetterHeaders,
     Dataset.ALERTS: AlertChange,
+    Dataset.RANKINGS: Ranking,
 }
 # The same of a topology whose times are numbers of a sequence.
 _NUMBERED: dict[Dataset, type[msgspec.Struct]] = {
@@ -226,17 +229,17 @@ def _read_columns(dataset: Dataset) -> list[Column]:
     if struct is None:
         return []
     types = struct_type(struct)
-    numbered_struct = _NUMBERED.get(dataset)
-    if numbered_struct is not None:
+    if struct is not DeadLetterHeaders:
         text = f.col("value").cast("string")
-        # Of a sequence the names are others and the places the same. Each record is parsed once: by
-        # a name that no text inside of it can have, as its quotation marks would be escaped.
-        numbered = f.from_json(text, struct_type(numbered_struct, on_the_wire=True)).cast(types)
-        record = f.when(f.contains(text, f.lit(_OF_SEQUENCE)), numbered).otherwise(
-            f.from_json(text, types)
-        )
+        record = f.from_json(text, types)
+        if (numbered_struct := _NUMBERED.get(dataset)) is not None:
+            # Of a sequence the names are others and the places the same. Each record is parsed
+            # once: by a name that no text inside of it can have, as its quotation marks would be
+            # escaped.
+            numbered = f.from_json(text, struct_type(numbered_struct, on_the_wire=True)).cast(types)
+            record = f.when(f.contains(text, f.lit(_OF_SEQUENCE)), numbered).otherwise(record)
         columns = {name: record[name] for name in types.names}
-        if dataset is Dataset.STATISTICS:
+        if dataset in (Dataset.STATISTICS, Dataset.RANKINGS):
             columns[DECLARATION_HEADER] = header(DECLARATION_HEADER)
     else:
         columns = {field.name: header(field.name).try_cast(field.dataType) for field in types}

@@ -44,15 +44,16 @@ def session_of_lake(
 
 
 def lake_topics(declared: Declared) -> dict[Dataset, str]:
-    """Return the topic of each dataset; of a referee, that of its answers, and those of its
-    parties' synopses and letters.
+    """Return the topic of each dataset; of a referee, that of its answers or rankings, and those of
+    its parties' synopses and letters.
 
     What others rest on comes after them, and so is there: under statistics the synopses, with the
     clocks of the parties, under both the letters.
     """
     if declared.counted is None:
+        answers = Dataset.RANKINGS if declared.answering.rankings else Dataset.STATISTICS
         topics = {
-            Dataset.STATISTICS: declared.output_topic,
+            answers: declared.output_topic,
             Dataset.SYNOPSES: declared.events_topic,
             Dataset.LATE: declared.answering.late_topic,
             Dataset.DEAD_LETTERS: declared.answering.dead_letter_topic,

@@ -58,6 +58,8 @@ def _column(hint: Any, on_the_wire: bool) -> DataType:
         return _column(hint, on_the_wire)
     if origin is list:
         return ArrayType(_column(typing.get_args(hint)[0], on_the_wire))
+    if origin is typing.Literal:
+        return _column(type(typing.get_args(hint)[0]), on_the_wire)
     if origin is dict:
         name, value = (_column(of, on_the_wire) for of in typing.get_args(hint))
         return MapType(name, value)
