@@ -1,7 +1,9 @@
 """The server of the Model Context Protocol, asked by the official client over standard streams."""
 
 import asyncio
+import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,34 @@ async def test_an_assistant_asks_a_worker() -> None:
             refusal = await call("query", topology="orders", key="b", windows=["2h"])
             assert "window is '2h'" in refusal
             assert "Ask for at most '1h'" in refusal
+            refusal = await call("query", topology="orders", key="b", window="5m")
+            assert "Extra inputs are not permitted" in refusal
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, None])
+async def test_it_ends_when_it_is_asked_to(number: signal.Signals | None) -> None:
+    """By a signal, though it waits for a line, or by the end of its input; without a word."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
+    begin = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    begin |= {"clientInfo": {"name": "test", "version": "1"}}
+    first = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begin}
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "slidestat", "mcp", "--url", "http://127.0.0.1:9"),
+        env=dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parents[2] / "app")},
+        **pipes,  # type: ignore[arg-type]
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(json.dumps(first).encode() + b"\n")
+    assert json.loads(await server.stdout.readline())["id"] == 0
+    if number is None:
+        server.stdin.write_eof()
+    else:
+        server.send_signal(number)
+    said = await asyncio.wait_for(server.communicate(), 30)
+    assert said == (b"", b"")
+    assert server.returncode == (0 if number is None else -number)
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

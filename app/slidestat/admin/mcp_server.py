@@ -3,6 +3,7 @@
 Standard output is the protocol: nothing else may be written there.
 """
 
+import signal
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from importlib.metadata import version
@@ -39,12 +40,19 @@ def serve(url: str) -> None:
     server = module_of_extra("mcp.server.mcpserver", "`slidestat mcp`", "mcp")
     types = module_of_extra("mcp_types", "`slidestat mcp`", "mcp")
     refusal = module_of_extra("mcp.server.mcpserver.exceptions", "`slidestat mcp`", "mcp").ToolError
+    arguments = module_of_extra(
+        "mcp.server.mcpserver.utilities.func_metadata", "`slidestat mcp`", "mcp"
+    )
+    # A name that is misspelt would be left out in silence, and answered with all windows.
+    arguments.ArgModelBase.model_config["extra"] = "forbid"
     served = server.MCPServer(
         "slidestat", instructions=_INSTRUCTIONS, version=version("slidestat"), log_level="WARNING"
     )
     hints = types.ToolAnnotations(read_only_hint=True)
     for tool in tools(url):
         served.tool(annotations=hints)(_with_advice(tool, refusal))
+    # The thread that reads standard input would hold the end up until a next line.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     served.run("stdio")
 
 
