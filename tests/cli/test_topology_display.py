@@ -1,12 +1,15 @@
 """What a topology means, in text."""
 
 import re
-from dataclasses import replace
+import subprocess
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.examples import example
+from slidestat.cli.display import topology as display
 from slidestat.cli.display.topology import (
     footprint_line,
     promise_text,
@@ -26,7 +29,7 @@ from slidestat.declare.statistics import (
 )
 from slidestat.declare.statistics.base import Promise
 from slidestat.declare.topology import Topology
-from slidestat.engine.footprint import measure
+from slidestat.engine.footprint import Footprint, measure
 from slidestat.text import bytes_text
 from tests.commands import RunCli
 
@@ -39,6 +42,67 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 def declare(*statistics: Statistic, **changes: str) -> Topology:
     fields = {"name": "t", "source": "s", "span": "1h", "every": "1m", **changes}
     return Topology(**fields, statistics=statistics)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Count):
+    """A statistic of the user's own, whose code may change unseen."""
+
+
+def test_what_was_measured_is_remembered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same is shown again, without the kernels that measure; of a topology that keeps something
+    else, and of statistics whose code is the user's, it is measured. Where nothing can be kept, or
+    what is kept is damaged, it is as well.
+    """
+    measured: list[Topology] = []
+
+    def counting(topology: Topology) -> list[Footprint]:
+        measured.append(topology)
+        return measure(topology)
+
+    def shown(*statistics: Statistic, **changes: str) -> str:
+        show_topology(topology := declare(*statistics, **changes))
+        assert topology_object(topology)["bytes"]
+        return capsys.readouterr().out
+
+    monkeypatch.setattr(display, "measure", counting)
+    monkeypatch.setattr(display, "user_cache_path", lambda _name: tmp_path)
+    many = Count(), Rate(), Quantiles(), TopItems(field="item"), Mean()
+    first = shown(*many)
+    (kept,) = (tmp_path / "footprints").iterdir()
+    assert shown(*many) == first
+    assert len(measured) == 1
+    kept.write_bytes(b"{")
+    assert shown(*many) == first
+    assert len(measured) == 2
+    shown(*many, span="2h")
+    shown(Count(epsilon=0.02))
+    assert len(measured) == 4
+    assert shown(Own()) == shown(Own())
+    assert len(measured) == 8
+    monkeypatch.setattr(display, "user_cache_path", lambda _name: kept)
+    assert shown(*many) == first
+    assert len(measured) == 10
+    monkeypatch.setattr(display, "_MOST_KEPT", 2)
+    monkeypatch.setattr(display, "user_cache_path", lambda _name: tmp_path)
+    shown(Rate())
+    assert len(list((tmp_path / "footprints").iterdir())) == 2
+
+
+def test_showing_what_is_remembered_loads_no_kernels(run_cli: RunCli) -> None:
+    """Nor what they are compiled with."""
+    run_cli("topology", "show", "flights")
+    code = "import sys; from slidestat.cli.main import main\ntry: main()\n"
+    code += "finally: print('numba' in sys.modules, 'pyarrow' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "topology", "show", "flights"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "False False"
 
 
 def test_a_topology_that_ships(run_cli: RunCli) -> None:

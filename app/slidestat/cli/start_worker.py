@@ -89,7 +89,7 @@ def prepared_worker(
     _log_remarks(topologies)
     address = listen(web_host, web_port)
     source = _prepare(topologies, bootstrap, registry, extent, anyway=anyway)
-    group_id = topologies[0].application_id
+    group_id, group = topologies[0].application_id, topologies[0].group_name
     with data_folder(data_dir, group_id, source.cluster_id) as folder:
         letter_bytes = _load_kernels(topologies, bootstrap)
         # Faust takes a second to import.
@@ -97,7 +97,6 @@ def prepared_worker(
         from slidestat.web.answers.history import OutputHistory
         from slidestat.web.server import QueryServer
 
-        group = topologies[0].group_name
         log_event("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
         moving = _moving(topologies, bootstrap, extent, allow_loss=allow_loss)
         with announced(folder, address, user_folders(group_id)), moving as mover:

@@ -31,6 +31,8 @@ from slidestat.text import bytes_text, human_duration, qualified
 _LEAST_SHARE = 1e-12
 _LEAST_NUMBER = 1e-300
 _LEAST_BESIDE_SHARE = 1e-6
+# Of so many topologies what was measured is kept; of each a kilobyte.
+_MOST_KEPT = 200
 _EMITS = {
     EMIT_EVENTS: "keys with events, and those whose span has emptied",
     EMIT_WINDOWS: "keys with events, and those of which a window has emptied",
@@ -93,7 +95,13 @@ def memory_of(topology: Topology) -> Memory:
             new = path.with_suffix(f".{os.getpid()}")
             new.write_bytes(msgspec.json.encode(found))
             new.replace(path)
+            for old in sorted(path.parent.iterdir(), key=_age)[_MOST_KEPT:]:
+                old.unlink()
     return found
+
+
+def _age(path: Path) -> float:
+    return -path.stat().st_mtime
 
 
 def _place(topology: Topology) -> Path | None:
@@ -103,10 +111,9 @@ def _place(topology: Topology) -> Path | None:
     if not all(type(it).__module__.startswith("slidestat.") for it in topology.statistics):
         return None
     what = hashlib.sha256(repr(measured_of(topology)).encode())
-    for room in ("declare", "engine", "synopses"):
+    for room in ("declare", "engine", "kernels", "synopses"):
         for path in sorted((Path(slidestat.__path__[0]) / room).rglob("*.py")):
-            known = path.stat()
-            what.update(f"{path.name} {known.st_size} {known.st_mtime_ns}".encode())
+            what.update(path.read_bytes())
     return user_cache_path("slidestat") / "footprints" / f"{what.hexdigest()[:32]}.json"
 
 
