@@ -57,6 +57,7 @@ _REFUSED = frozenset(
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.INVALID_TIMESTAMP,
         KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
         KafkaError.POLICY_VIOLATION,
     }
 )

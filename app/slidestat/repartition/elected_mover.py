@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping
 from confluent_kafka import KafkaError, KafkaException
 
 from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import set_command
+from slidestat.kafka.producer import REFUSED_TIMES, advice_on_times
 from slidestat.kafka.transactional_producer import Failure, LostError, failure_of
 from slidestat.log import log_event
 from slidestat.pauses import Pauses
@@ -21,8 +23,7 @@ from slidestat.repartition.mover import Mover
 ELECTING_PARTITION = 0
 
 # Another one that was elected has begun; it moves, or the group is about to elect another.
-_FENCED_PAUSE_S = 15.0
-_LOST_PAUSE_S = 0.5
+_FENCED_PAUSE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 _LEAVE_S = 10.0
 
@@ -68,6 +69,7 @@ class ElectedMover:
 
     def _run(self) -> None:
         pauses = Pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        fenced = Pauses(_FENCED_PAUSE_S, _FENCED_PAUSE_S)
         while not self._is_stopping.is_set():
             self._is_elected.wait()
             if self._is_stopping.is_set():
@@ -83,7 +85,7 @@ class ElectedMover:
                 return
             except LostError as error:
                 self._tell("continues", f"with a new producer: {error}")
-                self._is_stopping.wait(_LOST_PAUSE_S)
+                self._is_stopping.wait(_next_pause(pauses, began))
             except KafkaException as error:
                 kafka_error: KafkaError = error.args[0]
                 failure = failure_of(kafka_error)
@@ -91,13 +93,11 @@ class ElectedMover:
                     self.failure = _refused(self._move, kafka_error)
                     return
                 if failure is Failure.FENCED:
-                    self._is_stopping.wait(_FENCED_PAUSE_S)
+                    self._is_stopping.wait(fenced.begin())
                     continue
-                if time.monotonic() - began > _LONGEST_PAUSE_S:
-                    pauses.reset()
                 if self._goes_on():
                     reason = kafka_error.str().rstrip(".")
-                    pause_s = pauses.begin()
+                    pause_s = _next_pause(pauses, began)
                     self._tell("waits", f"again in {pause_s:.1f} s: {reason}")
                     self._is_stopping.wait(pause_s)
             except Exception as error:  # noqa: BLE001  The worker ends of it.
@@ -117,12 +117,31 @@ class ElectedMover:
         )
 
 
+def _next_pause(pauses: Pauses, began: float) -> float:
+    """Begin the next pause, the first one again after a mover that ran for long since `began`, and
+    return its length in seconds.
+    """
+    if time.monotonic() - began > _LONGEST_PAUSE_S:
+        pauses.reset()
+    return pauses.begin()
+
+
 def _refused(move: Move, kafka_error: KafkaError) -> SlidestatError:
     topology = move.topology
-    reason = kafka_error.str().rstrip(".")
+    topic, reason = topology.events_topic, kafka_error.str().rstrip(".")
+    advice = "Check what this user may do (`slidestat doctor`), and the settings of the topics."
+    if kafka_error.code() in REFUSED_TIMES:
+        advice = advice_on_times(topic, move.bootstrap)
+    elif kafka_error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        command = set_command(move.bootstrap, topic, "max.message.bytes=BYTES")
+        advice = (
+            "It takes smaller records than its sources, by its max.message.bytes or by the brokers'"
+            f" message.max.bytes: set it to the largest of theirs, {command}."
+        )
+    elif kafka_error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        advice = "Set the brokers' transaction.max.timeout.ms to 60000 or more."
     return SlidestatError(
         f"{topology.name}: records of {topology.sources_text!r} cannot be moved to"
-        f" {topology.events_topic!r}: {reason}.",
-        "Check what this user may do (`slidestat doctor`), and the settings of the topics; nothing"
-        " is lost, a restarted worker goes on from the last commit.",
+        f" {topic!r}: {reason}.",
+        f"{advice} Nothing is lost: a restarted worker goes on from the last commit.",
     )
