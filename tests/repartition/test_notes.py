@@ -84,7 +84,32 @@ def test_a_compacted_topic_of_a_pattern_is_no_source(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(moved_from, "are_compacted", answer)
     topics = ["eu", "ap", "us-gone", *policies]
     found = sources_of(cast(AdminClient, None), TOPOLOGY, topics, ["us-known"])
-    assert found == (["eu", "us-1", "us-known"], frozenset({"us-table"}))
+    assert found == (["eu", "us-1", "us-known"], frozenset({"us-table"}), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("sources", "meant"),
+    [
+        (["us-*"], ()),
+        (["us-*", "us-a-late"], ("us-a-late",)),
+        (["us-*", "us-*-late"], ("us-a-late",)),
+    ],
+)
+def test_a_pattern_takes_no_copies_that_workers_make(
+    monkeypatch: pytest.MonkeyPatch, sources: list[str], meant: tuple[str, ...]
+) -> None:
+    """Of a source and what was moved from it, or was late, an event would count twice. Those that
+    a pattern ends like, or that are named, are meant.
+    """
+    monkeypatch.setattr(moved_from, "are_compacted", lambda _admin, names, _s: dict.fromkeys(names))
+    ours = {f"us-a-{it}" for it in ("statistics", "late", "dead-letters", "alerts")}
+    ours |= {"us-g-repartition", "us-n-synopses"}
+    plain = {"us-1", "us-late", "us-2-late", "us-3-statistics", "us-3-late", "us-4-repartition"}
+    topics = [*ours, *plain, "slidestat-us-g-us-n-state-changelog"]
+    topology = replace(TOPOLOGY, sources=sources)
+    found = sources_of(cast(AdminClient, None), topology, topics, ["us-a-late"])
+    assert set(found.topics) == plain | set(meant)
+    assert found.written == ours - set(meant)
 
 
 def test_a_source_that_was_moved_and_is_compacted_now_is_refused() -> None:

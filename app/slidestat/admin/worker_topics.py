@@ -1,6 +1,6 @@
 """The topics of a worker: those that exist are checked before it starts, the others are made."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaException
 
@@ -81,26 +81,27 @@ def make_repartition_topic(bootstrap: str, topology: Topology) -> None:
         require_sources(bootstrap, topology, topics)
 
 
-def require_sources(bootstrap: str, topology: Topology, topics: Iterable[str]) -> list[str]:
+def require_sources(bootstrap: str, topology: Topology, topics: Collection[str]) -> list[str]:
     """Return the sources among the topics that there are, one at least; `require_events` raises for
     a named one that is missing.
     """
     found = found_sources(bootstrap, topology, topics)
     if not found:
         raise SlidestatError(
-            f"There is no topic yet that matches {topology.sources_text!r} and is not compacted.",
+            f"There is no topic yet that matches {topology.sources_text!r} and is neither"
+            " compacted nor written by workers.",
             "Check the pattern against `slidestat topics list`; the first one must be there when"
             " the first worker starts, others may come later.",
         )
     return found
 
 
-def found_sources(bootstrap: str, topology: Topology, topics: Iterable[str]) -> list[str]:
+def found_sources(bootstrap: str, topology: Topology, topics: Collection[str]) -> list[str]:
     """Return the sources among the topics that there are, and named ones that are not; without
-    those of a pattern that are compacted.
+    those of a pattern that are compacted, or that workers of other topologies write.
     """
     try:
-        return sources_of(admin_client(bootstrap), topology, topics)[0]
+        return sources_of(admin_client(bootstrap), topology, topics).topics
     except KafkaException as error:
         raise SlidestatError(
             f"The brokers did not say whether topics of {topology.sources_text!r} are compacted:"

@@ -3,7 +3,7 @@ and the texts of alerts.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Protocol
 
@@ -97,6 +97,34 @@ class Named:
     @property
     def _output_prefix(self) -> str:
         return self.name
+
+
+# The topics that workers of any topology have written, among those that there are.
+
+_OF_EACH = "-statistics", "-dead-letters", "-late"
+_OF_SOME = "-alerts", "-synopses", "-repartition"
+_CHANGELOG = re.compile(r"slidestat-(.+)-state-changelog")
+
+
+def written_by_workers(matched: Iterable[str], topics: Collection[str]) -> dict[str, str]:
+    """Return how the name ends of each of the `matched` topics that workers write, by their names:
+    two more such topics of the same output are there. Moved records, and synopses, may have other
+    names than the output: it is enough that there is a changelog of that group or name.
+    """
+    stored = [found[1] for topic in topics if (found := _CHANGELOG.fullmatch(topic))]
+    written = {}
+    for topic in matched:
+        for suffix in (*_OF_EACH, *_OF_SOME):
+            stem = topic.removesuffix(suffix)
+            if stem in ("", topic):
+                continue
+            beside = sum(stem + other in topics for other in _OF_EACH if other != suffix)
+            is_stored = suffix in _OF_SOME and any(
+                it.startswith(f"{stem}-") or it.endswith(f"-{stem}") for it in stored
+            )
+            if beside > 1 or is_stored:
+                written[topic] = suffix
+    return written
 
 
 # The texts of an alert for people and for an Alertmanager: labels, annotations and a runbook.

@@ -9,6 +9,7 @@ may have no topic for a while, it has a further note, which outlives them.
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     OffsetSpec,
 )
 
+from slidestat.declare.naming import written_by_workers
 from slidestat.declare.topology import Topology
 from slidestat.engine.records import UNKNOWN_EPOCH, LogMark
 from slidestat.errors import SlidestatError
@@ -61,15 +63,26 @@ class MovedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         return msgspec.json.encode(self).decode()
 
 
+class Sources(NamedTuple):
+    """The sources among the topics that there are, and those that patterns match and leave out:
+    compacted ones, and those that workers of other topologies write.
+    """
+
+    topics: list[str]
+    compacted: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
+
+
 class TopicsNow(msgspec.Struct, frozen=True):
     """The topics that there are now: the note and the partitions of each source, by its name, and
-    the note of all together; with the topics of a pattern that are left out, as they are compacted.
+    the note of all together; with the topics of a pattern that are left out, as in `Sources`.
     """
 
     notes: dict[str, MovedFrom]
     source_partitions: dict[str, int]
     of_all: MovedFrom
     compacted: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
 
     @property
     def places(self) -> list[Place]:
@@ -82,19 +95,28 @@ class TopicsNow(msgspec.Struct, frozen=True):
 
 
 def sources_of(
-    admin: AdminClient, topology: Topology, topics: Iterable[str], known: Collection[str] = ()
-) -> tuple[list[str], frozenset[str]]:
-    """Return the sources: the named ones, and those of patterns among the topics that there are;
-    and the others of patterns, which are compacted. `known` are known as sources. Raises
+    admin: AdminClient, topology: Topology, topics: Collection[str], known: Collection[str] = ()
+) -> Sources:
+    """Return the named sources, and those of patterns among the topics that there are. A pattern
+    takes what workers of other topologies write only if it ends as their names do: of a source and
+    what was moved from it, each event would count twice. `known` are known as sources. Raises
     KafkaException where no broker answers.
     """
     named = set(topology.named_sources)
     matched = set(topology.sources_among(topics)) - named
+    endings = written_by_workers(matched, topics)
+    written = frozenset(
+        topic
+        for topic, ending in endings.items()
+        if not any(it.endswith(ending) and fnmatchcase(topic, it) for it in topology.source_topics)
+    )
+    matched -= written
     new = matched.difference(known)
     policies = ask_again(lambda: are_compacted(admin, new, _TIMEOUT_S), _TIMEOUT_S)
     compacted = frozenset(name for name, is_compacted in policies.items() if is_compacted)
     # One of which no broker knows yet is found the next time.
-    return sorted(named | matched - (new - policies.keys()) - compacted), compacted
+    found = sorted(named | matched - (new - policies.keys()) - compacted)
+    return Sources(found, compacted, written)
 
 
 def topics_now(admin: AdminClient, topology: Topology, known: Collection[str] = ()) -> TopicsNow:
@@ -102,11 +124,11 @@ def topics_now(admin: AdminClient, topology: Topology, known: Collection[str] = 
     topology. Raises KafkaException where none answers, SlidestatError where one is missing.
     """
     named = topology.named_sources
-    sources, compacted = named, frozenset[str]()
+    sources = Sources(named)
     if topology.has_pattern:
         listed = ask_again(lambda: admin.list_topics(timeout=_TIMEOUT_S), _TIMEOUT_S)
-        sources, compacted = sources_of(admin, topology, listed.topics, known)
-    found = identities(admin, [*sources, topology.events_topic], _TIMEOUT_S)
+        sources = sources_of(admin, topology, listed.topics, known)
+    found = identities(admin, [*sources.topics, topology.events_topic], _TIMEOUT_S)
     for name in (*named, topology.events_topic):
         if name not in found:
             raise SlidestatError(
@@ -122,7 +144,8 @@ def topics_now(admin: AdminClient, topology: Topology, known: Collection[str] = 
         },
         {name: source.partitions for name, source in found.items()},
         of_all,
-        compacted,
+        sources.compacted,
+        sources.written,
     )
 
 

@@ -288,15 +288,18 @@ class Mover:
 
     def _keep(self, now: TopicsNow) -> None:
         """Take these topics for those that there are, and log which are left out from now on."""
-        for topic in sorted(now.compacted - self._left_out):
+        compacted = "it is compacted; if it has events, set cleanup.policy=delete for it"
+        written = "workers of another topology write it; if it is meant, name it among the sources"
+        left_out = dict.fromkeys(now.compacted, compacted) | dict.fromkeys(now.written, written)
+        for topic in sorted(left_out.keys() - self._left_out):
             log_event(
                 "repartition leaves out",
                 f"{self._topology.name}: {topic} matches {self._topology.sources_text} and is left"
-                " out, as it is compacted; if it has events, set cleanup.policy=delete for it",
+                f" out, as {left_out[topic]}",
                 topology=self._topology.name,
                 topic=topic,
             )
-        self._now, self._left_out = now, now.compacted
+        self._now, self._left_out = now, frozenset(left_out)
 
     # Records.
 
@@ -454,7 +457,7 @@ class Mover:
         for source, note in self._now.notes.items():
             if found.notes.get(source, note) != note:
                 raise self._made_anew(source)
-        if gone := sorted(self._now.notes.keys() - found.notes.keys()):
+        if gone := sorted(self._now.notes.keys() - found.notes.keys() - found.written):
             # Offsets of it cannot be committed.
             raise LostError(f"{', '.join(gone)} was deleted, with what was not moved of it")
         if found.source_partitions != self._now.source_partitions:

@@ -42,8 +42,9 @@ def test_topics_of_a_pattern_come_and_go(
     admin: AdminClient,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that comes is read from its beginning; a compacted one is left out. The move goes on
-    without one that is deleted. One that is left out of the pattern, and is there, is refused.
+    """One that comes is read from its beginning; a compacted one is left out, and one that turns
+    out to be another topology's. The move goes on without one that is deleted. One that is left
+    out of the pattern, and is there, is refused.
     """
     monkeypatch.setattr(mover_module, "_LOOK_S", 0.5)
     eu, us = (f"{topology.name}-in-{name}" for name in ("eu", "us"))
@@ -57,12 +58,19 @@ def test_topics_of_a_pattern_come_and_go(
         table = make_topic("in-table", 1, {"cleanup.policy": "compact"})
         of_table = replace(topology, source=table, sources=())
         send(bootstrap_servers, of_table, [event("t", 0)], 0)
+        late = make_topic("in-x-late", 1)
+        wait_until(lambda: late in (mover.behind or {}), "it is a source", 30)
+        beside = [make_topic(f"in-x-{suffix}", 1) for suffix in ("statistics", "dead-letters")]
+        wait_until(lambda: late not in (mover.behind or {late}), "it is none any more", 30)
+        send(bootstrap_servers, replace(topology, source=late, sources=()), [event("l", 0)], 0)
         make_topic("in-us", 5)
         send(bootstrap_servers, of_us, [event("b", place) for place in range(9)], 4)
         until_moved(bootstrap_servers, topology, 10)
         asked = worker_permissions(bootstrap_servers, topology)
         used = [finding.found for finding in asked if finding.check == "source"]
         assert [found.partition(":")[0] for found in used] == [eu, us]
+        for deleted in admin.delete_topics([late, *beside]).values():
+            deleted.result(30)
         with pytest.raises(SlidestatError, match=f"has records of '{us}', which is no source of"):
             prepare_topics(bootstrap_servers, replace(topology, sources=[f"{eu}*"]))
         admin.delete_topics([us])[us].result(30)
