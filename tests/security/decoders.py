@@ -6,11 +6,14 @@ the same, they agree.
 """
 
 import json
+import struct
+import tempfile
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from io import BytesIO
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
@@ -25,9 +28,11 @@ from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Distinct, Quantiles, Sum, TopItems
+from slidestat.declare.statistics.parted import parts_of
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import Standing, decode_standings, encode_standings
+from slidestat.engine.alerts.unconfirmed import Unconfirmed
 from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
     Counters,
@@ -45,17 +50,23 @@ from slidestat.engine.checkpoints.checkpoint import (
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.formats.source_schemas import (
+    HEADER_OF_ID,
+    NotReadableError,
     SchemaText,
     SourceSchemas,
     UnusableSchemaError,
     framed,
+    framed_by_headers,
+    other_framing,
+    schema_of,
 )
 from slidestat.engine.decoding.formats.translations import parsed_schema
 from slidestat.engine.decoding.scan_reader import ScanPlan
 from slidestat.engine.decoding.struct_reader import StructReader
 from slidestat.engine.decoding.times import texts_ms
 from slidestat.engine.emissions.emission_codec import JsonCodec, NotAnEmissionError
-from slidestat.engine.emissions.output_codec import AnyFormat
+from slidestat.engine.emissions.last_written import LastWritten
+from slidestat.engine.emissions.output_codec import AnyFormat, avro_codec
 from slidestat.engine.keys.key_state import (
     decode_key_state,
     encode_key_state,
@@ -66,8 +77,13 @@ from slidestat.engine.keys.key_state import (
 from slidestat.engine.quota import needed_quotas
 from slidestat.engine.records import LogMark
 from slidestat.errors import SlidestatError
+from slidestat.faust.data_folder import _LABEL, _check_label, _Label
 from slidestat.faust.fencing import epoch_of
 from slidestat.faust.source.key_watch import encode_note, read_note
+from slidestat.infer.proposal import propose, toml_text
+from slidestat.infer.sampling import Sample, SampledRecord
+from slidestat.infer.survey import survey
+from slidestat.kafka.read.topic_reader import AlertReader, EmissionReader
 from slidestat.produce.events import Columns, encode
 from slidestat.produce.file_records import FileRecords, Part
 from slidestat.produce.files import EventFile, Format, compression_of
@@ -78,8 +94,25 @@ from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.referee.referee_partition import PartyRecords, RefusedError
 from slidestat.repartition.moved_from import MovedFrom, note_of
 from slidestat.schemas.dead_letter import DeadLetterHeaders
-from slidestat.schemas.sequence import decode_alert_change, decode_key_answer, decode_ranking
+from slidestat.schemas.query import (
+    Fault,
+    KeyPage,
+    KeyTable,
+    RankingPart,
+    TopologyList,
+    TopologyStatus,
+)
+from slidestat.schemas.ranking import decode_part, decode_ranking
+from slidestat.schemas.sequence import (
+    decode_alert_change,
+    decode_clock,
+    decode_emission,
+    decode_key_answer,
+    decode_key_history,
+    decode_ranking as decode_ranking_answer,
+)
 from slidestat.schemas.synopsis import ClockKey, SynopsisKey, decode_key, encode_key
+from slidestat.synopses import CountParameters, ExponentialHistogram
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.merge.bundle import Bundle, read as read_mergeable
 from slidestat.synopses.merge.window_summary import read_summary, take_summary
@@ -97,6 +130,7 @@ from tests.engine.decoding.test_readers import (
 from tests.engine.fetched import Fetch, some_fetch, with_checksum
 from tests.engine.json_records import records as some_records
 from tests.kafka.test_fetches import read as fetched
+from tests.synopses.every import EVERY
 from tests.synopses.hostile import sealed
 from tests.synopses.summarised import FAMILIES
 
@@ -168,8 +202,13 @@ def _declared(**more: object) -> Topology:
     return Topology(**{**given, "statistics": statistics, **more})  # type: ignore[arg-type]
 
 
-def _one(decoder: EventDecoder, value: bytes, key: bytes = b"k") -> None:
-    columns = decoder.decode([value], [key], [_NOON])
+def _one(
+    decoder: EventDecoder,
+    value: bytes,
+    key: bytes = b"k",
+    headers: Sequence[tuple[str, bytes | None]] = (),
+) -> None:
+    columns = decoder.decode([value], [key], [_NOON], [headers])
     assert len(columns.rows) + len(columns.refusals) + len(columns.passed_over) == 1
 
 
@@ -249,6 +288,36 @@ _PROTO_VALUE = parsed_schema(SchemaText(PROTO, kind="PROTOBUF"), "protobuf").wri
 def protobuf(data: bytes) -> None:
     """Read a framed record of Protobuf."""
     _framed_record("protobuf", data)
+
+
+_HEADERS_OF_SCHEMAS = (HEADER_OF_ID, "apicurio.value.contentId", "apicurio.value.globalId")
+
+
+@decoder(
+    "framings",
+    (
+        b"\0" + framed(1, b"") + b"\n" + written(ORDER, _EVENT),
+        b"\1" + (1).to_bytes(8, "big") + b"\n" + written(ORDER, _EVENT),
+        b"\2" + bytes(7) + b"\1\n" + written(ORDER, _EVENT),
+        b"\0\1" + bytes(16) + b"\n" + written(ORDER, _EVENT),
+        b"\3\n\xc3\1" + bytes(8) + b"\2\2",
+        b"\3\n\3\0" + bytes(16) + b"\2\2",
+        b"\3\n\0" + (5).to_bytes(8, "big") + b"\2\2",
+    ),
+)
+def framings(data: bytes) -> None:
+    """Read a record whose schema a header names, or that is framed in another way: a byte that
+    chooses the header, its content, a line feed, the value.
+    """
+    kind, (content, _, value) = data[:1], data[1:].partition(b"\n")
+    names = [name for number, name in enumerate(_HEADERS_OF_SCHEMAS) if kind == bytes((number,))]
+    headers = [(name, content) for name in names]
+    (shown,) = framed_by_headers([value], [headers])
+    with suppress(NotReadableError):
+        if schema_of(shown or b"") not in range(256):
+            return  # A registry is asked first.
+    other_framing(shown or b"")
+    _one(_framed("avro"), value, headers=headers)
 
 
 @decoder(
@@ -344,6 +413,29 @@ def key_states(data: bytes) -> None:
     decode_standings(found.alerts)
 
 
+_CHANGES = LastWritten(_declared(emit="change", statistics=(Count(), TopItems(field="key"))))
+
+
+@decoder("last written", (b"\1\1", b"\1\1" + bytes(_CHANGES._whole_bytes - 2), b""))
+def last_written(data: bytes) -> None:
+    """Read what a state has of the last record of its key."""
+    _CHANGES._decoded([data, b""], np.array([False, True]))
+
+
+@decoder("provisional alerts", (msgspec.msgpack.encode({_NOON: [b"12345678", b"abcdefgh"]}),))
+def provisional_alerts(data: bytes) -> None:
+    """Read a row of alerts that were told provisionally."""
+    Unconfirmed([("k", data)])
+
+
+@decoder("labels of folders", (b'{"application_id":"a","cluster_id":"c"}',))
+def labels_of_folders(data: bytes) -> None:
+    """Read the label of a data folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / _LABEL).write_bytes(data)
+        _check_label(Path(folder), _Label("a", "c"))
+
+
 @decoder("standings", (_STANDINGS,))
 def standings(data: bytes) -> None:
     """Read the alerts of a state."""
@@ -391,6 +483,35 @@ def synopses(data: bytes) -> None:
         assert read_summary(summary).to_bytes() == summary
 
 
+_EVERY = list(EVERY.values())
+
+
+def _states() -> Iterable[bytes]:
+    for number, entry in enumerate(_EVERY):
+        synopsis = entry.create(100)
+        entry.insert(synopsis, np.arange(1, 60, 3), np.arange(20) % 7 + 1)
+        yield bytes((number,)) + synopsis.to_bytes()
+
+
+@decoder("states of synopses", _states(), SynopsisError)
+def states_of_synopses(data: bytes) -> None:
+    """Read the state of any synopsis, which the first byte chooses, ask it, and go on with it."""
+    entry = _EVERY[data[0] % len(_EVERY) if data else 0]
+    state = sealed(data[1:]) if len(data) > 8 else data[1:]
+    synopsis = type(entry.create(100)).from_bytes(state)
+    assert type(synopsis).from_bytes(synopsis.to_bytes()).to_bytes() == synopsis.to_bytes()
+    entry.answers(synopsis, 50, 100)
+    entry.insert(synopsis, np.arange(101, 110), np.arange(9) + 1)
+    entry.answers(synopsis, 50, 110)
+
+
+@decoder("parts", (struct.pack("<B3I", 1, 2, 0, 1) + b"abc",), SynopsisError)
+def parts(data: bytes) -> None:
+    """Read a state that has a synopsis for each of several parts."""
+    found = parts_of(data, 3)
+    assert not data or sum(len(it or b"") for it in found) == len(data) - 13
+
+
 def _merged() -> Iterable[bytes]:
     yield Bundle.of({}).to_bytes()
     for state in _SYNOPSES:
@@ -419,6 +540,8 @@ def _party_records() -> PartyRecords:
     return PartyRecords(_PARTIES, RefereeAnswers(_REFEREE, 0, JsonCodec()))
 
 
+_PUBLISHED = ExponentialHistogram.create(CountParameters(0.01, 3_600_000))
+_PUBLISHED.insert(np.arange(_NOON - 100, _NOON - 1))
 _CLOCK = b'{"tick_ms":1764072000000,"parties":2,"source_offset":5}'
 _PLACE = json.dumps(["k", "count", "s/0", _NOON]).encode()
 
@@ -427,7 +550,10 @@ _PLACE = json.dumps(["k", "count", "s/0", _NOON]).encode()
     "published records",
     (
         encode_key(ClockKey("t", "s/0")) + b"\n" + _CLOCK,
-        *(encode_key(SynopsisKey("t", "count", "k", "s/0")) + b"\n" + it for it in _SYNOPSES[:4]),
+        *(
+            encode_key(SynopsisKey("t", "count", "k", "s/0")) + b"\n" + it
+            for it in (_PUBLISHED.to_bytes(), *_SYNOPSES[:2])
+        ),
         _PLACE + b"\n",
     ),
     RefusedError,
@@ -460,19 +586,73 @@ _LETTERS = (
 )
 
 
-@decoder("emissions", (_EMISSION,), NotAnEmissionError)
+# It knows one schema.
+_CODEC = avro_codec("t", "mock://fuzzed")
+_FORMAT = AnyFormat("")
+_FORMAT._avro = _CODEC
+_IN_AVRO = _CODEC.encode(decode_emission(_EMISSION))
+
+
+def _with_known_schema(data: bytes) -> bytes:
+    return _IN_AVRO[:5] + data[5:] if data[:1] == b"\0" else data
+
+
+@decoder("emissions", (_EMISSION, _IN_AVRO), NotAnEmissionError)
 def emissions(data: bytes) -> None:
     """Read an emission in either format."""
-    if data[:1] != b"\0":  # Of Avro a registry is asked first.
-        AnyFormat("").decode(data)
+    _FORMAT.decode(_with_known_schema(data))
 
 
-@decoder("answers", (_EMISSION,), *_MSGSPEC)
+_CHANGE = (
+    b'{"topology":"t","alert":"a","state":"firing","key":"k","window_end_ms":1700000000000,"when":'
+    b'"count_1m > 1","certainty":"certain","values":[],"source_topic":"s","source_partition":0,'
+    b'"source_offset":1,"severity":"page","labels":{"team":"x"}}'
+)
+_RANKING = (
+    b'{"topology":"t","ranking":"r","window_end_ms":1,"by":"count_1m","order":"largest","size":3,'
+    b'"keys":1,"places":[],"source":"s","source_partition":0,"source_offset":1,"parties":["s/0"],'
+    b'"absent":[{"party":"s/1","clock_ms":null}]}'
+)
+_PART = b'{"of":"r","keys":1,"contenders":[]}'
+_READ_BACK: tuple[Callable[[bytes], object], ...] = (
+    *(decode_alert_change, decode_emission, decode_key_answer, decode_key_history),
+    *(decode_ranking_answer, decode_ranking, decode_part, decode_clock),
+    *(msgspec.json.Decoder(it).decode for it in (KeyPage, KeyTable, RankingPart)),
+    *(msgspec.json.Decoder(it).decode for it in (TopologyStatus, TopologyList, Fault)),
+)
+
+
+@decoder("answers", (_EMISSION, _CHANGE, _RANKING, _PART, _CLOCK, b'{"error":"a"}'), *_MSGSPEC)
 def answers(data: bytes) -> None:
-    """Read what a worker answers, and changes of alerts."""
-    for read in (decode_alert_change, decode_ranking, decode_key_answer):
+    """Read what a worker answers, and writes: changes of alerts, rankings, clocks."""
+    for read in _READ_BACK:
         with suppress(*_MSGSPEC):
-            read(data)
+            msgspec.json.encode(read(data))
+
+
+@decoder("watched records", (_CHANGE, _RANKING, _EMISSION, _IN_AVRO))
+def watched_records(data: bytes) -> None:
+    """Read a record as `watch` does: one of another kind is counted."""
+    emitted = EmissionReader("", "t", [0])
+    emitted._format = _FORMAT
+    for reader in (AlertReader("", "t", [0]), emitted):
+        read = reader._decoded(_with_known_schema(data), [("reason", data[:9]), ("topic", b"s")])
+        assert (read is None) == (not reader.read)
+
+
+@decoder(
+    "samples",
+    (
+        b"\n".join(_JSON[:12]),
+        b"\n".join(b'{"id":"%d","at":%d,"n":%d}' % (n, n, n) for n in range(9)),
+    ),
+)
+def samples(data: bytes) -> None:
+    """Propose a topology for records, a line each; it can be read."""
+    lines = data.split(b"\n")[:20]
+    records = tuple(SampledRecord(0, it[:3], it, _NOON + n, n) for n, it in enumerate(lines))
+    sample = Sample("s", 1, len(records), records)
+    topology_of(tomllib.loads(toml_text(propose(sample, survey(records), "t"))))
 
 
 @decoder("letters", (_LETTERS,))

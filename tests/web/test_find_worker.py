@@ -1,15 +1,22 @@
-"""A worker on this machine is found by what it says in its data folder, and asked for a key."""
+"""A worker on this machine is found by what it says in its data folder, and asked for a key; what
+else answers is told from it.
+"""
 
 import asyncio
 from collections.abc import Awaitable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from slidestat.admin.query import ask, find_worker
 from slidestat.errors import SlidestatError
 from slidestat.faust.data_folder import user_folders
+from slidestat.schemas.query import KeyTable
 from slidestat.web.address import announced
+from slidestat.web.answers.workers import answer_of
+from slidestat.web.errors import HttpError
+from slidestat.web.peers import Reply, Worker
 from tests.web.serving import TOPOLOGY, serving
 
 
@@ -53,3 +60,13 @@ def test_no_key_is_empty() -> None:
     """Nobody is asked for it."""
     with pytest.raises(SlidestatError, match="key is empty"):
         ask("http://127.0.0.1:1", lambda client: client.query(TOPOLOGY.name, ""))
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"rows":1}', b"\xff", b""])
+def test_what_no_worker_of_the_group_has_answered(body: bytes) -> None:
+    """A proxy before it, or one of another version, is named, and nothing else is raised."""
+    reply = Reply(Worker("http://10.0.0.7:6066", "w", (0,)), 200, body)
+    with pytest.raises(HttpError) as raised:
+        answer_of(reply, msgspec.json.Decoder(KeyTable))
+    assert raised.value.status == 502
+    assert "http://10.0.0.7:6066" in str(raised.value)

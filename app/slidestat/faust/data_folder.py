@@ -88,7 +88,7 @@ def _check_label(folder: Path, label: _Label) -> None:
         new.write_bytes(msgspec.json.encode(label))
         new.replace(path)
         return
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SlidestatError(
             f"The data folder {folder} has a damaged {_LABEL}.",
             "Delete the folder: the worker restores its tables from the changelog.",

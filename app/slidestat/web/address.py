@@ -223,5 +223,5 @@ def announcements(folders: Iterable[Path]) -> Iterator[Announced]:
     for folder in folders:
         try:
             yield msgspec.json.decode((folder / _FILE).read_bytes(), type=Announced)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue  # It ended just now, or was killed while it wrote.

@@ -317,12 +317,18 @@ class LastWritten:
         whole = self._whole_bytes
         places = [place for place, stored in enumerate(kept) if stored]
         for place in places:
-            version, newest.status[place] = _HEAD.unpack_from(kept[place])
+            version, status = kept[place][: _HEAD.size].ljust(_HEAD.size, b"\0")
             if version > _VERSION:
                 raise SlidestatError(
                     f"What is stored of the last record has version {version}.",
                     "Run the version that wrote it, or reset the topology's state.",
                 )
+            if version < _VERSION or status > _CEASED:
+                raise SlidestatError(
+                    "What is stored of the last record is damaged.",
+                    "Delete the worker's data folder; it is restored from the changelog.",
+                )
+            newest.status[place] = status
         places = [place for place in places if len(kept[place]) == whole]
         if not places or not self._by_change:
             return newest

@@ -45,8 +45,15 @@ from slidestat.web.answers.parameters import (
     no_query,
     page_query,
 )
-from slidestat.web.answers.workers import Elsewhere, Here, answering, checked, in_two_places
-from slidestat.web.errors import bad_request, json_response
+from slidestat.web.answers.workers import (
+    Elsewhere,
+    Here,
+    answer_of,
+    answering,
+    checked,
+    in_two_places,
+)
+from slidestat.web.errors import HttpError, bad_request, json_response
 from slidestat.web.peers import Peers
 from slidestat.web.turns import Turns
 
@@ -326,9 +333,9 @@ class TopologyAnswers:
             for reply in await self._peers.ask(
                 live.topology.events_topic, request.rel_url.raw_path_qs
             ):
-                if reply.status == 200:
-                    workers += _status_decoder.decode(reply.body).workers
-                else:
+                try:
+                    workers += answer_of(reply, _status_decoder).workers
+                except HttpError:
                     workers.append(WorkerStatus(reply.worker.url, "unreachable", 0, []))
         workers.sort(key=lambda worker: worker.url)
         return json_response(TopologyStatus(live.topology.name, int(time.time() * 1000), workers))

@@ -167,10 +167,17 @@ def require_same(live: LiveTopology, epoch: int) -> None:
 
 def _decoded(replies: Sequence[Reply], decoder: msgspec.json.Decoder[Parsed]) -> list[Parsed]:
     """Return what all workers answered; raises HttpError if one did not."""
-    for reply in replies:
-        if reply.status != 200:
-            raise _no_answer(reply)
-    return [decoder.decode(reply.body) for reply in replies]
+    return [answer_of(reply, decoder) for reply in replies]
+
+
+def answer_of(reply: Reply, decoder: msgspec.json.Decoder[Parsed]) -> Parsed:
+    """Return what a worker answered; raises HttpError if it did not."""
+    try:
+        if reply.status == 200:
+            return decoder.decode(reply.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass  # Something else has its address now.
+    raise _no_answer(reply)
 
 
 def _no_answer(reply: Reply) -> HttpError:
