@@ -1,4 +1,6 @@
-"""A transaction that has failed queues nothing more, and its commit says what it failed of."""
+"""A record that a broker refuses is an error of who waits for it, in a transaction or without one;
+and a transaction that has failed queues nothing more.
+"""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -8,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from slidestat.errors import SlidestatError
+from slidestat.kafka.producer import BulkProducer
 from slidestat.kafka.transactional_producer import FencedError, LostError, TransactionalProducer
 
 TOO_LATE = KafkaError(KafkaError._STATE, "the transaction has failed")
@@ -41,3 +44,43 @@ async def test_the_first_record_that_fails_is_the_cause(code: int, ends: type[Ex
         assert client.produce.call_count == 1
     with pytest.raises(ends):
         await producer.commit()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("refused_in", [None, 0, 1, 2])
+async def test_a_flush_raises_what_any_of_its_waits_was_told(refused_in: int | None) -> None:
+    """Also the last one, after which nothing is queued: states that follow would lack outputs."""
+    missing = [2, 1, 0]
+    client = mock.Mock()
+    with mock.patch("slidestat.kafka.producer.Producer", return_value=client):
+        producer = BulkProducer("nowhere")
+
+    def flush(_seconds: float) -> int:
+        if len(missing) == 3 - (3 if refused_in is None else refused_in):
+            message = SimpleNamespace(topic=lambda: "t", partition=lambda: 0)
+            producer._delivered(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), cast(Any, message))
+        return missing.pop(0)
+
+    client.flush = flush
+    if refused_in is None:
+        await producer.flush()
+        assert not missing
+        return
+    with pytest.raises(SlidestatError, match="'t'"):
+        await producer.flush()
+
+
+@pytest.mark.asyncio
+async def test_who_takes_over_asks_again_while_that_may_help() -> None:
+    """And says so where the brokers refuse."""
+    passing = KafkaException(KafkaError(KafkaError._TIMED_OUT, "", retriable=True))
+    refused = KafkaException(KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "no"))
+    client = mock.Mock()
+    with mock.patch("slidestat.kafka.producer.Producer", return_value=client):
+        producer = TransactionalProducer("nowhere", "id")
+    client.init_transactions.side_effect = [passing, passing, None]
+    await producer.take_over(lambda: True)
+    assert client.init_transactions.call_count == 3
+    client.init_transactions.side_effect = [passing, refused]
+    with pytest.raises(SlidestatError, match="refuse a transaction"):
+        await producer.take_over(lambda: True)
