@@ -1,23 +1,25 @@
 """Mutation testing: put small faults into a room's code, and see whether its tests notice.
 
-    make mutate ROOM=engine/checkpoints MUTANTS=100
+    make mutate ROOM=engine/checkpoints MUTANTS=60
 
 A mutant has one other comparison, operator, number or condition, or lacks one statement. So many
-are drawn, always the same ones of the same code. Each is tried in a copy of the checkout by tests
-of the room, in a process forked from one that has the libraries loaded; changed kernels run as
-plain Python. A mutant that no test notices has survived: it is printed, and counts against the
-score. Some survivors change nothing that can be seen.
+are drawn, from as many functions as there are, and always the same ones of the same code. All tests
+of the room run once, to learn which lines each reaches. Then each mutant is tried in a copy of the
+checkout by those that reach its line, the quickest first, in a process forked from one that has the
+libraries loaded; changed kernels run as plain Python. A mutant that no test notices has survived:
+it is printed, and counts against the score. Some survivors change nothing that can be seen.
 """
 
 import ast
 import importlib
+import json
 import os
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 from random import Random
@@ -26,12 +28,30 @@ from typing import Any, NamedTuple
 _ROOT = Path(__file__).parents[1]
 _PACKAGE = Path("app/slidestat")
 _COPIED = ("app", "tests", "topologies", "schemas", "examples", "scripts", "pyproject.toml")
-# The tests of a room that are quick and need no broker; of another room, tests/ROOM.
+# The quick tests of a room, and of what imports it, that need no broker; of another room,
+# tests/ROOM.
 _TESTS = {
-    "engine/checkpoints": ["tests/engine/checkpoints", "tests/faust/test_checkpoint_turns.py"],
+    "engine/checkpoints": [
+        *("tests/engine/checkpoints", "tests/faust/test_checkpoint_turns.py"),
+        "tests/faust/test_restore.py",
+    ],
     # Its producers are tried by workers on simulated brokers; what needs a broker is not tried.
-    "kafka": ["tests/kafka", "tests/faust/simulation"],
-    "synopses/core": ["tests/synopses/waves/test_wave_bytes.py", "tests/synopses/merge"],
+    "kafka": [
+        *("tests/kafka", "tests/faust/simulation/test_simulation.py", "tests/repartition"),
+        "tests/security/test_security_settings.py",
+    ],
+    "synopses/core": [
+        *("tests/synopses/core/test_wire.py", "tests/synopses/core/test_rounding.py"),
+        *("tests/synopses/merge/test_merge_bundle.py", "tests/synopses/waves/test_wave_bytes.py"),
+    ],
+}
+# Of modules with kernels, as they are slow as plain Python.
+_TESTS_OF_KERNELS = {
+    "kafka": ["tests/kafka/test_fetches.py", "tests/kafka/test_partitioner.py"],
+    "synopses/core": [
+        *("tests/synopses/core/test_wire.py", "tests/synopses/core/test_rounding.py"),
+        *("tests/synopses/waves/test_wave_bytes.py", "tests/synopses/merge/test_merge_bundle.py"),
+    ],
 }
 _LIBRARIES: tuple[str, ...] = (
     "aiokafka",
@@ -55,13 +75,19 @@ _NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _KERNEL = "kernels.compile import"
 _SLOWER = 5
 _LEAST_S = 30.0
+# So many tests at most try one mutant.
+_MOST_TESTS = 60
+_BASELINE_S = 1_800.0
 
 
 class Mutant(NamedTuple):
-    """A fault: its file and line, what it makes of what, and the whole source with it."""
+    """A fault: its file and line, what it makes of what, and the whole source with it. A test that
+    reaches it reaches one of its `lines`.
+    """
 
     file: Path
     line: int
+    lines: frozenset[int]
     change: str
     source: str
 
@@ -88,6 +114,8 @@ def _changed(node: ast.AST) -> bool:
     match node:
         case ast.Compare(ops=[operator]) if type(operator) in _OTHER:
             node.ops = [_OTHER[type(operator)]()]
+        case ast.BinOp(right=ast.Constant(value=None)):  # A type.
+            return False
         case ast.BinOp(op=operator) | ast.BoolOp(op=operator) if type(operator) in _OTHER:
             node.op = _OTHER[type(operator)]()
         case ast.AugAssign(op=operator) if type(operator) in _OTHER:
@@ -109,11 +137,32 @@ def _changed(node: ast.AST) -> bool:
     return True
 
 
-def places(file: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the places of a file that may be changed."""
-    for place, node in enumerate(_sites(ast.parse(file.read_text("utf-8")))):
+def places(file: Path) -> Iterator[tuple[str, Path, int]]:
+    """Yield the places of a file that may be changed, each behind the name of its function."""
+    tree = ast.parse(file.read_text("utf-8"))
+    functions = [
+        it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    for place, node in enumerate(_sites(tree)):
         if _changed(deepcopy(node)):
-            yield file, place
+            line = getattr(node, "lineno", 0)
+            around = [it for it in functions if it.lineno <= line <= (it.end_lineno or 0)]
+            name = max(around, key=lambda it: it.lineno).name if around else ""
+            yield f"{file}:{name}", file, place
+
+
+def drawn(found: Sequence[tuple[str, Path, int]], count: int) -> list[tuple[Path, int]]:
+    """Draw places at random, one of each function before a second one of any."""
+    random = Random(0)  # noqa: S311
+    left: dict[str, list[tuple[Path, int]]] = {}
+    for function, file, place in found:
+        left.setdefault(function, []).append((file, place))
+    turns = [random.sample(own, len(own)) for own in left.values()]
+    random.shuffle(turns)
+    in_turn = [
+        own[turn] for turn in range(max(map(len, turns))) for own in turns if turn < len(own)
+    ]
+    return in_turn[:count]
 
 
 def mutant(file: Path, place: int) -> Mutant:
@@ -121,11 +170,77 @@ def mutant(file: Path, place: int) -> Mutant:
     tree = ast.parse(file.read_text("utf-8"))
     node = next(it for at, it in enumerate(_sites(tree)) if at == place)
     before, line = ast.unparse(node).splitlines()[0], getattr(node, "lineno", 0)
+    lines = _lines(tree, node)
     _changed(node)
     ast.fix_missing_locations(tree)
-    return Mutant(
-        file, line, f"{before}  ->  {ast.unparse(node).splitlines()[0]}", ast.unparse(tree)
-    )
+    change = f"{before}  ->  {ast.unparse(node).splitlines()[0]}"
+    return Mutant(file, line, lines, change, ast.unparse(tree))
+
+
+def _lines(tree: ast.Module, node: Any) -> frozenset[int]:
+    """Return the lines of a node, and where its statement begins: not each line of one is told. Of
+    a function's defaults that is where its body begins.
+    """
+    around = [
+        it
+        for it in ast.walk(tree)
+        if isinstance(it, ast.stmt) and it.lineno <= node.lineno <= (it.end_lineno or 0)
+    ]
+    least = min(around, key=lambda it: (it.end_lineno or 0) - it.lineno)
+    if isinstance(least, ast.FunctionDef | ast.AsyncFunctionDef):
+        return frozenset(it.lineno for it in least.body)
+    return frozenset({least.lineno, *range(node.lineno, node.end_lineno + 1)})
+
+
+class _Reached:
+    """A plugin of pytest that learns which tests reach a line, and how long each takes."""
+
+    def __init__(self, room: Path) -> None:
+        coverage = importlib.import_module("coverage")
+        self._coverage = coverage.Coverage(data_file=None, source=[str(room)], config_file=False)
+        self._seconds: dict[str, float] = {}
+
+    def pytest_sessionstart(self) -> None:
+        self._coverage.start()
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._coverage.switch_context(nodeid)
+        self._seconds[nodeid] = -time.monotonic()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._seconds[nodeid] += time.monotonic()
+        self._coverage.switch_context("")
+
+    def tests(self) -> dict[str, dict[int, list[str]]]:
+        """Return the tests by file and line, the quickest first."""
+        self._coverage.stop()
+        data = self._coverage.get_data()
+        return {
+            file: {
+                line: sorted(filter(None, tests), key=lambda it: self._seconds[it])
+                for line, tests in data.contexts_by_lineno(file).items()
+            }
+            for file in data.measured_files()
+        }
+
+
+def _run(copy: Path, tests: list[str], *, has_kernels: bool, reached: Path | None = None) -> int:
+    """Run tests in this process, which was forked for them, and write down what they reach."""
+    os.setsid()
+    os.chdir(copy)
+    sys.path[:0] = [str(copy / "app"), str(copy)]
+    if has_kernels:
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
+        importlib.import_module("numba").config.reload_config()
+    pytest = importlib.import_module("pytest")
+    how = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not long"]
+    how += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # Of what is loaded already.
+    if reached is None:
+        return int(pytest.main([*how, *tests]))
+    plugin = _Reached(copy / _PACKAGE)
+    failed = int(pytest.main([*how, *tests], plugins=[plugin]))
+    reached.write_text(json.dumps(plugin.tests()), "utf-8")
+    return failed
 
 
 def _passes(
@@ -133,25 +248,17 @@ def _passes(
     tests: list[str],
     within_s: float,
     *,
-    has_kernels: bool = False,
-    is_quiet: bool = True,
+    has_kernels: bool,
+    reached: Path | None = None,
 ) -> bool:
     """Run the tests in a forked process; return whether all pass in time."""
     child = os.fork()
     if not child:
-        os.setsid()
-        with Path(os.devnull).open("w") as nothing:
-            for output in (1, 2) if is_quiet else ():
-                os.dup2(nothing.fileno(), output)
-        os.chdir(copy)
-        sys.path[:0] = [str(copy / "app"), str(copy)]
-        if has_kernels:
-            os.environ["NUMBA_DISABLE_JIT"] = "1"
-            importlib.import_module("numba").config.reload_config()
-        pytest = importlib.import_module("pytest")
-        how = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not long"]
-        how += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # Of what is loaded already.
-        os._exit(bool(pytest.main([*how, *tests])))
+        if reached is None:
+            with Path(os.devnull).open("w") as nothing:
+                for output in (1, 2):
+                    os.dup2(nothing.fileno(), output)
+        os._exit(_run(copy, tests, has_kernels=has_kernels, reached=reached))
     until = time.monotonic() + within_s
     while time.monotonic() < until:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -163,33 +270,48 @@ def _passes(
     return False
 
 
+def _reach(copy: Path, tests: list[str], *, has_kernels: bool) -> dict[str, dict[str, list[str]]]:
+    """Return the tests that reach a line, by file and line; ends the program if one fails."""
+    reached = copy / "reached.json"
+    if not _passes(copy, tests, _BASELINE_S, has_kernels=has_kernels, reached=reached):
+        sys.exit(f"these tests fail without any mutant: {' '.join(tests)}")
+    found: dict[str, dict[str, list[str]]] = json.loads(reached.read_text("utf-8"))
+    return found
+
+
 def main(room: str, count: int) -> None:
     """Try `count` mutants of a room, and print the survivors and the score."""
     for name in _LIBRARIES:
         importlib.import_module(name)
     files = sorted((_ROOT / _PACKAGE / room).rglob("*.py"))
     found = [place for file in files for place in places(file)]
-    drawn = [mutant(*it) for it in Random(0).sample(found, min(count, len(found)))]  # noqa: S311
+    mutants = [mutant(*it) for it in drawn(found, count)]
     tests = _TESTS.get(room, [f"tests/{room}"])
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
+        copy = Path(folder).resolve()
         for name in _COPIED:
             given = _ROOT / name
             (shutil.copytree if given.is_dir() else shutil.copy)(given, copy / name)
-        began = time.monotonic()
-        if not _passes(copy, tests, 3_600, is_quiet=False):
-            sys.exit(f"the tests of {room} fail without any mutant: {' '.join(tests)}")
-        within_s = max(_LEAST_S, _SLOWER * (time.monotonic() - began))
-        print(f"{len(drawn)} of {len(found)} mutants; the tests take {within_s / _SLOWER:.0f} s")
+        reach = {False: _reach(copy, tests, has_kernels=False)}
+        if room in _TESTS_OF_KERNELS:
+            reach[True] = _reach(copy, _TESTS_OF_KERNELS[room], has_kernels=True)
+        print(f"{len(mutants)} of {len(found)} mutants", flush=True)
         survived = 0
-        for file, line, change, source in drawn:
+        for number, (file, line, lines, change, source) in enumerate(mutants, 1):
             place = copy / file.relative_to(_ROOT)
+            has_kernels = _KERNEL in source
+            of_file = reach[has_kernels].get(str(place), {})
+            # The quickest first, of each line.
+            own = list(dict.fromkeys(it for at in sorted(lines) for it in of_file.get(str(at), [])))
+            del own[_MOST_TESTS:]
             place.write_text(source, "utf-8")
-            if _passes(copy, tests, within_s, has_kernels=_KERNEL in source):
+            if not own or _passes(copy, own, _LEAST_S * _SLOWER, has_kernels=has_kernels):
                 survived += 1
-                print(f"survived: {file.relative_to(_ROOT)}:{line}: {change}", flush=True)
+                why = f"survived {len(own)} tests" if own else "is reached by no test"
+                print(f"{why}: {file.relative_to(_ROOT)}:{line}: {change}", flush=True)
             shutil.copy(file, place)
-    print(f"{room}: {len(drawn) - survived} of {len(drawn)} mutants were noticed")
+            print(f"{number - survived} of {number} were noticed", end="\r", flush=True)
+    print(f"{room}: {len(mutants) - survived} of {len(mutants)} mutants were noticed")
 
 
 if __name__ == "__main__":
