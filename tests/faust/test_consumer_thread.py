@@ -13,6 +13,7 @@ from slidestat.faust.delivery import (
     BatchConsumer,
     BatchConsumerThread,
     TricklePace,
+    has_all_of,
     no_client,
     trickle_pace,
 )
@@ -109,6 +110,30 @@ def test_fetches_wait_for_more_only_while_records_come() -> None:
 def test_a_fetch_ends_when_the_tick_is_due(due_in_s: float | None, wait_ms: int) -> None:
     """By the clock; then fetches are short. A longer wait brings no more bytes a second."""
     assert trickle_pace(due_in_s) == (wait_ms, 64 * 2**10 * wait_ms // 50)
+
+
+@pytest.mark.parametrize(
+    ("position", "highwater", "stable", "has_all"),
+    [
+        (10, 10, None, True),
+        (10, 12, None, False),
+        (10, 12, 10, True),  # What lies behind an open transaction does not come.
+        (None, 12, None, True),
+    ],
+)
+def test_the_end_of_a_backlog_waits_for_nothing(
+    position: int | None, highwater: int, stable: int | None, *, has_all: bool
+) -> None:
+    """A fetch that has left records at the broker is not followed by one that waits for more."""
+    state = SimpleNamespace(
+        position=position,
+        has_valid_position=position is not None,
+        highwater=highwater,
+        lso=stable,
+    )
+    place, gone = TP("events", 0), TP("events", 1)
+    assignment = SimpleNamespace(tps={place}, state_value={place: state}.__getitem__)
+    assert has_all_of([place, gone], assignment) is has_all
 
 
 @pytest.mark.parametrize("done", [True, False])

@@ -328,8 +328,19 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         ends = {tp: int(batch.offsets[-1]) + 1 for tp, batch in batches.items()}
         self.positions.after_fetch(partitions, ends, _assignment(consumer))
         due_in_s = None if app.due_at is None else app.due_at - now
-        self._pace.set(consumer._fetcher, due_in_s, is_trickling=bool(batches))
+        is_trickling = bool(batches) and has_all_of(batches, _assignment(consumer))
+        self._pace.set(consumer._fetcher, due_in_s, is_trickling=is_trickling)
         return {**fetched_records, **{tp: [batch] for tp, batch in batches.items()}}
+
+
+def has_all_of(partitions: Iterable[TP], assignment: Any) -> bool:
+    """Return whether the brokers had no more of these partitions when they were fetched from: the
+    end of a backlog, which may be less than a fetch waits for, is not to wait for more.
+    """
+    states = [assignment.state_value(tp) for tp in partitions if tp in assignment.tps]
+    return all(
+        state.position >= _readable_end(state) for state in states if state.has_valid_position
+    )
 
 
 def _assignment(consumer: AIOKafkaConsumer) -> Any:

@@ -120,7 +120,7 @@ def _size(letter: Letter) -> int:
 
 # A partition that is behind by so many records brings them at once: some batches are taken in
 # before the ticks that they pass are emitted.
-_BACKLOG_RECORDS = 20_000
+BACKLOG_RECORDS = 20_000
 
 
 class BatchSteps:
@@ -214,7 +214,7 @@ class BatchSteps:
     def _steps_of(self, processor: Processor, batch: RecordBatch) -> Iterator[Effects]:
         end = self._offsets.end(batch.partition)
         behind = 0 if end is None else end - int(batch.offsets[-1])
-        return processor.steps(batch, more_follows=behind > _BACKLOG_RECORDS)
+        return processor.steps(batch, more_follows=behind > BACKLOG_RECORDS)
 
     async def _send_steps(
         self, steps: Iterator[Effects], partition: int, started: float, letters: list[Letter]

@@ -48,6 +48,8 @@ class CheckpointTurns:
 # one would read again, whose outcomes are in memory as well.
 _UNWRITTEN_BYTES = 128 * 2**20
 _UNWRITTEN_RECORDS = 4_000_000
+# So few are written in some tens of milliseconds.
+_FEW_BYTES = 8 * 2**20
 
 
 class DurableStates:
@@ -94,6 +96,11 @@ class DurableStates:
             self._progress.flushed(counters, max(one.max_time for one in reached))
 
     @property
+    def are_few(self) -> bool:
+        """Return whether all states that are not durable can be written at once."""
+        return self._unwritten_bytes <= _FEW_BYTES
+
+    @property
     def are_changed(self) -> bool:
         """Return whether a partition has other statistics than are stored."""
         return any(it.has_new_statistics for it in self._held.processors.values())
@@ -124,8 +131,13 @@ class DurableStates:
     def _pressure(self) -> float:
         """Return the share of the unwritten states that exceeds the limits."""
         processors = self._held.processors.values()
-        size = sum(processor.unwritten_bytes for processor in processors)
         records = sum(processor.unwritten_records for processor in processors)
         return max(
-            1 - _UNWRITTEN_BYTES / max(size, 1), 1 - _UNWRITTEN_RECORDS / max(records, 1), 0.0
+            1 - _UNWRITTEN_BYTES / max(self._unwritten_bytes, 1),
+            1 - _UNWRITTEN_RECORDS / max(records, 1),
+            0.0,
         )
+
+    @property
+    def _unwritten_bytes(self) -> int:
+        return sum(processor.unwritten_bytes for processor in self._held.processors.values())

@@ -18,6 +18,7 @@ from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
 from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchConsumer
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.flushes import Flushes, FlushGivenUpError, to_its_end
+from slidestat.faust.partitions.batch_steps import BACKLOG_RECORDS
 from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.restore import BulkRecovery
 from slidestat.faust.source.key_watch import encode_note
@@ -139,6 +140,8 @@ class GroupMember:
         self._looking_ahead = asyncio.Lock()
         self._open_transactions = OpenTransactions()
         self._flushes = Flushes()
+        # Whether a backlog is being read, and whether it has been since the last commit.
+        self._is_behind = self._has_caught_up = False
         # Faust starts an agent that failed again, with the next batch, until the app has stopped.
         self._has_failed = False
         self._superseded = Supersession(self._contact, self._crash_soon)
@@ -269,12 +272,37 @@ class GroupMember:
             self.app.traces.processed(trace)
         due_in_ms = min(pipeline.due_in_ms for pipeline in self._pipelines)
         self.app.due_at = self.app.fetched_at + due_in_ms / 1000 if due_in_ms else None
+        self._commit_backlog(batch)
 
     # Commits.
+
+    def _commit_backlog(self, batch: RecordBatch) -> None:
+        """Commit once a backlog is read to its end: its last emissions, and where a restart begins,
+        do not wait for the next second, nor for a round of checkpoints.
+        """
+        offsets, partitions = self._pipelines[0].offsets, self._pipelines[0].partitions
+        end = offsets.end(batch.partition)
+        self._is_behind |= end is not None and end - int(batch.offsets[-1]) > BACKLOG_RECORDS
+        if self._is_behind and all(
+            offsets.is_end(partition, partitions.next_offset(partition))
+            for partition in self._held_partitions()
+        ):
+            self._is_behind, self._has_caught_up = False, True
+            self.app.add_future(self._commit_all())
+
+    async def _commit_all(self) -> None:
+        # Of a commit under way, which may have begun before the last batch, only the end is waited
+        # for.
+        for _ in range(2):
+            if self._has_caught_up:
+                await self.app.consumer.commit()
 
     async def _before_commit(self) -> dict[TP, int]:
         # The last commit of a worker that stops is that of all it has.
         whole = self.app.should_stop or self.app.consumer.should_stop
+        if self._has_caught_up:
+            self._has_caught_up = False
+            whole |= all(pipeline.states.are_few for pipeline in self._pipelines)
         try:
             return await self._flushes.run(partial(self._flush, whole=whole))
         except FlushGivenUpError:
