@@ -30,8 +30,9 @@ from slidestat.synopses.core.arrays import Integers
 # What a source gives in one go, and a place before which none of its others lies.
 Given = tuple[PlacedAnswers, Place]
 
-# Emissions that are yielded in one batch: small enough not to block their sender for long.
-_AT_ONCE = 5_000
+# Emissions that are yielded in one batch: they do not block their sender for long, and their text
+# is in memory that was used before. Of more it would be new, and be cleared, each time.
+_AT_ONCE = 1_000
 _FIRST: Place = (-(2**63), "")
 LAST: Place = (2**63 - 1, "")
 """Behind all places."""
