@@ -16,7 +16,7 @@ from typing import Union, get_args, get_origin, get_type_hints
 
 from benchmarks.examples import example
 from slidestat.declare.alerts import Alert
-from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS
+from slidestat.declare.forms.flag_list import flag_of
 from slidestat.declare.kinds import KINDS
 from slidestat.declare.rankings import Ranking
 from slidestat.declare.referee import Referee
@@ -71,14 +71,16 @@ Those "with the defaults" are the same whatever the span. All statistics have a 
 
 """
 _ALERTS = """\
-In TOML each is a table `[[alerts]]`. What conditions can say, and what becomes of them:
-[alerts](alerts.md).
+In TOML each is a table `[[alerts]]`, in flags `--alert NAME:WHEN[:NAME=VALUE]...`. What conditions
+can say, and what becomes of them: [alerts](alerts.md).
 """
 _RANKINGS = """\
-In TOML each is a table `[[rankings]]`. What becomes of them: [rankings](rankings.md).
+In TOML each is a table `[[rankings]]`, in flags `--ranking NAME:BY:largest=N[:having=CONDITION]`.
+What becomes of them: [rankings](rankings.md).
 """
 _SLOS = """\
-In TOML each is a table `[[slos]]`. What becomes of them: [service-level objectives](slos.md).
+In TOML each is a table `[[slos]]`, in flags `--slo NAME:GOOD:objective=SHARE[:NAME=VALUE]...`. What
+becomes of them: [service-level objectives](slos.md).
 """
 _WORDS: dict[object, str] = {
     bool: "truth value",
@@ -164,18 +166,12 @@ def table(declared: type, names: Sequence[str], *, flags: bool = False) -> Itera
     for name in names:
         cells = [
             f"`{name}`",
-            *([_flag_text(name)] if flags else []),
+            *([f"`{flag_of(name)}`"] if flags else []),
             type_text(hints[name]),
             default_text(defaults[name]),
             _sentence(meaning(declared, name)),
         ]
         yield f"| {' | '.join(cells)} |"
-
-
-def _flag_text(name: str) -> str:
-    """The flag of a topology's field; empty for one that a file alone can have."""
-    flag = TOPOLOGY_FLAGS.get(name)
-    return "" if flag is None else f"`{flag.name}`"
 
 
 def promise_text(promise: Promise) -> str:

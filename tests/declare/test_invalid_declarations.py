@@ -428,6 +428,7 @@ FLAGS: list[tuple[dict[str, Any], str, str]] = [
     ({"statistics": ["count:name=x:where=a:b"]}, "'b' is no NAME=VALUE", "KIND[:FIELD]"),
     ({"statistics": ["count:name=x:where=a >"]}, "where is 'a >'", "status >= 500"),
     ({"statistics": ["count:a"]}, "field is no parameter of count", "name, where, epsilon"),
+    ({"expected": "k," + 257 * "x", "alerts": ["a:count = 0"]}, "at most 256 char", "as records"),
 ]
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
 from slidestat.declare.rankings import Ranking
 from slidestat.errors import SlidestatError
@@ -22,8 +23,10 @@ def declared(ranking: object, **fields: Any) -> Any:
     return topology_of({**FIELDS, **fields, "rankings": [ranking]})
 
 
-def test_tables_and_python_declare_the_same() -> None:
+def test_tables_flags_and_python_declare_the_same() -> None:
     [ranking] = declared(SLOWEST).rankings
+    text = "slowest:p99_5m:largest=20:having=count_5m >= 100"
+    assert topology_of_flags({**FIELDS, "rankings": [text]}).rankings == (ranking,)
     assert ranking == Ranking(**SLOWEST)  # type: ignore[arg-type]
     assert ranking.text == "20 largest by p99_5m having count_5m >= 100"
     assert declared({"name": "s", "by": "count_5m", "smallest": 1}).rankings[0].is_of_smallest

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from slidestat import Alert, Count, Maximum, Slo, Topology
+from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.forms.tables import topology_of
 from slidestat.declare.slos import USUAL_ALERTS
@@ -86,7 +87,7 @@ def test_what_is_declared_stays_in_front() -> None:
 
 
 def test_objectives_in_each_form() -> None:
-    """A table in TOML is what Python declares."""
+    """A table in TOML, a flag with colons; lists in a flag have commas."""
     alerts = ["14.4 over 1h and 5m as page", "3 over 1d and 2h as ticket"]
     wanted = Topology(
         **NEEDED,
@@ -102,10 +103,13 @@ def test_objectives_in_each_form() -> None:
             )
         )
     )
+    flags = ["up:status < 500:objective=0.999", f"fast:a.ms <= 5:objective=0.9:alerts={alerts[1]}"]
     assert topology_of({**NEEDED, **in_toml}) == wanted
-    others = {"alerts": [], "least_events": 5}
-    none = topology_of({**NEEDED, "slos": [{**GOOD, **others}]})
-    assert none == Topology(**NEEDED, slos=[Slo(**GOOD, **others)])
+    assert topology_of_flags({**NEEDED, "slos": flags}) == wanted
+    both = topology_of_flags({**NEEDED, "slos": [f"{flags[0]}:alerts={','.join(alerts)}"]})
+    assert both == Topology(**NEEDED, slos=[Slo(**GOOD, alerts=alerts)])
+    none = topology_of_flags({**NEEDED, "slos": [f"{flags[0]}:alerts=:least_events=5"]})
+    assert none == Topology(**NEEDED, slos=[Slo(**GOOD, alerts=[], least_events=5)])
 
 
 @pytest.mark.parametrize("objective", [0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 0.99999, 1e-6])
@@ -220,3 +224,5 @@ def test_a_field_that_is_missing_and_names_that_are_taken() -> None:
     ):
         with pytest.raises(SlidestatError):
             topology_of({**NEEDED, **more})
+    with pytest.raises(SlidestatError, match="--slo 'up': there is no condition"):
+        topology_of_flags({**NEEDED, "slos": ["up"]})

@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 import tomllib
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -120,24 +120,25 @@ FLAGS = {
         "sum:decimals=1:name=total",
         "quantile:request.bytes:quantiles=0.5,0.99:epsilon=0.02",
     ],
+    "alerts": [
+        "slow:total > 500 and count >= 9:window=5m:for=3:certain=true",
+        "large:count > 1:window=1h:resolve=count = 0:labels=team=shop, tier=2"
+        ":annotations=description='Late: look, and wait':runbook='https://wiki.example.com/large'",
+    ],
 }
 
 NEEDED = {"name": "t", "source": "s", "span": "1h", "every": "1m"}
 
 
 def test_the_three_forms_are_one_topology(tmp_path: Path) -> None:
-    """What they give is equal, and writes and keeps the same; flags have no alerts."""
+    """What they give is equal, and writes and keeps the same."""
     (tmp_path / "latency.py").write_text(PYTHON)
     (tmp_path / "latency.toml").write_text(TOML)
     topology = load_topology(str(tmp_path / "latency.py"))
-    of_flags = topology_of_flags(FLAGS)
-    others = (
-        (load_topology(str(tmp_path / "latency.toml")), topology),
-        (of_flags, replace(topology, alerts=())),
-    )
-    for other, wanted in others:
-        assert other == wanted
-        assert fingerprint_of(other) == fingerprint_of(wanted)
+    others = (load_topology(str(tmp_path / "latency.toml")), topology_of_flags(FLAGS))
+    for other in others:
+        assert other == topology
+        assert fingerprint_of(other) == fingerprint_of(topology)
         assert other.state_meaning == topology.state_meaning
     assert topology.labels == ("count", "total", "quantile_request.bytes")
 
@@ -156,7 +157,7 @@ def test_the_three_forms_in_the_reference(tmp_path: Path) -> None:
     (line,) = re.findall(r"^\$ slidestat run (--(?:.*\\\n)*.*)$", reference, re.MULTILINE)
     words = shlex.split(line.replace("\\\n", " "))
     given: dict[str, Any] = {}
-    fields_by_flag = {flag.name: field for field, flag in TOPOLOGY_FLAGS.items()}
+    fields_by_flag = {flag_of(field.name): field.name for field in fields(Topology)}
     for flag, value in zip(words[::2], words[1::2], strict=True):
         field = fields_by_flag[flag]
         if field in ("windows", "statistics"):
@@ -182,7 +183,7 @@ def test_a_byte_order_mark_and_any_line_ends_are_taken(tmp_path: Path) -> None:
     """Editors of other systems write them."""
     file = tmp_path / "a.toml"
     file.write_bytes(b"\xef\xbb\xbf" + TOML.replace("\n", "\r\n").encode())
-    assert load_topology(str(file)) == topology_of(tomllib.loads(TOML))
+    assert load_topology(str(file)) == topology_of_flags(FLAGS)
 
 
 def defaults(kind: type[Statistic]) -> dict[str, Any]:
@@ -250,10 +251,15 @@ where = "b"
 
 
 def test_lists_in_flags_may_have_spaces() -> None:
-    """No key or item has the one behind a comma: none would be counted."""
+    """No key or item has the one behind a comma: an alert on it would fire for ever."""
+    alert = "silent:count = 0"
     for comma in (",", ", "):
-        items = f"items:field=i:items=a{comma}b"
-        topology = topology_of_flags({**NEEDED, "statistics": [items]})
+        flags = {
+            "statistics": [f"items:field=i:items=a{comma}b", "count"],
+            "expected": f"a{comma}b c",
+        }
+        topology = topology_of_flags({**NEEDED, "span": "2h", "alerts": [alert], **flags})
+        assert topology.expected == ("a", "b c")
         assert topology.statistics[0] == Items(field="i", items=("a", "b"))
         publish = topology_of_flags({**NEEDED, "publish": f"a{comma}b c"}).publish
         assert publish == ("a", "b c")
@@ -285,15 +291,11 @@ def test_derived_figures_in_each_form() -> None:
     assert topology.state_meaning == Topology(**NEEDED, statistics=statistics).state_meaning
 
 
-# What has fields of its own, and what such alerts alone look at.
-IN_A_FILE_ALONE = {"alerts", "alert_headers", "rankings", "slos", "expected", "expected_topic"}
-
-
-def test_every_plain_field_of_a_topology_has_a_flag() -> None:
-    """What is one text, or a list of them; statistics, without which there is no topology, too."""
+def test_every_field_of_a_topology_has_a_flag() -> None:
+    """None can be set in a file alone."""
     command = typer.main.get_command(app).commands["run"]
     flags = {option.name: option.opts for option in command.params}
-    names = {field.name for field in fields(Topology)} - IN_A_FILE_ALONE
+    names = {field.name for field in fields(Topology)}
     assert set(TOPOLOGY_FLAGS) == names
     for name in names:
         assert flags[name] == [flag_of(name)]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat import Alert, Count, Topology, TopologyDriver
+from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.engine.footprint import measure
 from slidestat.errors import SlidestatError
 from slidestat.kafka.partitioner import default_partition
@@ -273,6 +274,15 @@ def test_an_alert_over_the_span_can_fire_for_what_is_expected() -> None:
     driver = TopologyDriver(replace(WATCHED, alerts=over_the_span))
     send(driver, "busy", *range(4))
     assert told(driver.alerts) == [("checkout", 2, "firing"), ("search", 2, "firing")]
+
+
+def test_they_are_given_in_a_flag() -> None:
+    given = {"name": "law", "source": "events", "span": "10s", "every": "1s", "windows": "3s,10s"}
+    alert = ["silent:count = 0:window=3s"]
+    found = topology_of_flags(
+        {**given, "windows": ("3s", "10s"), "alerts": alert, "expected": "checkout,search"}
+    )
+    assert found.expected == ("checkout", "search")
 
 
 def test_what_is_made_of_a_topology_without_alerts_expects_nothing() -> None:

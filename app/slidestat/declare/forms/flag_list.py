@@ -1,5 +1,4 @@
-"""The flags of a topology: one for each field that is one text, or a list of them, and what
-`slidestat run --help` says of it.
+"""The flags of a topology: one for each of its fields, and what `slidestat run --help` says of it.
 
 Nothing else is imported: the help must be there at once.
 """
@@ -19,7 +18,7 @@ class Flag(NamedTuple):
     is_switch: bool = False
 
 
-# By the fields of `Topology`; a test holds which of them a file alone can have.
+# By the fields of `Topology`; a test holds them to be the same.
 TOPOLOGY_FLAGS: dict[str, Flag] = {
     "source": Flag("--source", "TOPIC", "The topic of the events."),
     "sources": Flag(
@@ -99,6 +98,33 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "publish": Flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
     "synopses": Flag(
         "--synopses", "1h", "Write each key's synopses at this interval, for rollups of a lake."
+    ),
+    "alerts": Flag(
+        "--alert",
+        "NAME:WHEN[:NAME=VALUE]...",
+        'Such as "slow:p99 > 500 and count >= 100:window=5m:for=3"; repeat it.',
+        repeats=True,
+    ),
+    "alert_headers": Flag(
+        "--alert-headers", "cloudevents", "Give the records of alerts these headers."
+    ),
+    "rankings": Flag(
+        "--ranking",
+        "NAME:BY:largest=N",
+        'Of keys, for a referee to write: "slowest:p99_5m:largest=20:having=count_5m >= 100".',
+        repeats=True,
+    ),
+    "slos": Flag(
+        "--slo",
+        "NAME:GOOD:objective=SHARE",
+        'A service-level objective: "availability:status < 500:objective=0.999"; repeat it.',
+        repeats=True,
+    ),
+    "expected": Flag(
+        "--expected", "KEY,KEY", "Have alerts on missing events fire for these keys, too."
+    ),
+    "expected_topic": Flag(
+        "--expected-topic", "TOPIC", "Have them fire for the record keys of this topic, too."
     ),
     "repartition": Flag(
         "--repartition",

@@ -1,7 +1,10 @@
 """A topology from the flags of the command line.
 
 A statistic is KIND[:FIELD][:NAME=VALUE]..., a list with commas: quantile:took.ms:quantiles=0.5,0.99
-Alerts, rankings and objectives are declared in a file.
+An alert is NAME:WHEN[:NAME=VALUE]...: slow:p99 > 500:window=5m:for=3
+With a change, WHEN may be empty: slower::change=mean_took_ms:delta=0.001
+A ranking is NAME:BY:NAME=VALUE...: slowest:p99_5m:largest=20
+An objective is NAME:GOOD:NAME=VALUE...: availability:status < 500:objective=0.999
 """
 
 import re
@@ -10,37 +13,55 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from slidestat.declare.alerts import Alert
 from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS, flag_of
 from slidestat.declare.forms.tables import (
+    ALERTS,
+    RANKINGS,
+    SLOS,
     STATISTICS,
+    declared_of,
     kind_of,
     renamed,
     statistic_of,
     topology_of,
     with_schema,
 )
+from slidestat.declare.rankings import Ranking
+from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import PARTITION, Topology
 from slidestat.errors import SlidestatError
 
 _FIELD = re.compile(r"\b(?:(?:key|time|value)_field|time_format)\b")
 # Not inside of quotes, as a condition may have them.
-_COLON = re.compile(r""":(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
+_COLON, _COMMA = (re.compile(rf"""{mark}(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""") for mark in ":,")
 _TRUTHS = {"true": True, "false": False}
 _FORM = "Write KIND[:FIELD][:NAME=VALUE]..., such as count or quantile:took.ms:quantiles=0.5,0.99."
+_ALERT_FORM = "Write NAME:WHEN[:NAME=VALUE]..., such as slow:p99 > 500:window=5m:for=3."
+_RANKING_FORM = "Write NAME:BY:NAME=VALUE..., such as slowest:p99_5m:largest=20."
+_SLO_FORM = "Write NAME:GOOD:NAME=VALUE..., such as availability:status < 500:objective=0.999."
 
 
 def topology_of_flags(given: Mapping[str, Any]) -> Topology:
-    """Return the topology of the flags that were given, by their fields' names; `statistics` are a
-    list of texts. Raises SlidestatError that begins with the flag.
+    """Return the topology of the flags that were given, by their fields' names; `statistics`,
+    `alerts`, `rankings` and `slos` are lists of texts. Raises SlidestatError that begins with the
+    flag.
     """
     table = dict(given)
     if STATISTICS in table:
         table[STATISTICS] = [_statistic(text) for text in table[STATISTICS]]
+    if ALERTS in table:
+        table[ALERTS] = [_alert(text) for text in table[ALERTS]]
+    if RANKINGS in table:
+        table[RANKINGS] = [_ranking(text) for text in table[RANKINGS]]
+    if SLOS in table:
+        table[SLOS] = [_slo(text) for text in table[SLOS]]
     if table.get("publish", PARTITION) != PARTITION:
         table["publish"] = _listed(table["publish"])
-    if table.get("sources"):
-        table["sources"] = _listed(table["sources"])
+    for name in ("sources", "expected"):
+        if table.get(name):
+            table[name] = _listed(table[name])
     try:
         return topology_of(with_schema(table, Path()))
     except SlidestatError as error:
@@ -66,6 +87,77 @@ def _statistic(text: str) -> Statistic:
         raise SlidestatError(
             f"{flag_of(STATISTICS)} {text!r}: {error.message}", error.advice
         ) from error
+
+
+def _alert(text: str) -> Alert:
+    try:
+        table = _named_parts(text, "when", _ALERT_FORM)
+        literals = _literals(table, "for", "certain", "delta")
+        return declared_of(Alert, {**table, **literals, **_texts(table)})
+    except SlidestatError as error:
+        raise SlidestatError(
+            f"{flag_of(ALERTS)} {text!r}: {error.message}", error.advice
+        ) from error
+
+
+def _ranking(text: str) -> Ranking:
+    try:
+        table = _named_parts(text, "by", _RANKING_FORM)
+        return declared_of(Ranking, {**table, **_literals(table, "largest", "smallest")})
+    except SlidestatError as error:
+        raise SlidestatError(
+            f"{flag_of(RANKINGS)} {text!r}: {error.message}", error.advice
+        ) from error
+
+
+def _slo(text: str) -> Slo:
+    try:
+        table = _named_parts(text, "good", _SLO_FORM)
+        numbers = _literals(table, "objective", "least_events")
+        texts = (text for text in table.get("alerts", "").split(",") if text)
+        alerts = {"alerts": tuple(texts)} if "alerts" in table else {}
+        return declared_of(Slo, {**table, **numbers, **alerts, **_texts(table)})
+    except SlidestatError as error:
+        raise SlidestatError(f"{flag_of(SLOS)} {text!r}: {error.message}", error.advice) from error
+
+
+_SECOND = {"when": "condition", "good": "condition", "by": "figure"}
+
+
+def _named_parts(text: str, condition: str, form: str) -> dict[str, str]:
+    """Return the parts of NAME:CONDITION[:NAME=VALUE]... by their names."""
+    name, *parts = _COLON.split(text)
+    if not parts:
+        raise SlidestatError(f"there is no {_SECOND[condition]}.", form)
+    table = {"name": name, condition: parts[0]}
+    for part in parts[1:]:
+        field, equals, value = part.partition("=")
+        if not equals or field in table:
+            error = "is given twice" if equals else "is no NAME=VALUE"
+            raise SlidestatError(f"{field!r} {error}.", form)
+        table[field] = value
+    return table
+
+
+def _literals(table: Mapping[str, str], *names: str) -> dict[str, object]:
+    return {name: _literal(table[name]) for name in names if name in table}
+
+
+def _texts(table: Mapping[str, str]) -> dict[str, object]:
+    """Return labels and annotations, "team=shop,tier=2", and a runbook, each perhaps in quotes."""
+    found: dict[str, object] = {}
+    for name in ("labels", "annotations"):
+        if name in table:
+            pairs = [part.partition("=") for part in _COMMA.split(table[name])]
+            found[name] = {key.strip(): _unquoted(text) for key, _, text in pairs}
+    if "runbook" in table:
+        found["runbook"] = _unquoted(table["runbook"])
+    return found
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    return text[1:-1] if text[:1] in ("'", '"') and text[-1:] == text[:1] else text
 
 
 def _parsed(text: str) -> Statistic:
