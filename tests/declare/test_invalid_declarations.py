@@ -513,3 +513,21 @@ def test_no_figure_is_of_a_quantile_below_zero() -> None:
     """-0.0 is 0."""
     (series,) = KINDS["rank_quantile"](quantiles=[-0.0]).series()
     assert str(series.quantile) == "0.0"
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("x:change=", "the condition begins with change, which is no figure, but a field of"),
+        ("x:when=count > 1", 'Write the condition alone: when = "p99 > 500"'),
+        ("x:window=5m", r'as a flag "x:p99 > 500:window=\.\.\."'),
+        ("x::change=", "change names nothing. Name a figure"),
+        ("x::change=mean(value)", "neither a figure nor one divided by another"),
+        ("x: Change = mean_value", "reads 'Change', which is no figure, but a field of an alert"),
+        ("x:change=mean_value", r'as a flag "x::change=\.\.\."'),
+    ],
+)
+def test_a_field_of_an_alert_in_place_of_its_condition(flag: str, said: str) -> None:
+    flags = {"name": "t", "source": "s", "span": "5m", "every": "1m", "value_field": "value"}
+    with pytest.raises(SlidestatError, match=said):
+        topology_of_flags(flags | {"alerts": [flag], "statistics": ["count", "mean"]})

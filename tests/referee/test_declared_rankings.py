@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.declare.declared import require_emissions
+from slidestat.declare.forms.files import load_topology
 from slidestat.declare.rankings import Ranking
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Quantiles
@@ -260,6 +262,23 @@ def test_questions_for_figures_are_refused() -> None:
         RefereeQuery(REFEREE)
     with pytest.raises(SlidestatError, match="t-global writes rankings, and a lake reads"):
         require_emissions(REFEREE, "a lake")
+    require_emissions(REFEREE, "a lake", or_rankings=True)
+
+
+def test_what_takes_it_is_named(tmp_path: Path) -> None:
+    """Neither what watches figures, nor what draws them."""
+    (tmp_path / "of.toml").write_text(
+        'name = "t"\nsource = "s"\nspan = "5m"\nevery = "1m"\n[[statistics]]\nkind = "count"\n'
+        '[[rankings]]\nname = "busiest"\nby = "count_5m"\nlargest = 2\n'
+    )
+    file = tmp_path / "ranked.toml"
+    file.write_text('of = "of.toml"\npatience = "1m"\n')
+    with pytest.raises(SlidestatError, match="is a referee") as refused:
+        load_topology(str(file))
+    assert (
+        "`slidestat run`, `dlq count` and `dlq show`, and `slidestat spark ingest` and `audit`"
+        in (refused.value.advice)
+    )
 
 
 @pytest.mark.parametrize("field", ["windows", "emit", "output_format"])

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from itertools import chain, pairwise, product
 from typing import Any, NamedTuple
@@ -262,6 +262,8 @@ def alert_figures(
                 "Say which of the topology's windows the figures are of, or name each with its"
                 f" window: {next(it for it in over_windows if over_windows[it][0] in of_name)}.",
             )
+        if name not in known and is_field(name):
+            raise SlidestatError(f"{what}, {NOT_IN_CONDITION}", beside(alert.name, name))
         if name not in known:
             raise _unknown_figure(
                 f"{what}, which is no figure that it could read.",
@@ -464,16 +466,40 @@ def figure_condition(text: str, what: str) -> Expression:
     return found
 
 
+NOT_IN_CONDITION = "which is no figure, but a field of an alert."
+
+
+def is_field(name: str) -> bool:
+    """Return whether a name, in any case, is that of a field of an alert."""
+    return name.lower() in {field.name.removesuffix("_") for field in fields(Alert)}
+
+
+def beside(alert: str, name: str) -> str:
+    """Return what to do where a field of an alert was given as its condition."""
+    name = name.lower()
+    if name == "when":
+        return f'Write the condition alone: when = "p99 > 500", as a flag "{alert}:p99 > 500".'
+    before = "" if name == "change" else "p99 > 500"
+    return (
+        f'Give it beside the condition: {name} = "...", as a flag "{alert}:{before}:{name}=...",'
+        " with the condition, if any, between the first two colons."
+    )
+
+
 @lru_cache(maxsize=1_000)
 def _changing(text: str) -> Expression:
-    node = parsed(text, "change")
+    wrong = SlidestatError(
+        f"change is {text!r}, which is neither a figure nor one divided by another.",
+        'Write "mean_took_ms", "rate", or "errors / count".',
+    )
+    try:
+        node = parsed(text, "change")
+    except SlidestatError as error:
+        raise wrong from error
     if not any(fields_of(node)) or not (
         isinstance(node, FieldValue) or (isinstance(node, Call) and node.operator == "/")
     ):
-        raise SlidestatError(
-            f"change is {text!r}, which is neither a figure nor one divided by another.",
-            'Write "mean_took_ms", "rate", or "errors / count".',
-        )
+        raise wrong
     sorts = sorts_of(node, Sort.NUMBER, text, "change", Sort.NUMBER)
     return Expression(node, tuple(sorts.items()))
 

@@ -98,10 +98,14 @@ def load_topology(name_or_path: str) -> Topology:
     """
     declared = load_declaration(name_or_path)
     if declared.counted is None:
+        # Of rankings there is no figure to be watched, asked for or drawn.
+        answers, jobs = "`watch`, `query`, ", "`audit` and `report`"
+        if declared.answering.rankings:
+            answers, jobs = "", "and `audit`"
         raise SlidestatError(
             f"{name_or_path!r} is a referee, which has no events of its own.",
-            "`slidestat run`, `watch`, `query`, `dlq count` and `dlq show`, and `slidestat spark"
-            " ingest`, `audit` and `report` take one; name the topology that it is of.",
+            f"`slidestat run`, {answers}`dlq count` and `dlq show`, and `slidestat spark ingest`"
+            f"{',' if answers else ''} {jobs} take one; name the topology that it is of.",
         )
     return declared.counted
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from slidestat.declare.alerts import Alert
+from slidestat.declare.alerts import NOT_IN_CONDITION, Alert, beside, is_field
 from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS, flag_of
 from slidestat.declare.forms.tables import (
     ALERTS,
@@ -90,11 +90,22 @@ def _statistic(text: str) -> Statistic:
 
 
 def _alert(text: str) -> Alert:
+    table: dict[str, str] = {}
     try:
         table = _named_parts(text, "when", _ALERT_FORM)
+        if table.get("change") == "":
+            advice = 'Name a figure: "slower::change=mean_took_ms".'
+            raise SlidestatError("change names nothing.", advice)
         literals = _literals(table, "for", "certain", "delta")
         return declared_of(Alert, {**table, **literals, **_texts(table)})
     except SlidestatError as error:
+        given = table.get("when", "").partition("=")
+        if given[1] and is_field(name := given[0].strip()):
+            # As a condition it could not be read.
+            said = (
+                f"{flag_of(ALERTS)} {text!r}: the condition begins with {name}, {NOT_IN_CONDITION}"
+            )
+            raise SlidestatError(said, beside(table["name"], name)) from error
         raise SlidestatError(
             f"{flag_of(ALERTS)} {text!r}: {error.message}", error.advice
         ) from error
