@@ -37,6 +37,10 @@ def test_tables_flags_and_python_declare_the_same() -> None:
     [
         ({"by": "p98_5m"}, "by is 'p98_5m' in the ranking slowest, which is no figure with its wi"),
         ({"by": "p99"}, "by is 'p99' in the ranking slowest, which is no figure with its window"),
+        (
+            {"by": "count_5m / count_1h"},
+            r'what is computed a name, derived = \["count_5m / count_1h as NAME"\]',
+        ),
         ({"by": ""}, r"rankings\[0\].by is '', which names no figure"),
         ({"largest": 0}, r"rankings\[0\].largest is 0, and smallest is 0"),
         ({"largest": 1_001}, r"rankings\[0\].largest is 1001"),

@@ -133,6 +133,9 @@ def place_over_windows(
             own = name.removesuffix(f"_{window}")
             if own != name and any(it.startswith(f"{own}_") for it in over_windows):
                 raise SlidestatError(error, f'Put "{window}" into `windows`, with a `time_zone`.')
+        if any(sign in name for sign in " (/*+"):
+            advice = f'Give what is computed a name, derived = ["{name} as NAME"], and use that.'
+            raise SlidestatError(error, advice)
         raise unknown(
             error,
             name,
