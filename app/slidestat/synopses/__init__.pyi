@@ -54,11 +54,11 @@ from slidestat.synopses.frequent.random_frequent import (
     RandomFrequentParameters as RandomFrequentParameters,
     run_random_frequent_batch as run_random_frequent_batch,
 )
+from slidestat.synopses.frequent_pairs.layout import PairedParameters as PairedParameters
 from slidestat.synopses.frequent_pairs.paired_items import (
     PairedItems as PairedItems,
     run_paired_items_batch as run_paired_items_batch,
 )
-from slidestat.synopses.frequent_pairs.parameters import PairedParameters as PairedParameters
 from slidestat.synopses.lean_distinct.parameters import (
     LeanDistinctParameters as LeanDistinctParameters,
 )

@@ -49,9 +49,10 @@ from slidestat.synopses import (
     ValueQuantileParameters,
     ValueQuantiles,
 )
+from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.distinct.items import item_ids
 from slidestat.synopses.distinct.wave import DistinctWave
-from slidestat.synopses.frequent.named_items import FrequentParameters, NamedItems
+from slidestat.synopses.frequent.named_items import NamedItems
 from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles
 
 MINUTE, HOUR = 60_000, 3_600_000

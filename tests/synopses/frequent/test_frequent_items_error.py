@@ -12,19 +12,16 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.frequent.frequent_items import (
     FrequentBatch,
     FrequentItems,
-    FrequentParameters,
     run_frequent_batch,
 )
-from slidestat.synopses.frequent_pairs.paired_items import (
-    PairedItems,
-    PairedParameters,
-    run_paired_items_batch,
-)
+from slidestat.synopses.frequent_pairs.layout import PairedParameters
+from slidestat.synopses.frequent_pairs.paired_items import PairedItems, run_paired_items_batch
 from tests.synopses.streams import TIMES
 
 Parameters = FrequentParameters | PairedParameters

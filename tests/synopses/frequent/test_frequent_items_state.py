@@ -10,9 +10,9 @@ import pytest
 
 from slidestat.synopses import Batch, SynopsisError
 from slidestat.synopses.blocks.frequent_layout import choose
+from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.frequent.frequent_items import (
     FrequentItems,
-    FrequentParameters,
     run_frequent_batch,
 )
 from tests.synopses.plain_python import as_plain_python

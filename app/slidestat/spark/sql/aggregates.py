@@ -54,7 +54,7 @@ from slidestat.synopses.distinct.parameters import DistinctParameters
 from slidestat.synopses.exponential_histogram.histogram import run_batch
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.frequent.named_items import run_named_items_batch
-from slidestat.synopses.frequent_pairs.parameters import PairedParameters
+from slidestat.synopses.frequent_pairs.layout import PairedParameters
 from slidestat.synopses.merge.window_summary import take_summary
 from slidestat.synopses.quantiles.quantiles import run_quantile_batch
 from slidestat.synopses.value_quantiles.batch import run_value_quantile_batch

@@ -12,12 +12,11 @@ is less than K = 2^levels blocks old. Its age d, in blocks, is floor(L / 2^l) - 
 and 2^g <= d < 2^(g+1) is called phase g. An older block is summarised more coarsely. When an odd
 block completes, its parent is made of it and of the left one that waits.
 
-Why this serves every window: docs/proofs.md.
-
-Which blocks exist follows from T alone; what expires, from times alone; where a batch ended shows
-nowhere. Once an event of a block has expired, no window can have the whole of it: then only the
-block's extremes are kept, as bounds for what straddles, and once all of it has expired, nothing.
-The expired event with the highest index whose time was ever known (`dead`) takes their place.
+Why this serves every window: docs/proofs.md. Which blocks exist follows from T alone; what expires,
+from times alone; where a batch ended shows nowhere. Once an event of a block has expired, no window
+can have the whole of it: then only the block's extremes are kept, as bounds for what straddles, and
+once all of it has expired, nothing. The expired event with the highest index whose time was ever
+known (`dead`) takes their place.
 """
 
 from collections.abc import Callable

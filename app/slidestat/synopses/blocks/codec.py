@@ -25,36 +25,11 @@ it is stored, and the bytes are known to be long enough before any room is made 
 import numpy as np
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
+from slidestat.synopses.blocks import memory
 from slidestat.synopses.blocks.blocks import BASE, EVENT_LIMIT, LIVE_LIMIT, bit_length, left_tail
 from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, put_column
 from slidestat.synopses.blocks.frequent_layout import threshold
-from slidestat.synopses.blocks.memory import (
-    DEAD,
-    FINENESS,
-    FIXED_RANDOM_QUANTILES,
-    FREQUENT,
-    GONE,
-    HIGH,
-    KIND,
-    LAST,
-    LEVELS,
-    LISTED,
-    LOW,
-    MISSED,
-    NOW,
-    RANDOM_QUANTILES,
-    SEED,
-    SHORT,
-    SPAN,
-    STORED,
-    TAIL,
-    TIME,
-    TOTAL,
-    Blocks,
-    fresh_room,
-    kept_at,
-    kept_room,
-)
+from slidestat.synopses.blocks.memory import Blocks
 from slidestat.synopses.blocks.one_window import known_dead, oldest_of, phase_of
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
@@ -91,8 +66,8 @@ def list_blocks(head: Integers, total: int, dead: int) -> Integers:
 
     They come in the order of the bytes: layer by layer, newest to oldest. Cost: O(blocks).
     """
-    left = left_tail(total, head[LEVELS])
-    ring = 1 << (head[LEVELS] - 1)
+    left = left_tail(total, head[memory.LEVELS])
+    ring = 1 << (head[memory.LEVELS] - 1)
     rows = np.empty((_count_blocks(head, left, dead), _LISTED_SIZE), np.int64)
     at = 0
     for layer in range(BASE, bit_length(left)):
@@ -103,7 +78,7 @@ def list_blocks(head: Integers, total: int, dead: int) -> Integers:
             rows[at, PHASE] = WAITS
             rows[at, WHOLE] = (complete - 1) << layer > dead
             rows[at, SLOT] = ring
-            rows[at, ROOM] = fresh_room(head, layer)
+            rows[at, ROOM] = memory.fresh_room(head, layer)
             at += 1
         oldest = oldest_of(head, left, layer, dead)
         before = WAITS
@@ -111,7 +86,7 @@ def list_blocks(head: Integers, total: int, dead: int) -> Integers:
         for block in range((complete - 2) | 1, oldest - 1, -2):
             g = phase_of(head, left, layer, block)
             if g != before:
-                room = kept_room(head, layer, g)
+                room = memory.kept_room(head, layer, g)
                 before = g
             rows[at, LAYER] = layer
             rows[at, BLOCK] = block
@@ -128,7 +103,7 @@ def _rows_at(head: Integers, blocks: Blocks, listed: Integers, i: int) -> int:
     """Return where the rows of the listed block i begin."""
     if listed[i, PHASE] == WAITS:
         return int(blocks[1][listed[i, LAYER], 0])
-    return kept_at(
+    return memory.kept_at(
         head, blocks, listed[i, LAYER], listed[i, BLOCK], listed[i, PHASE], listed[i, ROOM]
     )
 
@@ -136,7 +111,7 @@ def _rows_at(head: Integers, blocks: Blocks, listed: Integers, i: int) -> int:
 @borrowing_kernel
 def _has_minimum(head: Integers, listed: Integers, i: int) -> bool:
     """Return whether a block of values stores its minimum apart, as its first value is not kept."""
-    return bool(listed[i, WHOLE] == 0 or head[KIND] == RANDOM_QUANTILES)
+    return bool(listed[i, WHOLE] == 0 or head[memory.KIND] == memory.RANDOM_QUANTILES)
 
 
 @borrowing_kernel
@@ -151,12 +126,12 @@ def values_size(head: Integers, listed: Integers, tail: int) -> int:
 @borrowing_kernel
 def column_size(head: Integers, listed: Integers, blocks: Blocks, tail: int) -> int:
     """Return how many numbers the column has: of the tail's events and of the listed blocks."""
-    if head[KIND] != FREQUENT:
+    if head[memory.KIND] != memory.FREQUENT:
         return values_size(head, listed, tail)
     size = tail
     for i in range(len(listed)):
         if listed[i, WHOLE]:
-            size += blocks[0][listed[i, LAYER], listed[i, SLOT], LISTED]
+            size += blocks[0][listed[i, LAYER], listed[i, SLOT], memory.LISTED]
     return int(size)
 
 
@@ -167,16 +142,16 @@ def gather(head: Integers, listed: Integers, blocks: Blocks, column: Integers, a
     for i in range(len(listed)):
         layer = listed[i, LAYER]
         slot = listed[i, SLOT]
-        if head[KIND] != FREQUENT and _has_minimum(head, listed, i):
-            column[at] = facts[layer, slot, LOW]
+        if head[memory.KIND] != memory.FREQUENT and _has_minimum(head, listed, i):
+            column[at] = facts[layer, slot, memory.LOW]
             at += 1
         if listed[i, WHOLE]:
             first = _rows_at(head, blocks, listed, i)
-            for j in range(facts[layer, slot, LISTED]):
+            for j in range(facts[layer, slot, memory.LISTED]):
                 column[at] = rows[0, first + j]
                 at += 1
-        if head[KIND] != FREQUENT:
-            column[at] = facts[layer, slot, HIGH]
+        if head[memory.KIND] != memory.FREQUENT:
+            column[at] = facts[layer, slot, memory.HIGH]
             at += 1
 
 
@@ -188,19 +163,19 @@ def _scatter(head: Integers, listed: Integers, blocks: Blocks, column: Integers,
         layer = listed[i, LAYER]
         slot = listed[i, SLOT]
         begin = at
-        if head[KIND] != FREQUENT:
-            facts[layer, slot, LISTED] = listed[i, ROOM]
+        if head[memory.KIND] != memory.FREQUENT:
+            facts[layer, slot, memory.LISTED] = listed[i, ROOM]
             at += _has_minimum(head, listed, i)
         if listed[i, WHOLE]:
             first = _rows_at(head, blocks, listed, i)
-            for j in range(facts[layer, slot, LISTED]):
+            for j in range(facts[layer, slot, memory.LISTED]):
                 rows[0, first + j] = column[at]
                 at += 1
-        if head[KIND] != FREQUENT:
-            facts[layer, slot, LOW] = column[begin]
-            facts[layer, slot, HIGH] = column[at]
+        if head[memory.KIND] != memory.FREQUENT:
+            facts[layer, slot, memory.LOW] = column[begin]
+            facts[layer, slot, memory.HIGH] = column[at]
             at += 1
-        least = 1 if head[KIND] == FREQUENT else 0
+        least = 1 if head[memory.KIND] == memory.FREQUENT else 0
         for j in range(begin + 1, at):
             if column[j] < column[j - 1] + least:
                 return False
@@ -212,16 +187,16 @@ def put_parameters(head: Integers, shares: Floats) -> Bytes:
     """Return the bytes of the parameters, which are those before `total`."""
     data = np.empty(_PARAMETERS_LIMIT, np.uint8)
     at = put_column(data, 0, shares.view(np.int64), True)  # positive: their bits are in order
-    if head[KIND] == RANDOM_QUANTILES:
-        at = put_varint(data, at, head[SEED])
-    at = put_varint(data, at, head[SPAN])
+    if head[memory.KIND] == memory.RANDOM_QUANTILES:
+        at = put_varint(data, at, head[memory.SEED])
+    at = put_varint(data, at, head[memory.SPAN])
     return data[:at]
 
 
 @borrowing_kernel
 def encoded_limit(head: Integers, tail: int, listed: Integers, size: int) -> int:
     """Return how many bytes a state takes at most, with `size` numbers in its column."""
-    counts = size - tail + 3 * len(listed) if head[KIND] == FREQUENT else 0
+    counts = size - tail + 3 * len(listed) if head[memory.KIND] == memory.FREQUENT else 0
     numbers = tail + 2 * len(listed) + counts
     return int(_HEAD_LIMIT + wire.MAX_VARINT * numbers + column_limit(size))
 
@@ -244,16 +219,18 @@ def encode(
     data has `encoded_limit` bytes from `start`. column has room for `column_size` numbers, and
     begins with those of the tail. Cost: O(bytes written).
     """
-    now = state[NOW]
-    tail = state[TOTAL] - begin
-    at = open_envelope(data, start, head[STORED])
+    now = state[memory.NOW]
+    tail = state[memory.TOTAL] - begin
+    at = open_envelope(data, start, head[memory.STORED])
     data[at : at + len(made_with)] = made_with
     at += len(made_with)
-    at = put_varint(data, at, state[TOTAL])
+    at = put_varint(data, at, state[memory.TOTAL])
     at = put_varint(data, at, wire.zigzag(now))
-    at = put_varint(data, at, state[DEAD] + 1)
+    at = put_varint(data, at, state[memory.DEAD] + 1)
     later = now - 1
-    for index in range(state[TOTAL] - 1 - state[TAIL], begin - 1 - state[TAIL], -1):
+    for index in range(
+        state[memory.TOTAL] - 1 - state[memory.TAIL], begin - 1 - state[memory.TAIL], -1
+    ):
         at = put_varint(data, at, later - times[index])
         later = times[index]
     facts, _, rows = blocks
@@ -265,27 +242,27 @@ def encode(
             before = layer
             later = now - 1
         if listed[i, PHASE] == WAITS:
-            at = put_varint(data, at, later - facts[layer, slot, LAST])
-            later = facts[layer, slot, LAST]
+            at = put_varint(data, at, later - facts[layer, slot, memory.LAST])
+            later = facts[layer, slot, memory.LAST]
         if listed[i, WHOLE]:
-            at = put_varint(data, at, later - facts[layer, slot, TIME])
-            later = facts[layer, slot, TIME]
-    if head[KIND] == FREQUENT:
+            at = put_varint(data, at, later - facts[layer, slot, memory.TIME])
+            later = facts[layer, slot, memory.TIME]
+    if head[memory.KIND] == memory.FREQUENT:
         for i in range(len(listed)):
             if listed[i, WHOLE]:
                 layer = listed[i, LAYER]
                 slot = listed[i, SLOT]
-                at = put_varint(data, at, facts[layer, slot, LISTED])
-                at = put_varint(data, at, facts[layer, slot, SHORT])
+                at = put_varint(data, at, facts[layer, slot, memory.LISTED])
+                at = put_varint(data, at, facts[layer, slot, memory.SHORT])
                 if listed[i, PHASE] != WAITS:
-                    at = put_varint(data, at, facts[layer, slot, MISSED])
+                    at = put_varint(data, at, facts[layer, slot, memory.MISSED])
     gather(head, listed, blocks, column, tail)
-    at = put_column(data, at, column, head[KIND] != FREQUENT)
-    if head[KIND] == FREQUENT:
+    at = put_column(data, at, column, head[memory.KIND] != memory.FREQUENT)
+    if head[memory.KIND] == memory.FREQUENT:
         for i in range(len(listed)):
             if listed[i, WHOLE]:
                 first = _rows_at(head, blocks, listed, i)
-                for j in range(facts[listed[i, LAYER], listed[i, SLOT], LISTED]):
+                for j in range(facts[listed[i, LAYER], listed[i, SLOT], memory.LISTED]):
                     at = put_varint(data, at, rows[1, first + j])
     seal(data, start, at)
     return at
@@ -305,7 +282,7 @@ def read_parameters(
         return error_codes.CORRUPTED, 0, 0, at
     shares[:] = doubles(bits)
     seed = 0
-    if kind in (RANDOM_QUANTILES, FIXED_RANDOM_QUANTILES):
+    if kind in (memory.RANDOM_QUANTILES, memory.FIXED_RANDOM_QUANTILES):
         seed, at = get_varint(data, at, end)
     span, at = get_varint(data, at, end)
     if seed < 0 or not (1 <= span <= 1 << 53):
@@ -332,7 +309,7 @@ def read_numbers(
         return error_codes.CORRUPTED, at
     if dead < known_dead(head, total):
         return error_codes.CORRUPTED, at
-    left = left_tail(total, head[LEVELS])
+    left = left_tail(total, head[memory.LEVELS])
     begin = max(left, dead + 1)
     if total - 1 - dead > LIVE_LIMIT:
         return error_codes.CORRUPTED, at
@@ -340,10 +317,10 @@ def read_numbers(
     blocks = _count_blocks(head, left, dead) - bit_length(left)
     if end - at < 2 * (total - begin) + blocks:
         return error_codes.CORRUPTED, at
-    state[TOTAL] = total
-    state[NOW] = now
-    state[DEAD] = dead
-    state[TAIL] = begin
+    state[memory.TOTAL] = total
+    state[memory.NOW] = now
+    state[memory.DEAD] = dead
+    state[memory.TAIL] = begin
     return error_codes.OK, at
 
 
@@ -352,7 +329,7 @@ def _get_time(data: Bytes, at: int, end: int, later: int, edge: int) -> tuple[in
     """Read a difference; return (the time, the offset after), or (GONE, at) if before `edge`."""
     number, after = get_varint(data, at, end)
     if number < 0 or number > later - edge:
-        return GONE, at
+        return memory.GONE, at
     return later - number, after
 
 
@@ -367,11 +344,11 @@ def _get_times(
     listed: Integers,
     blocks: Blocks,
 ) -> int:
-    edge = max(state[NOW] - head[SPAN], TIME_MIN)
-    later = state[NOW] - 1
-    for index in range(state[TOTAL] - 1 - state[TAIL], -1, -1):
+    edge = max(state[memory.NOW] - head[memory.SPAN], TIME_MIN)
+    later = state[memory.NOW] - 1
+    for index in range(state[memory.TOTAL] - 1 - state[memory.TAIL], -1, -1):
         later, at = _get_time(data, at, end, later, edge)
-        if later == GONE:
+        if later == memory.GONE:
             return -1
         times[index] = later
     facts = blocks[0]
@@ -379,17 +356,17 @@ def _get_times(
     for i in range(len(listed)):
         layer = listed[i, LAYER]
         slot = listed[i, SLOT]
-        facts[layer, slot, TIME] = GONE
+        facts[layer, slot, memory.TIME] = memory.GONE
         if layer != before:
             before = layer
-            later = state[NOW] - 1
+            later = state[memory.NOW] - 1
         if listed[i, PHASE] == WAITS:
             later, at = _get_time(data, at, end, later, edge)
-            facts[layer, slot, LAST] = later
-        if listed[i, WHOLE] and later != GONE:
+            facts[layer, slot, memory.LAST] = later
+        if listed[i, WHOLE] and later != memory.GONE:
             later, at = _get_time(data, at, end, later, edge)
-            facts[layer, slot, TIME] = later
-        if later == GONE:
+            facts[layer, slot, memory.TIME] = later
+        if later == memory.GONE:
             return -1
     return at
 
@@ -411,14 +388,14 @@ def _get_facts(
             above = 0
             if listed[i, PHASE] != WAITS:
                 missed, at = get_varint(data, at, end)
-                above = threshold(layer, listed[i, PHASE], head[FINENESS])
+                above = threshold(layer, listed[i, PHASE], head[memory.FINENESS])
             if not (0 <= size <= listed[i, ROOM]):
                 return -1
             if not (0 <= short <= events and 0 <= missed <= above):
                 return -1
-            facts[layer, slot, LISTED] = size
-            facts[layer, slot, SHORT] = short
-            facts[layer, slot, MISSED] = missed
+            facts[layer, slot, memory.LISTED] = size
+            facts[layer, slot, memory.SHORT] = short
+            facts[layer, slot, memory.MISSED] = missed
     return at
 
 
@@ -434,10 +411,12 @@ def _get_counts(
             first = _rows_at(head, blocks, listed, i)
             above = 0
             if listed[i, PHASE] != WAITS:
-                above = threshold(layer, listed[i, PHASE], head[FINENESS])
+                above = threshold(layer, listed[i, PHASE], head[memory.FINENESS])
             # What is listed, what is short and what was left out are different events.
-            most = (1 << layer) - facts[layer, slot, SHORT] - facts[layer, slot, MISSED]
-            for j in range(facts[layer, slot, LISTED]):
+            most = (
+                (1 << layer) - facts[layer, slot, memory.SHORT] - facts[layer, slot, memory.MISSED]
+            )
+            for j in range(facts[layer, slot, memory.LISTED]):
                 count, at = get_varint(data, at, end)
                 if not (above < count <= most):
                     return -1
@@ -466,9 +445,9 @@ def decode(
     `state` says. Nothing is believed: times are inside the span and in order within a layer, values
     finite and in order within a block, as items are; counts fit their blocks. Cost: O(end - at).
     """
-    tail = state[TOTAL] - state[TAIL]
+    tail = state[memory.TOTAL] - state[memory.TAIL]
     at = _get_times(data, at, end, head, state, times, listed, blocks)
-    if at >= 0 and head[KIND] == FREQUENT:
+    if at >= 0 and head[memory.KIND] == memory.FREQUENT:
         at = _get_facts(data, at, end, head, listed, blocks)
     if at < 0:
         return error_codes.CORRUPTED
@@ -476,10 +455,10 @@ def decode(
     if end - at < size:
         return error_codes.CORRUPTED
     column = np.empty(size, np.int64)
-    at = get_column(data, at, end, column, head[KIND] != FREQUENT)
+    at = get_column(data, at, end, column, head[memory.KIND] != memory.FREQUENT)
     if at < 0 or not _scatter(head, listed, blocks, column, tail):
         return error_codes.CORRUPTED
     payload[:tail] = column[:tail]
-    if head[KIND] == FREQUENT:
+    if head[memory.KIND] == memory.FREQUENT:
         at = _get_counts(data, at, end, head, listed, blocks)
     return error_codes.OK if at == end else error_codes.CORRUPTED

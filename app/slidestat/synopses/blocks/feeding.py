@@ -8,37 +8,10 @@ each layer up to `fresh`, half of it or less in each layer beyond; O(log(1/epsil
 import numpy as np
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
+from slidestat.synopses.blocks import memory
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, tail_length
 from slidestat.synopses.blocks.frequent_layout import threshold
-from slidestat.synopses.blocks.memory import (
-    DEAD,
-    FACTS,
-    FINENESS,
-    FREQUENT,
-    GONE,
-    HIGH,
-    KIND,
-    LAST,
-    LEVELS,
-    LISTED,
-    LOW,
-    MISSED,
-    NOW,
-    RANDOM_QUANTILES,
-    SEED,
-    SHORT,
-    SPAN,
-    TAIL,
-    TIME,
-    TOTAL,
-    Blocks,
-    fresh_room,
-    is_fixed,
-    kept_facts,
-    kept_rows,
-    waiting_facts,
-    waiting_rows,
-)
+from slidestat.synopses.blocks.memory import Blocks
 from slidestat.synopses.blocks.one_window import fixed_phase, known_dead, oldest_of
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.philox import priority
@@ -66,14 +39,14 @@ def count_sorted(work: Integers, size: int) -> int:
 def leave_out(old: Integers, new: Integers, facts: Integers, above: int) -> None:
     """Copy what has a count over `above` from `old` to `new`; they may be the same."""
     count = 0
-    for i in range(facts[LISTED]):
+    for i in range(facts[memory.LISTED]):
         if old[1, i] > above:
             new[0, count] = old[0, i]
             new[1, count] = old[1, i]
             count += 1
         else:
-            facts[MISSED] = max(facts[MISSED], old[1, i])
-    facts[LISTED] = count
+            facts[memory.MISSED] = max(facts[memory.MISSED], old[1, i])
+    facts[memory.LISTED] = count
 
 
 @borrowing_kernel
@@ -124,9 +97,9 @@ def offset_of(head: Integers, layer: int, block: int, draw: int, every: int) -> 
 
     `draw` numbers the thinnings of a block: 0 when it is merged, 1 + phase later.
     """
-    if head[KIND] != RANDOM_QUANTILES or every == 1:
+    if head[memory.KIND] != memory.RANDOM_QUANTILES or every == 1:
         return 0
-    return int(priority(head[SEED], block, (draw << 8) | layer) & (every - 1))
+    return int(priority(head[memory.SEED], block, (draw << 8) | layer) & (every - 1))
 
 
 @borrowing_kernel
@@ -173,12 +146,12 @@ def summarise(
     facts: Integers,
 ) -> None:
     """Copy what still stands for an odd block in `phase` from `old` to `new`."""
-    if head[KIND] == FREQUENT:
-        leave_out(old, new, facts, threshold(layer, phase, head[FINENESS]))
+    if head[memory.KIND] == memory.FREQUENT:
+        leave_out(old, new, facts, threshold(layer, phase, head[memory.FINENESS]))
     else:
-        every = facts[LISTED] // new.shape[1]
+        every = facts[memory.LISTED] // new.shape[1]
         offset = offset_of(head, layer, block, 1 + phase, every)
-        facts[LISTED] = thin(old, facts[LISTED], new, offset)
+        facts[memory.LISTED] = thin(old, facts[memory.LISTED], new, offset)
 
 
 @borrowing_kernel
@@ -193,16 +166,16 @@ def _join(
     out: Integers,
 ) -> None:
     """Merge the left and the right child of a block of `layer` into `out` and `facts`."""
-    if head[KIND] == FREQUENT:
-        size = merge_items(left, waiting[LISTED], right, facts[LISTED], out)
-        facts[LISTED], off = take_off(out, size, fresh_room(head, layer))
-        facts[SHORT] += waiting[SHORT] + off
+    if head[memory.KIND] == memory.FREQUENT:
+        size = merge_items(left, waiting[memory.LISTED], right, facts[memory.LISTED], out)
+        facts[memory.LISTED], off = take_off(out, size, memory.fresh_room(head, layer))
+        facts[memory.SHORT] += waiting[memory.SHORT] + off
     else:
-        both = waiting[LISTED] + facts[LISTED]
-        every = both // fresh_room(head, layer)
+        both = waiting[memory.LISTED] + facts[memory.LISTED]
+        every = both // memory.fresh_room(head, layer)
         offset = offset_of(head, layer, block, 0, every)
-        facts[LISTED] = merge_values(
-            left, waiting[LISTED], right, facts[LISTED], out, every, offset
+        facts[memory.LISTED] = merge_values(
+            left, waiting[memory.LISTED], right, facts[memory.LISTED], out, every, offset
         )
 
 
@@ -211,17 +184,17 @@ def _grow_older(
     head: Integers, state: Integers, blocks: Blocks, layer: int, complete: int, edge: int
 ) -> None:
     """Move the kept blocks of `layer` whose age has reached a power of two, the oldest first."""
-    levels = head[LEVELS]
+    levels = head[memory.LEVELS]
     for g in range(levels, 0, -1):
         block = complete - (1 << g)
-        if block < 1 or block & 1 == 0 or block << layer <= state[DEAD]:
+        if block < 1 or block & 1 == 0 or block << layer <= state[memory.DEAD]:
             continue
-        facts = kept_facts(head, blocks, layer, block)
-        if facts[TIME] < edge:
-            state[DEAD] = block << layer
+        facts = memory.kept_facts(head, blocks, layer, block)
+        if facts[memory.TIME] < edge:
+            state[memory.DEAD] = block << layer
         elif g < levels:
-            old = kept_rows(head, blocks, layer, block, g - 1)
-            new = kept_rows(head, blocks, layer, block, g)
+            old = memory.kept_rows(head, blocks, layer, block, g - 1)
+            new = memory.kept_rows(head, blocks, layer, block, g)
             summarise(head, layer, block, g, old, new, facts)
 
 
@@ -230,17 +203,17 @@ def _grow_coarser(head: Integers, state: Integers, blocks: Blocks, end: int, edg
     """Move all kept blocks on by a phase, M having doubled to `end` (one_window.py)."""
     for layer in range(BASE, bit_length(end) - 1):
         g = fixed_phase(head, end, layer)
-        if g > head[LEVELS]:
+        if g > head[memory.LEVELS]:
             continue  # It had been let go before.
         for block in range(1, (end >> layer) - 2, 2):
-            if block << layer <= state[DEAD]:
+            if block << layer <= state[memory.DEAD]:
                 continue
-            facts = kept_facts(head, blocks, layer, block)
-            if facts[TIME] < edge:
-                state[DEAD] = max(state[DEAD], block << layer)
-            elif g < head[LEVELS]:
-                old = kept_rows(head, blocks, layer, block, g - 1)
-                new = kept_rows(head, blocks, layer, block, g)
+            facts = memory.kept_facts(head, blocks, layer, block)
+            if facts[memory.TIME] < edge:
+                state[memory.DEAD] = max(state[memory.DEAD], block << layer)
+            elif g < head[memory.LEVELS]:
+                old = memory.kept_rows(head, blocks, layer, block, g - 1)
+                new = memory.kept_rows(head, blocks, layer, block, g)
                 summarise(head, layer, block, g, old, new, facts)
 
 
@@ -256,11 +229,11 @@ def _take_eight(
     work: Integers,
 ) -> None:
     """Make the 2^BASE events before `end`, or what is alive of them, a block in `work`, `facts`."""
-    tail = state[TAIL]
+    tail = state[memory.TAIL]
     size = 0
     for index in range(max(end - (1 << BASE), tail), end):
         if times[index - tail] < edge:
-            state[DEAD] = max(state[DEAD], index)
+            state[memory.DEAD] = max(state[memory.DEAD], index)
             continue
         key = payload[index - tail]
         i = size
@@ -269,19 +242,19 @@ def _take_eight(
             i -= 1
         work[0, i] = key
         size += 1
-    facts[LISTED] = size
+    facts[memory.LISTED] = size
     if size == 0:
-        state[DEAD] = max(state[DEAD], end - 1)
+        state[memory.DEAD] = max(state[memory.DEAD], end - 1)
         return
-    facts[TIME] = times[end - (1 << BASE) - tail] if size == 1 << BASE else GONE
-    facts[LAST] = times[end - 1 - tail]
-    if head[KIND] == FREQUENT:
-        facts[SHORT] = 0
-        facts[MISSED] = 0
-        facts[LISTED] = count_sorted(work, size)
+    facts[memory.TIME] = times[end - (1 << BASE) - tail] if size == 1 << BASE else memory.GONE
+    facts[memory.LAST] = times[end - 1 - tail]
+    if head[memory.KIND] == memory.FREQUENT:
+        facts[memory.SHORT] = 0
+        facts[memory.MISSED] = 0
+        facts[memory.LISTED] = count_sorted(work, size)
     else:
-        facts[LOW] = work[0, 0]
-        facts[HIGH] = work[0, size - 1]
+        facts[memory.LOW] = work[0, 0]
+        facts[memory.HIGH] = work[0, size - 1]
 
 
 @kernel
@@ -299,45 +272,45 @@ def _complete(
 ) -> None:
     """Take the 2^BASE events before `end` as a block, and complete all blocks that end there."""
     _take_eight(head, state, times, payload, end, edge, facts, work)
-    if facts[LISTED] == 0:
+    if facts[memory.LISTED] == 0:
         return
     layer = BASE
     block = (end >> BASE) - 1
-    if is_fixed(head) and end & (end - 1) == 0 and end <= head[SPAN]:
+    if memory.is_fixed(head) and end & (end - 1) == 0 and end <= head[memory.SPAN]:
         _grow_coarser(head, state, blocks, end, edge)
     while True:
-        first_phase = fixed_phase(head, end, layer) if is_fixed(head) else 0
-        if not is_fixed(head):
+        first_phase = fixed_phase(head, end, layer) if memory.is_fixed(head) else 0
+        if not memory.is_fixed(head):
             _grow_older(head, state, blocks, layer, block + 1, edge)
-        whole = facts[TIME] >= edge
-        waiting = waiting_facts(head, blocks, layer)
+        whole = facts[memory.TIME] >= edge
+        waiting = memory.waiting_facts(head, blocks, layer)
         if block & 1 == 0:
             waiting[:] = facts
             if whole:
-                rows = waiting_rows(head, blocks, layer)
-                rows[:, : facts[LISTED]] = work[:, : facts[LISTED]]
+                rows = memory.waiting_rows(head, blocks, layer)
+                rows[:, : facts[memory.LISTED]] = work[:, : facts[memory.LISTED]]
             return
-        kept = kept_facts(head, blocks, layer, block)
+        kept = memory.kept_facts(head, blocks, layer, block)
         kept[:] = facts
-        if first_phase >= head[LEVELS]:
+        if first_phase >= head[memory.LEVELS]:
             if not whole:  # Its time is known for the last time.
-                state[DEAD] = max(state[DEAD], block << layer)
+                state[memory.DEAD] = max(state[memory.DEAD], block << layer)
         elif whole:
-            rows = kept_rows(head, blocks, layer, block, first_phase)
+            rows = memory.kept_rows(head, blocks, layer, block, first_phase)
             summarise(head, layer, block, first_phase, work, rows, kept)
         start = (block - 1) << layer
         block >>= 1
         layer += 1
-        if (start + (1 << (layer - 1))) - 1 <= state[DEAD] or waiting[LAST] < edge:
-            state[DEAD] = max(state[DEAD], start + (1 << (layer - 1)) - 1)
-            facts[TIME] = GONE
+        if (start + (1 << (layer - 1))) - 1 <= state[memory.DEAD] or waiting[memory.LAST] < edge:
+            state[memory.DEAD] = max(state[memory.DEAD], start + (1 << (layer - 1)) - 1)
+            facts[memory.TIME] = memory.GONE
             continue
-        if head[KIND] != FREQUENT:
-            facts[LOW] = min(facts[LOW], waiting[LOW])
-            facts[HIGH] = max(facts[HIGH], waiting[HIGH])
-        facts[TIME] = waiting[TIME] if start > state[DEAD] else GONE
-        if facts[TIME] >= edge:
-            rows = waiting_rows(head, blocks, layer - 1)
+        if head[memory.KIND] != memory.FREQUENT:
+            facts[memory.LOW] = min(facts[memory.LOW], waiting[memory.LOW])
+            facts[memory.HIGH] = max(facts[memory.HIGH], waiting[memory.HIGH])
+        facts[memory.TIME] = waiting[memory.TIME] if start > state[memory.DEAD] else memory.GONE
+        if facts[memory.TIME] >= edge:
+            rows = memory.waiting_rows(head, blocks, layer - 1)
             _join(head, layer, block, waiting, rows, facts, work, spare)
             work, spare = spare, work
 
@@ -350,59 +323,61 @@ def absorb(
 
     `blocks` has room for them. Cost: O(events * log(1/epsilon)).
     """
-    before = state[TOTAL]
+    before = state[memory.TOTAL]
     if total == before:
         return
-    left = left_tail(total, head[LEVELS])
-    old = left_tail(before, head[LEVELS])
+    left = left_tail(total, head[memory.LEVELS])
+    old = left_tail(before, head[memory.LEVELS])
     if left > old:
-        room = max(2 * fresh_room(head, bit_length(left)), 1 << BASE)
+        room = max(2 * memory.fresh_room(head, bit_length(left)), 1 << BASE)
         work = np.empty((blocks[2].shape[0], room), np.int64)
         spare = np.empty((blocks[2].shape[0], room), np.int64)
-        facts = np.empty(FACTS, np.int64)
+        facts = np.empty(memory.FACTS, np.int64)
         for end in range(old + (1 << BASE), left + 1, 1 << BASE):
-            newest = end + tail_length(head[LEVELS]) - 1
-            edge = max(state[NOW], times[newest - state[TAIL]] + 1) - head[SPAN]
+            newest = end + tail_length(head[memory.LEVELS]) - 1
+            edge = (
+                max(state[memory.NOW], times[newest - state[memory.TAIL]] + 1) - head[memory.SPAN]
+            )
             _complete(head, state, times, payload, blocks, end, edge, facts, work, spare)
-    state[NOW] = max(state[NOW], times[total - 1 - state[TAIL]] + 1)
-    state[TOTAL] = total
+    state[memory.NOW] = max(state[memory.NOW], times[total - 1 - state[memory.TAIL]] + 1)
+    state[memory.TOTAL] = total
 
 
 @kernel
 def settle(head: Integers, state: Integers, times: Integers, blocks: Blocks) -> None:
     """Set DEAD to the highest index known to have expired now. Cost: O(blocks)."""
-    total = state[TOTAL]
-    left = left_tail(total, head[LEVELS])
-    edge = state[NOW] - head[SPAN]
-    dead = max(state[DEAD], known_dead(head, total))
+    total = state[memory.TOTAL]
+    left = left_tail(total, head[memory.LEVELS])
+    edge = state[memory.NOW] - head[memory.SPAN]
+    dead = max(state[memory.DEAD], known_dead(head, total))
     index = tail_begin(head, state)
-    while index < total and times[index - state[TAIL]] < edge:
+    while index < total and times[index - state[memory.TAIL]] < edge:
         dead = index
         index += 1
     for layer in range(BASE, bit_length(left)):
         complete = left >> layer
         if complete & 1 == 1:
             start = (complete - 1) << layer
-            if start > dead and waiting_facts(head, blocks, layer)[TIME] < edge:
+            if start > dead and memory.waiting_facts(head, blocks, layer)[memory.TIME] < edge:
                 dead = start
             end = (complete << layer) - 1
-            if end > dead and waiting_facts(head, blocks, layer)[LAST] < edge:
+            if end > dead and memory.waiting_facts(head, blocks, layer)[memory.LAST] < edge:
                 dead = end
-        oldest = oldest_of(head, left, layer, state[DEAD])
+        oldest = oldest_of(head, left, layer, state[memory.DEAD])
         for block in range((complete - 2) | 1, oldest - 1, -2):
             if block << layer <= dead:
                 break
-            if kept_facts(head, blocks, layer, block)[TIME] < edge:
+            if memory.kept_facts(head, blocks, layer, block)[memory.TIME] < edge:
                 dead = block << layer
                 break
-    state[DEAD] = dead
+    state[memory.DEAD] = dead
 
 
 @borrowing_kernel
 def tail_begin(head: Integers, state: Integers) -> int:
     """Return the first event that is known by itself and has not expired."""
-    left = left_tail(state[TOTAL], head[LEVELS])
-    return int(max(left, state[DEAD] + 1, state[TAIL]))
+    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
+    return int(max(left, state[memory.DEAD] + 1, state[memory.TAIL]))
 
 
 @kernel
@@ -413,11 +388,11 @@ def find_start(
 
     Cost: O(blocks).
     """
-    tail = state[TAIL]
+    tail = state[memory.TAIL]
     begin = tail_begin(head, state)
-    before = state[DEAD]
+    before = state[memory.DEAD]
     after = begin
-    high = state[TOTAL]
+    high = state[memory.TOTAL]
     while after < high:
         middle = (after + high) >> 1
         if times[middle - tail] >= start:
@@ -426,25 +401,25 @@ def find_start(
             after = middle + 1
     if after > begin:
         before = max(before, after - 1)
-    left = left_tail(state[TOTAL], head[LEVELS])
+    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
     for layer in range(BASE, bit_length(left)):
         complete = left >> layer
         event = (complete - 1) << layer
         end = (complete << layer) - 1
-        if complete & 1 == 1 and end > state[DEAD]:
-            if waiting_facts(head, blocks, layer)[LAST] < start:
+        if complete & 1 == 1 and end > state[memory.DEAD]:
+            if memory.waiting_facts(head, blocks, layer)[memory.LAST] < start:
                 before = max(before, end)
-            if event > state[DEAD]:
-                if waiting_facts(head, blocks, layer)[TIME] >= start:
+            if event > state[memory.DEAD]:
+                if memory.waiting_facts(head, blocks, layer)[memory.TIME] >= start:
                     after = min(after, event)
                 else:
                     before = max(before, event)
-        oldest = oldest_of(head, left, layer, state[DEAD])
+        oldest = oldest_of(head, left, layer, state[memory.DEAD])
         for block in range((complete - 2) | 1, oldest - 1, -2):
             event = block << layer
-            if event <= state[DEAD]:
+            if event <= state[memory.DEAD]:
                 break
-            if kept_facts(head, blocks, layer, block)[TIME] >= start:
+            if memory.kept_facts(head, blocks, layer, block)[memory.TIME] >= start:
                 after = min(after, event)
             else:
                 before = max(before, event)

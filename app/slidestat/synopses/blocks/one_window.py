@@ -8,9 +8,7 @@ of the one before. Of L events that have left the tail (blocks.py), let M be the
 two that is at most min(L, N). A block of layer l is kept in phase g = log2(M) - l, whatever its
 age, and not at all if g >= levels: all blocks of all layers are as coarse as the paper's, off by
 2^(l+g-fineness) = M 2^-fineness. (For windows of any length, a block is only as coarse as its own
-age lets it be.)
-
-Why this serves the window, and in how much space: docs/proofs.md.
+age lets it be.) Why this serves the window, and in how much space: docs/proofs.md.
 """
 
 from slidestat.kernels.compile import borrowing_kernel

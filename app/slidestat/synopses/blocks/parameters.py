@@ -5,15 +5,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from slidestat.synopses.blocks import frequent_layout, quantile_layout
-from slidestat.synopses.blocks.memory import (
-    FIXED_FREQUENT,
-    FIXED_QUANTILES,
-    FIXED_RANDOM_QUANTILES,
-    FREQUENT,
-    QUANTILES,
-    RANDOM_QUANTILES,
-)
+from slidestat.synopses.blocks import frequent_layout, memory, quantile_layout
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.parameters import MAX_SPAN, check_number, check_whole
 from slidestat.synopses.quantiles import random_layout
@@ -103,8 +95,8 @@ class QuantileParameters(BlockParameters):
     the events and give the numbers as times. Raises SynopsisError for anything else.
     """
 
-    kind: ClassVar[int] = QUANTILES
-    stored_kind: ClassVar[int] = QUANTILES
+    kind: ClassVar[int] = memory.QUANTILES
+    stored_kind: ClassVar[int] = memory.QUANTILES
     what: ClassVar[str] = "quantiles"
 
     @property
@@ -130,8 +122,8 @@ class RandomQuantileParameters(DrawnParameters, BlockParameters):
     for anything else.
     """
 
-    kind: ClassVar[int] = RANDOM_QUANTILES
-    stored_kind: ClassVar[int] = RANDOM_QUANTILES
+    kind: ClassVar[int] = memory.RANDOM_QUANTILES
+    stored_kind: ClassVar[int] = memory.RANDOM_QUANTILES
     what: ClassVar[str] = "quantiles"
 
     @property
@@ -163,8 +155,8 @@ class FrequentParameters(BlockParameters):
     the events and give the numbers as times. Raises SynopsisError for anything else.
     """
 
-    kind: ClassVar[int] = FREQUENT
-    stored_kind: ClassVar[int] = FREQUENT
+    kind: ClassVar[int] = memory.FREQUENT
+    stored_kind: ClassVar[int] = memory.FREQUENT
     what: ClassVar[str] = "frequent items"
 
     @property
@@ -188,7 +180,7 @@ class FixedQuantileParameters(QuantileParameters):
     Of windows of n < span events, ranks are off by at most epsilon of span.
     """
 
-    stored_kind: ClassVar[int] = FIXED_QUANTILES
+    stored_kind: ClassVar[int] = memory.FIXED_QUANTILES
 
 
 @dataclass(frozen=True)
@@ -198,7 +190,7 @@ class FixedRandomQuantileParameters(RandomQuantileParameters):
     Of windows of n < span events, ranks are off by at most epsilon of span.
     """
 
-    stored_kind: ClassVar[int] = FIXED_RANDOM_QUANTILES
+    stored_kind: ClassVar[int] = memory.FIXED_RANDOM_QUANTILES
 
 
 @dataclass(frozen=True)
@@ -208,4 +200,4 @@ class FixedFrequentParameters(FrequentParameters):
     Of windows of n < span events, bounds lie less than epsilon of span apart.
     """
 
-    stored_kind: ClassVar[int] = FIXED_FREQUENT
+    stored_kind: ClassVar[int] = memory.FIXED_FREQUENT

@@ -9,22 +9,10 @@ that does not list it, plus U. The estimate is the middle: its error is at most 
 import numpy as np
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
+from slidestat.synopses.blocks import memory
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, trailing_zeros
 from slidestat.synopses.blocks.feeding import find_start, tail_begin
-from slidestat.synopses.blocks.memory import (
-    LEVELS,
-    LISTED,
-    MISSED,
-    SHORT,
-    TAIL,
-    TOTAL,
-    Blocks,
-    fresh_room,
-    kept_facts,
-    kept_rows,
-    waiting_facts,
-    waiting_rows,
-)
+from slidestat.synopses.blocks.memory import Blocks
 from slidestat.synopses.blocks.one_window import phase_of
 from slidestat.synopses.core.arrays import Integers
 
@@ -35,13 +23,13 @@ PARTS = 1_000_000
 @borrowing_kernel
 def _add(facts: Integers, rows: Integers, steps: Integers, at: int, sums: Integers) -> int:
     """Append a block's (item, count, missed) to `steps`, and its shortfalls to `sums`."""
-    for i in range(facts[LISTED]):
+    for i in range(facts[memory.LISTED]):
         steps[0, at] = rows[0, i]
         steps[1, at] = rows[1, i]
-        steps[2, at] = facts[MISSED]
+        steps[2, at] = facts[memory.MISSED]
         at += 1
-    sums[0] += facts[SHORT]
-    sums[1] += facts[MISSED]
+    sums[0] += facts[memory.SHORT]
+    sums[1] += facts[memory.MISSED]
     return at
 
 
@@ -50,12 +38,12 @@ def _collect(
     head: Integers, state: Integers, payload: Integers, blocks: Blocks, after: int, sums: Integers
 ) -> Integers:
     """Return (item, count, missed) of each block from event `after` on, and of the tail."""
-    total = state[TOTAL]
-    left = left_tail(total, head[LEVELS])
+    total = state[memory.TOTAL]
+    left = left_tail(total, head[memory.LEVELS])
     room = total - max(after, tail_begin(head, state))
     if after < left:
         for layer in range(BASE, bit_length(left - after)):
-            room += 2 * fresh_room(head, layer)
+            room += 2 * memory.fresh_room(head, layer)
     steps = np.empty((3, room), np.int64)
     at = 0
     event = after
@@ -64,20 +52,20 @@ def _collect(
         if layer < BASE or event + (1 << layer) > left:
             break
         block = event >> layer
-        rows = kept_rows(head, blocks, layer, block, phase_of(head, left, layer, block))
-        at = _add(kept_facts(head, blocks, layer, block), rows, steps, at, sums)
+        rows = memory.kept_rows(head, blocks, layer, block, phase_of(head, left, layer, block))
+        at = _add(memory.kept_facts(head, blocks, layer, block), rows, steps, at, sums)
         event += 1 << layer
     for layer in range(bit_length(left) - 1, BASE - 1, -1):
         complete = left >> layer
         if complete & 1 == 1 and (complete - 1) << layer >= event:
             at = _add(
-                waiting_facts(head, blocks, layer),
-                waiting_rows(head, blocks, layer),
+                memory.waiting_facts(head, blocks, layer),
+                memory.waiting_rows(head, blocks, layer),
                 steps,
                 at,
                 sums,
             )
-    for index in range(max(after, left) - state[TAIL], total - state[TAIL]):
+    for index in range(max(after, left) - state[memory.TAIL], total - state[memory.TAIL]):
         steps[0, at] = payload[index]
         steps[1, at] = 1
         steps[2, at] = 0
@@ -98,7 +86,7 @@ def _tally(
     straddling = after - 1 - before
     sums = np.zeros(2, np.int64)
     steps = _collect(head, state, payload, blocks, after, sums)
-    covered = state[TOTAL] - after
+    covered = state[memory.TOTAL] - after
     most = covered + straddling
     short = sums[0] + sums[1] + straddling
     order = np.argsort(steps[0])

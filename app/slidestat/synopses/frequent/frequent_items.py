@@ -2,22 +2,12 @@
 
 Source: Arasu and Manku, "Approximate Counts and Quantiles over Sliding Windows" (2004): their
 deterministic sketch of counts for fixed-size, variable-size and n-of-N windows, as one set of
-blocks; Misra and Gries, "Finding repeated elements" (1982), for a block.
+blocks; Misra and Gries, "Finding repeated elements" (1982), for a block. What it promises and
+costs: blocks/README.md. Why: docs/proofs.md.
 
-Contract: with m events in the window [now - n, now), n <= N, for every item, seen or not,
-lower <= its count <= upper and upper - lower < epsilon m; the estimate, in the middle, is off by
-less than half of that. A list for a share s >= epsilon misses no item with at least s m events, and
-has none with less than (s - 2 epsilon) m. Up to 2^(levels + 2) events, about 10/epsilon, counts
-are exact. Proofs: docs/proofs.md.
 Made with `FixedFrequentParameters`, it is for the window of the last `span` events alone, each with
 a number of its own, in O(1/epsilon log^2(1/epsilon)) items and the fresh ones (one_window.py); of
 windows of n < span events, bounds lie less than epsilon min(span, events so far) apart then.
-Items are 64-bit numbers. A state then is flat and bounded by the theorem, whatever items are
-called; names are the caller's: a number that they already have, or a 64-bit hash of them.
-Space: O(1/epsilon log^2(1/epsilon) log(epsilon m)) items; few events or few items, few bytes.
-Cost: an event O(log(1/epsilon)) amortised; a query O(items listed * log).
-Order: times must not fall. Merge: merge/items.py; bounds of separate streams add up. (Blocks
-are numbered by one stream's events.)
 
 >>> from slidestat.synopses import FrequentItems, FrequentParameters
 >>> pages = FrequentItems.create(FrequentParameters(epsilon=0.01, span=60_000))
@@ -82,8 +72,6 @@ def run_frequent_batch(
     the window's events, 0 to 1, taken to the millionth, and none that is short of it by
     2 epsilon of them or more. With a share of at least epsilon, no item that has it is missing;
     with less, one that is not listed has at most `unlisted`.
-
-    However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
     parameters, for times or queries before a state's time, for items that are not 64-bit
@@ -169,9 +157,6 @@ class ItemSummary(Stored[P]):
 
     def _run(self, batch: Batch) -> FrequentBatch:
         return self._listed(batch, 0)
-
-
-__all__ = ["FrequentItem", "FrequentItems", "FrequentParameters"]
 
 
 class FrequentItems(BlockSummary[FrequentParameters], ItemSummary[FrequentParameters]):

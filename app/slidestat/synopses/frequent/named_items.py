@@ -5,15 +5,10 @@ texts (`synopses.distinct.item_ids`), and the state has besides their counts the
 those ids that it still holds, in an entry that has not expired. With `FrequentParameters` the ids
 are kept in blocks, as frequent_items.py has them: before 0.1.0 all were, and such states are read.
 
-Contract: of paired_items.py, for texts: with m events in the window, lower <= count <= upper,
-upper - lower < epsilon m, and a list for a share s >= epsilon misses none that has s m events. What
-is held follows from the events, so no split shows. A text of more than 256 bytes is shown, and
-stored, cut and with an ellipsis, but counted by all of it.
-Two texts with the same id are counted as one, under the name that came last.
-Of x texts that were not chosen for it, some two have the same id with a chance of x^2 / 2^65; one
-who wants to can find such texts, and gets a wrong name shown, no more.
-Space: that of paired_items.py, with ids of 8 bytes; and at most 258 bytes for each id held.
-Cost, order, limits: as for `PairedItems`. Merge: merge/items.py.
+What is promised of items holds for texts, and what is held follows from the events, so no split
+shows. A text of more than 256 bytes is shown, and stored, cut and with an ellipsis, but counted by
+all of it. Two texts with the same id are counted as one, under the name that came last: some two of
+x texts that were not chosen for it have one with a chance of x^2 / 2^65.
 
 >>> from slidestat.synopses import NamedItems, PairedParameters
 >>> paths = NamedItems.create(PairedParameters(epsilon=0.01, span=60_000))
@@ -58,9 +53,8 @@ from slidestat.synopses.frequent.named_codec import (
     read_texts,
     write_named,
 )
-from slidestat.synopses.frequent_pairs.layout import PAIRED
-from slidestat.synopses.frequent_pairs.paired_items import PairedItems, PairedRun, run_pairs
-from slidestat.synopses.frequent_pairs.parameters import PairedParameters
+from slidestat.synopses.frequent_pairs.layout import PAIRED, PairedParameters
+from slidestat.synopses.frequent_pairs.paired_items import PairedItems, run_pairs
 
 ItemParameters = PairedParameters | FrequentParameters
 """Named items are kept in pairs, or in blocks, as they were before."""
@@ -95,6 +89,12 @@ class NamedBatch:
         own = slice(self.ends[place], self.ends[place + 1])
         bounds = self.lowers[own].tolist(), self.uppers[own].tolist()
         return zip(self.items[own].tolist(), self.names[own], *bounds, strict=True)
+
+    def ranked(self, query: int, span: int) -> list["NamedItem"]:
+        """Return the items of a list, most frequent first."""
+        rows = self.listed(query, span)
+        items = [NamedItem(text, (a + b) / 2, float(a), float(b)) for _, text, a, b in rows]
+        return sorted(items, key=lambda item: (-item.estimate, item.text))
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def run_ids(
     ids: Integers,
     share: float,
     instead: int,
-) -> tuple[PairedRun | RunResult, Known]:
+) -> tuple[RunResult, Known]:
     """Run the states of the ids that are in `states`; `ids` has those of the events.
 
     Raises SynopsisError, also for texts that are not one for each id held.
@@ -176,7 +176,6 @@ def run_ids(
     if error_code == error_codes.OK:
         part = part_of(share)
         inside = Joined(inner[: offsets[-1]], offsets)
-        ran: PairedRun | RunResult
         if isinstance(parameters, PairedParameters):
             ran = run_pairs(parameters, inside, batch, ids, part, instead)
         else:
@@ -202,8 +201,6 @@ def run_named_items_batch(
     `run_frequent_batch`. instead: where no item has the share and counts are exact, list so many
     that came most often, of equals those of the least ids.
 
-    However the events are split into batches, the states end in the same bytes.
-
     Raises SynopsisError, and changes nothing, for what `run_frequent_batch` does, and for a value
     that is no place in `texts`. Cost: that of `run_frequent_batch`, O(bytes of texts), and for each
     key that is touched O((items held + events) * log).
@@ -219,25 +216,12 @@ def run_named_items_batch(
 
     words, word_codes, text_ends, written = _as_words(distinct, stored)
 
+    held = ran.before, ran.held[0], known.arena, known.places
+    events = columns.starts, columns.times, ids, column
+
     def named(asked: Integers, to: Integers, groups: Integers, untils: Integers) -> Integers:
-        places: Integers = name_ids(
-            ran.before,
-            ran.held[0],
-            known.arena,
-            known.places,
-            words,
-            word_codes,
-            written,
-            text_ends,
-            columns.starts,
-            columns.times,
-            ids,
-            column,
-            asked,
-            to,
-            groups,
-            untils,
-        )
+        of_batch = words, word_codes, written, text_ends, *events
+        places: Integers = name_ids(*held, *of_batch, asked, to, groups, untils)
         return places
 
     groups = np.arange(batch.groups)
@@ -357,15 +341,6 @@ def _texts_at(places: Integers, known: Known, stored: Sequence[bytes]) -> list[s
     ]
 
 
-__all__ = [
-    "FrequentParameters",
-    "NamedBatch",
-    "NamedItem",
-    "NamedItems",
-    "PairedParameters",
-    "run_named_items_batch",
-]
-
 Column = tuple[Integers, list[str]]
 
 
@@ -413,13 +388,7 @@ class NamedItems(Stored[ItemParameters]):
         epsilon = self._parameters.epsilon
         if not (epsilon <= share <= 1):
             raise SynopsisError(f"a share must be from epsilon, {epsilon}, to 1, not {share!r}")
-        result = self.listed(n, share, now)
-        bounds = zip(result.names, result.lowers.tolist(), result.uppers.tolist(), strict=True)
-        items = [
-            NamedItem(text, (lower + upper) / 2, float(lower), float(upper))
-            for text, lower, upper in bounds
-        ]
-        return sorted(items, key=lambda item: (-item.estimate, item.text))
+        return self.listed(n, share, now).ranked(0, 0)
 
     def stored_texts(self) -> list[str]:
         """Return the texts that the state has, rising by id."""

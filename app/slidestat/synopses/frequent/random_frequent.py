@@ -3,23 +3,13 @@
 Source: Arasu and Manku, "Approximate Counts and Quantiles over Sliding Windows" (2004), sections 5
 and 7 and appendix B (theorems 5.1, 7.1, B.1): sticky sampling, for fixed-size, variable-size and
 n-of-N windows, with the samples of all levels in one list: each is kept once, at its highest level.
+What it promises and costs: blocks/README.md. Why: docs/proofs.md.
 
-Contract: of m events in the window [now - n, now), n <= N, for every item: lower <= its count,
-always; and, for all items at once with a chance of at least 1 - delta, its count <= upper, where
-upper - lower <= epsilon m. Up to A events, counts are exact. The draws are a
-function of the seed and the events' numbers: replays repeat them, and answers of overlapping
-windows fail together. Items must not be chosen by one who knows the seed.
-Proof: docs/proofs.md.
-Space: R (A + 4) / 2 + A + 2 samples at most, R = log2(m / A) rounded up, m being the events alive:
-of the level r < R alone, one in each group of 2^(r+1) that the last A 2^r events touch.
-That is theorem B.1's O(1/epsilon log(1/(epsilon delta)) log(epsilon m)).
-Made with `FixedRandomFrequentParameters`, it is for the window of the last N = `span` events alone,
-each with a number of its own, by samples of one level r, that of min(N, events so far): A + 2 of
-them at most, theorem 5.1's O(1/epsilon log(1/(epsilon delta))). Of windows of n < N events, counts
-miss at most epsilon min(N, events so far) then.
-Cost: an event O(log(samples)) amortised, in batches of about as many; a query O(samples * log).
-Order: times must not fall. Merge: not offered (levels are those of one stream's events); lowers of
-separate streams add up, and uppers, with the sum of their deltas.
+The draws are a function of the seed and the events' numbers: replays repeat them, and answers of
+overlapping windows fail together. Made with `FixedRandomFrequentParameters`, it is for the window
+of the last N = `span` events alone, each with a number of its own, by samples of one level r, that
+of min(N, events so far): A + 2 of them at most, theorem 5.1's O(1/epsilon log(1/(epsilon delta))).
+Of windows of n < N events, counts miss at most epsilon min(N, events so far) then.
 
 >>> from slidestat.synopses import (
 ...     RandomFrequentItems, RandomFrequentParameters)
@@ -51,12 +41,7 @@ from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent import sticky
 from slidestat.synopses.frequent.answer import PARTS, with_columns
-from slidestat.synopses.frequent.frequent_items import (
-    FrequentBatch,
-    FrequentItem,
-    ItemSummary,
-    part_of,
-)
+from slidestat.synopses.frequent.frequent_items import FrequentBatch, ItemSummary, part_of
 
 
 @dataclass(frozen=True)
@@ -267,9 +252,6 @@ def run_random_frequent_batch(
         error_of=summary_error,
     )
     return FrequentBatch(split(out, offsets), ends, *lists[:, : ends[-1]], *facts)
-
-
-__all__ = ["FrequentItem", "RandomFrequentItems", "RandomFrequentParameters"]
 
 
 class RandomFrequentItems(ItemSummary[RandomFrequentParameters]):

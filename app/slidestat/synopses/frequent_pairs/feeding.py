@@ -7,56 +7,36 @@ import numpy as np
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.frequent_pairs.layout import (
-    BEGIN,
-    COUNTED,
-    DROP_MARKS,
-    DROPS,
-    ITEM,
-    MARKED,
-    MARKS,
-    NOW,
-    OLDEST,
-    QUEUE,
-    QUEUED,
-    RING,
-    SPAN,
-    TAIL,
-    TAKEN,
-    TIME,
-    TOTAL,
-    WAIT,
-    WAITING,
-    Memory,
-)
+from slidestat.synopses.frequent_pairs import layout
+from slidestat.synopses.frequent_pairs.layout import Memory
 from slidestat.synopses.frequent_pairs.marks import mark
 
 
 @borrowing_kernel
 def _leave(level: Integers, room: Integers, places: Integers, at: int) -> None:
     """Take out what waits at place `at`."""
-    places[room[ITEM, at]] = -1
-    room[ITEM, at] = -1
-    level[WAIT] -= 1
+    places[room[layout.ITEM, at]] = -1
+    room[layout.ITEM, at] = -1
+    level[layout.WAIT] -= 1
 
 
 @borrowing_kernel
 def tidy(level: Integers, room: Integers, places: Integers, edge: int) -> None:
     """Close the gaps in a waiting room, and take out what came before `edge`."""
     kept = 0
-    for i in range(level[TAKEN]):
-        item = room[ITEM, i]
+    for i in range(level[layout.TAKEN]):
+        item = room[layout.ITEM, i]
         if item < 0:
             continue
-        if room[TIME, i] < edge:
+        if room[layout.TIME, i] < edge:
             places[item] = -1
             continue
-        room[ITEM, kept] = item
-        room[TIME, kept] = room[TIME, i]
+        room[layout.ITEM, kept] = item
+        room[layout.TIME, kept] = room[layout.TIME, i]
         places[item] = kept
         kept += 1
-    level[TAKEN] = kept
-    level[WAIT] = kept
+    level[layout.TAKEN] = kept
+    level[layout.WAIT] = kept
 
 
 @borrowing_kernel
@@ -64,18 +44,20 @@ def _drop(
     level: Integers, room: Integers, places: Integers, drops: Integers, time: int, edge: int
 ) -> None:
     """Drop all that wait, and mark that."""
-    for i in range(level[TAKEN]):
-        if room[ITEM, i] >= 0:
-            places[room[ITEM, i]] = -1
-    level[TAKEN] = 0
-    level[WAIT] = 0
+    for i in range(level[layout.TAKEN]):
+        if room[layout.ITEM, i] >= 0:
+            places[room[layout.ITEM, i]] = -1
+    level[layout.TAKEN] = 0
+    level[layout.WAIT] = 0
     # Numbers start again where all drops have expired, so that their number need not be kept.
-    if level[DROP_MARKS] > 0 and drops[TIME, level[DROP_MARKS] - 1] < edge:
-        level[DROP_MARKS] = 0
-        level[DROPS] = 0
-    level[DROPS] += 1
-    number = level[DROPS]
-    level[DROP_MARKS] = mark(drops, level[DROP_MARKS], number, time, number, MARKED, edge)
+    if level[layout.DROP_MARKS] > 0 and drops[layout.TIME, level[layout.DROP_MARKS] - 1] < edge:
+        level[layout.DROP_MARKS] = 0
+        level[layout.DROPS] = 0
+    level[layout.DROPS] += 1
+    number = level[layout.DROPS]
+    level[layout.DROP_MARKS] = mark(
+        drops, level[layout.DROP_MARKS], number, time, number, layout.MARKED, edge
+    )
 
 
 @borrowing_kernel
@@ -92,21 +74,21 @@ def meet(
     """Put an entry into a waiting room; return whether it leaves it in a pair."""
     at = places[item]
     if at >= 0:
-        alive = room[TIME, at] >= edge
+        alive = room[layout.TIME, at] >= edge
         _leave(level, room, places, at)
         if alive:
             return True
-    if level[TAKEN] == room.shape[1] or level[WAIT] == most:
+    if level[layout.TAKEN] == room.shape[1] or level[layout.WAIT] == most:
         tidy(level, room, places, edge)
-    if level[WAIT] == most:
+    if level[layout.WAIT] == most:
         _drop(level, room, places, drops, time, edge)
         return False
-    at = level[TAKEN]
-    room[ITEM, at] = item
-    room[TIME, at] = time
+    at = level[layout.TAKEN]
+    room[layout.ITEM, at] = item
+    room[layout.TIME, at] = time
     places[item] = at
-    level[TAKEN] += 1
-    level[WAIT] += 1
+    level[layout.TAKEN] += 1
+    level[layout.WAIT] += 1
     return False
 
 
@@ -125,32 +107,40 @@ def take(
     for i in range(event, to):
         item = codes[i]
         time = times[i]
-        edge = time + 1 - head[SPAN]
-        state[TOTAL] += 1
-        state[NOW] = time + 1
+        edge = time + 1 - head[layout.SPAN]
+        state[layout.TOTAL] += 1
+        state[layout.NOW] = time + 1
         depth = 0
         while True:
             level = levels[depth]
-            ring = level[RING]
-            at = level[OLDEST] + level[QUEUE]
-            at = level[BEGIN] + (at - ring if at >= ring else at)
-            most = head[QUEUED] if depth > 0 else head[TAIL]
-            entries[ITEM, at] = item
-            entries[TIME, at] = time
-            level[QUEUE] += 1
-            if level[QUEUE] <= most:
+            ring = level[layout.RING]
+            at = level[layout.OLDEST] + level[layout.QUEUE]
+            at = level[layout.BEGIN] + (at - ring if at >= ring else at)
+            most = head[layout.QUEUED] if depth > 0 else head[layout.TAIL]
+            entries[layout.ITEM, at] = item
+            entries[layout.TIME, at] = time
+            level[layout.QUEUE] += 1
+            if level[layout.QUEUE] <= most:
                 break
-            at = level[BEGIN] + level[OLDEST]
-            item = entries[ITEM, at]
-            time = entries[TIME, at]
-            level[OLDEST] = level[OLDEST] + 1 if level[OLDEST] + 1 < ring else 0
-            level[QUEUE] -= 1
+            at = level[layout.BEGIN] + level[layout.OLDEST]
+            item = entries[layout.ITEM, at]
+            time = entries[layout.TIME, at]
+            level[layout.OLDEST] = (
+                level[layout.OLDEST] + 1 if level[layout.OLDEST] + 1 < ring else 0
+            )
+            level[layout.QUEUE] -= 1
             if time < edge:
                 break
             if depth == 0:
-                number = state[TOTAL] - most
-                state[MARKS] = mark(
-                    counted, state[MARKS], number, time, state[TOTAL], head[COUNTED], edge
+                number = state[layout.TOTAL] - most
+                state[layout.MARKS] = mark(
+                    counted,
+                    state[layout.MARKS],
+                    number,
+                    time,
+                    state[layout.TOTAL],
+                    head[layout.COUNTED],
+                    edge,
                 )
             depth += 1
             if not meet(
@@ -158,7 +148,7 @@ def take(
                 rooms[depth],
                 places[depth],
                 drops[depth],
-                head[WAITING],
+                head[layout.WAITING],
                 item,
                 time,
                 edge,

@@ -27,12 +27,15 @@ Bounds, their widths and the space: docs/proofs.md.
 Items are codes, 0 to the number of different ones, which feeding.py gives them for one call.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
+from typing import ClassVar
 
 import numpy as np
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
+from slidestat.synopses.blocks.parameters import SummaryParameters
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.frequent_pairs.marks import marks_room
 
@@ -57,6 +60,31 @@ def choose(epsilon: float) -> tuple[int, int, int, int]:
 def promise(waiting: int) -> float:
     """Return epsilon', by which share of the window's events bounds lie apart at most."""
     return (1 + 1 / MARKED) / (waiting + 1)
+
+
+@dataclass(frozen=True)
+class PairedParameters(SummaryParameters):
+    """Frequent items of windows of up to `span`, in pairs.
+
+    epsilon: by which share of the window's events a count may be too low, 0.001 to 0.5. span:
+    longest window kept, 1 to 2^53, in the unit of the event times: for the last N events, number
+    the events and give the numbers as times. Raises SynopsisError for anything else.
+    """
+
+    what: ClassVar[str] = "frequent items"
+
+    @property
+    def head(self) -> Integers:
+        """The whole numbers that kernels take: the names below."""
+        return np.array([self.span, *choose(self.epsilon)], np.int64)
+
+    @property
+    def relative_width(self) -> float:
+        """The promise: upper - lower is less than this share of the window's events, or 0.
+
+        It is at most epsilon; the estimate, in the middle, is off by half of it at most.
+        """
+        return promise(choose(self.epsilon)[0])
 
 
 PAIRED = 28

@@ -1,11 +1,8 @@
 """Times of some of the things that came, numbered: how many came since a time, up to a share.
 
 Source: Gibbons and Tirthapura 2002, section 3 (waves). Number things 1, 2, ..., n. Number p is
-marked, by its time, while n - p < 2 (share + 1) 2^z, 2^z being the power of two that divides p. So
-marks are 2^l apart at ages n - p from (share + 1) 2^l up to twice that, and 1 below. Of d that
-came since t, let p be the lowest mark with a time >= t and q the next mark below it, or 0, whether
-its time is known or not. Then n - p + 1 <= d <= n - q. If these differ, q has such an age, for some
-l, and p <= q + 2^l; so d > n - q - 2^l >= share 2^l, and n - q < d + 2^l < (1 + 1/share) d.
+marked, by its time, while n - p < 2 (share + 1) 2^z, 2^z being the power of two that divides p. Why
+that bounds numbers to a share: docs/proofs.md.
 
 Marks lie in an array: marks[0] are numbers, rising, marks[1] their times.
 """

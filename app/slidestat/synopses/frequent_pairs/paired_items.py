@@ -2,15 +2,8 @@
 
 Source: Misra and Gries, "Finding repeated elements" (1982); Lee and Ting, "A simpler and more
 efficient deterministic scheme for finding frequent items over sliding windows" (2006); for any
-window at once, Arasu and Manku (2004), section 6.
-
-Contract: that of frequent_items.py. With m events in the window [now - n, now), for every item,
-seen or not, lower <= its count <= upper and upper - lower < epsilon m, or 0; the estimate is in the
-middle. A list for a share s >= epsilon misses no item with at least s m events, and has none with
-less than (s - 2 epsilon) m. Up to 10/epsilon events counts are exact. Proofs: docs/proofs.md.
-Space: O(1/epsilon log(epsilon m)) entries of three bytes or so, and 8 bytes for each item held.
-Cost: an event O(1) amortised; a query O(entries). Order: times must not fall. Merge: bounds of
-separate streams add up (merge/items.py).
+window at once, Arasu and Manku (2004), section 6. What it promises and costs: blocks/README.md.
+Why: docs/proofs.md.
 
 >>> from slidestat.synopses import PairedItems, PairedParameters
 >>> pages = PairedItems.create(PairedParameters(epsilon=0.01, span=60_000))
@@ -22,7 +15,6 @@ Estimate(estimate=1.0, lower=1.0, upper=1.0)
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -30,25 +22,20 @@ import numpy as np
 from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.columns import get_column
-from slidestat.synopses.blocks.run import summary_error
+from slidestat.synopses.blocks.run import RunResult, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, follows, split
+from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, follows
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.answer import PARTS, with_columns
-from slidestat.synopses.frequent.frequent_items import (
-    FrequentBatch,
-    FrequentItem,
-    ItemSummary,
-    part_of,
-)
+from slidestat.synopses.frequent.frequent_items import FrequentBatch, ItemSummary, part_of
 from slidestat.synopses.frequent_pairs import codec, layout
 from slidestat.synopses.frequent_pairs.feeding import code_of, make_table, take
+from slidestat.synopses.frequent_pairs.layout import PairedParameters
 from slidestat.synopses.frequent_pairs.marks import since
-from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 
 
 @borrowing_kernel
@@ -160,20 +147,6 @@ def list_pairs(
     facts[1] = fewest
     facts[2] = most
     return lists, listed
-
-
-@dataclass(frozen=True)
-class PairedRun:
-    """The result of a batch, as `blocks.run.RunResult` has it for lists."""
-
-    out: Bytes
-    offsets: Integers
-    facts: Integers
-    ends: Integers
-    lists: Integers
-    before: Integers
-    now: Integers
-    held: Integers
 
 
 @borrowing_kernel
@@ -349,7 +322,7 @@ def run_pairs(
     items: Integers,
     part: int,
     instead: int,
-) -> PairedRun:
+) -> RunResult:
     """Feed and ask many summaries at once, one a group (key).
 
     items: one a time. part: a share in whole millionths; instead: how many items are listed where
@@ -368,7 +341,8 @@ def run_pairs(
         *(items, part, instead, facts, ends, held),
         error_of=summary_error,
     )
-    return PairedRun(out, offsets, facts, ends, lists[:, : ends[-1]], before, now, held)
+    listed = lists[:, : ends[-1]]
+    return RunResult(out, offsets, np.empty(0), facts, ends, listed, before, now, held)
 
 
 def run_paired_items_batch(
@@ -380,10 +354,7 @@ def run_paired_items_batch(
     of a query and window O(entries + items listed * log). Raises SynopsisError.
     """
     ran = run_pairs(parameters, states, batch, batch.items(), part_of(share), 0)
-    return FrequentBatch(split(ran.out, ran.offsets), ran.ends, *ran.lists, *ran.facts)
-
-
-__all__ = ["FrequentItem", "PairedItems", "PairedParameters"]
+    return FrequentBatch(ran.states, ran.ends, *ran.lists, *ran.facts)
 
 
 class PairedItems(ItemSummary[PairedParameters]):

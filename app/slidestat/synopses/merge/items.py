@@ -1,14 +1,8 @@
 """Frequent items over the union of a bundle's parts.
 
 Source: Arasu and Manku 2004, lemma 4.1 (counts of disjoint parts of a window add up), for parts of
-several streams.
-
-Contract: as of one part (frequent_items.py), with m the events of the union: for every item, seen
-or not, lower <= its count <= upper, and upper - lower < epsilon m or 0; the estimate is in the
-middle. A list for a share s >= epsilon misses no item with s m events or more, and has none with
-less than (s - 2 epsilon) m. Cost: one batch over all parts, and O(items * log).
-
-Proof: docs/proofs.md.
+several streams. What is promised: README.md, as of one part. Cost: one batch over all parts, and
+O(items * log). Proof: docs/proofs.md.
 
 The same holds for texts and for chosen items: counts are added up by the texts' ids, which are the
 same in every part. Where two texts have one id (named_items.py), the first part that lists it says
@@ -16,7 +10,7 @@ which text is shown.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -43,8 +37,8 @@ from slidestat.synopses.frequent.named_items import (
     item_bounds,
     run_named_items_batch,
 )
+from slidestat.synopses.frequent_pairs.layout import PairedParameters
 from slidestat.synopses.frequent_pairs.paired_items import PairedItems, run_paired_items_batch
-from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 from slidestat.synopses.merge.bundle import Asked, Bundle, ask
 from slidestat.synopses.merge.summary import WindowFigure, WindowSummary, must_agree
 
@@ -169,12 +163,7 @@ def union_named_items(
     for query, facts in enumerate(_facts(lists)):
         found.append([])
         for span, of_window in enumerate(facts):
-            items = [
-                NamedItem(text, (low + high) / 2, float(low), float(high))
-                for _, text, low, high in lists.listed(query, span)
-            ]
-            items.sort(key=lambda item: (-item.estimate, item.text))
-            found[-1].append(UnionNamedItems(items, *of_window))
+            found[-1].append(UnionNamedItems(lists.ranked(query, span), *of_window))
     return found
 
 
@@ -201,14 +190,8 @@ def union_item_counts(
 # Source: mergeable summaries (Agarwal, Cormode, Huang, Phillips, Wei, Yi 2012, section 3: merging
 # Misra-Gries summaries), with the bounds of each item carried along.
 #
-# Contract: in any tree of merges, for every item, listed or not, lower <= its count <= upper, and
-# upper - lower <= (epsilon + 1 / (MOST_ITEMS + 1)) m, with m the events of all windows and epsilon
-# that of the states; the estimate is in the middle. No item with more than that share is missing.
-# With together at most MOST_ITEMS items nothing is left out, the width stays less than epsilon m,
-# and merging is associative to the byte; the order of one merge never shows. Space: that of so many
-# items and their names. Cost: O(items * log).
-#
-# Why: docs/proofs.md.
+# What is promised: README.md. With together at most MOST_ITEMS items nothing is left out, and
+# merging is associative to the byte; the order of one merge never shows. Why: docs/proofs.md.
 #
 # The body (see summary.py) has whether items are texts, the least number of events and how many
 # more there may be, `unlisted`, and how many items are listed; then (columns.py) the items, rising,
@@ -264,16 +247,9 @@ class WindowItems(WindowSummary):
             names = [name.encode("utf-8", "surrogatepass") for name in found.names]
             texts = dict(zip(found.items.tolist(), names, strict=True))
         order = np.argsort(found.items)
-        taken = cls(
-            found.items[order],
-            found.lowers[order],
-            found.uppers[order],
-            int(found.unlisted[0, 0]),
-            int(found.events_low[0, 0]),
-            int(found.events_high[0, 0]),
-            texts,
-        )
-        return _within_room(taken)
+        columns = (column[order] for column in (found.items, found.lowers, found.uppers))
+        facts = (found.unlisted, found.events_low, found.events_high)
+        return _within_room(cls(*columns, *(int(fact[0, 0]) for fact in facts), texts))
 
     def merge(self, *others: "WindowItems") -> "WindowItems":
         parts = (self, *others)
@@ -377,16 +353,8 @@ def _within_room(whole: WindowItems) -> WindowItems:
     off = int(np.sort(whole.lowers)[-MOST_ITEMS - 1])
     stays = whole.lowers > off
     unlisted = max(whole.unlisted, int(whole.uppers[~stays].max()))
-    items = whole.ids[stays]
-    texts = whole.texts
+    ids, texts = whole.ids[stays], whole.texts
     if texts is not None:
-        texts = {item: texts[item] for item in items.tolist()}
-    return WindowItems(
-        items,
-        whole.lowers[stays] - off,
-        whole.uppers[stays],
-        unlisted,
-        whole.events_low,
-        whole.events_high,
-        texts,
-    )
+        texts = {item: texts[item] for item in ids.tolist()}
+    lowers, uppers = whole.lowers[stays] - off, whole.uppers[stays]
+    return replace(whole, ids=ids, lowers=lowers, uppers=uppers, unlisted=unlisted, texts=texts)

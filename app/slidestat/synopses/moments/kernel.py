@@ -15,42 +15,7 @@ from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Columns, follows
 from slidestat.synopses.core.keyed import with_room
-from slidestat.synopses.moments.codec import (
-    BUCKET_ROWS,
-    DECIMALS,
-    EVENTS,
-    FIRST,
-    HEAD_SIZE,
-    INEXACT,
-    KEPT,
-    LEAST_STEP,
-    LEFT,
-    MAGNITUDES,
-    NEWEST,
-    NOW,
-    OLDEST,
-    PARTS,
-    STATE_SIZE,
-    clear,
-    expire,
-    read,
-    room_for,
-    write,
-)
-from slidestat.synopses.moments.moments import (
-    COUNT,
-    MAX_COUNT,
-    MAX_MAGNITUDES,
-    ROWS,
-    add,
-    add_all,
-    difference_of_means,
-    mean,
-    put,
-    set_unit,
-    squared_deviations,
-    to_unit,
-)
+from slidestat.synopses.moments import codec, moments
 
 MEAN, VARIANCE, DEVIATION = 0, 1, 2
 STATISTICS = 3
@@ -72,30 +37,30 @@ _NAN = float("nan")
 @kernel
 def _compact(head: Integers, state: Integers, buckets: Integers) -> None:
     """Combine neighbours, from new to old, where the events newer than both outweigh them."""
-    parts = head[PARTS]
-    newer = np.zeros((ROWS, 1), np.int64)
-    pair = np.zeros((ROWS, 1), np.int64)
-    both = np.zeros((ROWS, 1), np.int64)
+    parts = head[codec.PARTS]
+    newer = np.zeros((moments.ROWS, 1), np.int64)
+    pair = np.zeros((moments.ROWS, 1), np.int64)
+    both = np.zeros((moments.ROWS, 1), np.int64)
     spread = 0.0
-    at = state[KEPT] - 1
-    for i in range(state[KEPT] - 2, state[OLDEST] - 1, -1):
-        if newer[COUNT, 0] > 0:
-            put(both, 0, buckets, at)
-            add(both, 0, buckets, i)
-            if both[COUNT, 0] <= newer[COUNT, 0] // parts:
-                put(pair, 0, both, 0)
-                add(pair, 0, newer, 0)
-                if squared_deviations(pair, 0) * parts <= spread * (parts + 1):
-                    put(buckets, at, both, 0)
-                    buckets[FIRST, at] = buckets[FIRST, i]
+    at = state[codec.KEPT] - 1
+    for i in range(state[codec.KEPT] - 2, state[codec.OLDEST] - 1, -1):
+        if newer[moments.COUNT, 0] > 0:
+            moments.put(both, 0, buckets, at)
+            moments.add(both, 0, buckets, i)
+            if both[moments.COUNT, 0] <= newer[moments.COUNT, 0] // parts:
+                moments.put(pair, 0, both, 0)
+                moments.add(pair, 0, newer, 0)
+                if moments.squared_deviations(pair, 0) * parts <= spread * (parts + 1):
+                    moments.put(buckets, at, both, 0)
+                    buckets[codec.FIRST, at] = buckets[codec.FIRST, i]
                     continue
-        add(newer, 0, buckets, at)
-        spread = squared_deviations(newer, 0)
+        moments.add(newer, 0, buckets, at)
+        spread = moments.squared_deviations(newer, 0)
         at -= 1
-        put(buckets, at, buckets, i)
-        buckets[NEWEST, at] = buckets[NEWEST, i]
-        buckets[FIRST, at] = buckets[FIRST, i]
-    state[OLDEST] = at
+        moments.put(buckets, at, buckets, i)
+        buckets[codec.NEWEST, at] = buckets[codec.NEWEST, i]
+        buckets[codec.FIRST, at] = buckets[codec.FIRST, i]
+    state[codec.OLDEST] = at
 
 
 @kernel
@@ -110,43 +75,46 @@ def _absorb(
     last: int,
 ) -> tuple[int, int, Integers]:
     """Take in the events first..last - 1; return (error, its event, the buckets)."""
-    single = np.zeros((ROWS, 1), np.int64)
+    single = np.zeros((moments.ROWS, 1), np.int64)
     for event in range(first, last):
         time = times[event]
-        unit, exact, fits = to_unit(values[event], scale)
+        unit, exact, fits = moments.to_unit(values[event], scale)
         if not fits:
             return error_codes.TOO_MANY_UNITS, event, buckets
         if not exact:
-            state[INEXACT] = 1
-        expire(head, state, buckets, max(state[NOW], time + 1))
-        state[EVENTS] += 1
-        state[MAGNITUDES] += abs(unit)
-        if state[EVENTS] > MAX_COUNT or state[MAGNITUDES] > MAX_MAGNITUDES:
-            return error_codes.MOMENTS_TOO_LARGE, event, buckets
-        set_unit(single, 0, unit)
-        newest = state[KEPT] - 1
+            state[codec.INEXACT] = 1
+        codec.expire(head, state, buckets, max(state[codec.NOW], time + 1))
+        state[codec.EVENTS] += 1
+        state[codec.MAGNITUDES] += abs(unit)
         if (
-            newest >= state[OLDEST]
-            and buckets[NEWEST, newest] == time
-            and buckets[FIRST, newest] == time
+            state[codec.EVENTS] > moments.MAX_COUNT
+            or state[codec.MAGNITUDES] > moments.MAX_MAGNITUDES
         ):
-            add(buckets, newest, single, 0)
+            return error_codes.MOMENTS_TOO_LARGE, event, buckets
+        moments.set_unit(single, 0, unit)
+        newest = state[codec.KEPT] - 1
+        if (
+            newest >= state[codec.OLDEST]
+            and buckets[codec.NEWEST, newest] == time
+            and buckets[codec.FIRST, newest] == time
+        ):
+            moments.add(buckets, newest, single, 0)
             continue
-        if state[KEPT] == buckets.shape[1]:
-            live = state[KEPT] - state[OLDEST]
-            moved = np.empty((BUCKET_ROWS, max(2 * live, 2 * LEAST_STEP)), np.int64)
-            moved[:, :live] = buckets[:, state[OLDEST] : state[KEPT]]
+        if state[codec.KEPT] == buckets.shape[1]:
+            live = state[codec.KEPT] - state[codec.OLDEST]
+            moved = np.empty((codec.BUCKET_ROWS, max(2 * live, 2 * codec.LEAST_STEP)), np.int64)
+            moved[:, :live] = buckets[:, state[codec.OLDEST] : state[codec.KEPT]]
             buckets = moved
-            state[OLDEST] = 0
-            state[KEPT] = live
-        put(buckets, state[KEPT], single, 0)
-        buckets[NEWEST, state[KEPT]] = time
-        buckets[FIRST, state[KEPT]] = time
-        state[KEPT] += 1
-        state[LEFT] -= 1
-        if state[LEFT] == 0:
+            state[codec.OLDEST] = 0
+            state[codec.KEPT] = live
+        moments.put(buckets, state[codec.KEPT], single, 0)
+        buckets[codec.NEWEST, state[codec.KEPT]] = time
+        buckets[codec.FIRST, state[codec.KEPT]] = time
+        state[codec.KEPT] += 1
+        state[codec.LEFT] -= 1
+        if state[codec.LEFT] == 0:
             _compact(head, state, buckets)
-            state[LEFT] = max(LEAST_STEP, state[KEPT] - state[OLDEST])
+            state[codec.LEFT] = max(codec.LEAST_STEP, state[codec.KEPT] - state[codec.OLDEST])
     return error_codes.OK, 0, buckets
 
 
@@ -229,10 +197,10 @@ def _bounds(
     return of how many then. Cost: O(log buckets), and a sum of those that are not in it.
     """
     low = 0
-    high = state[KEPT] - state[OLDEST]
+    high = state[codec.KEPT] - state[codec.OLDEST]
     while low < high:
         middle = (low + high) >> 1
-        if buckets[NEWEST, state[KEPT] - 1 - middle] >= start:
+        if buckets[codec.NEWEST, state[codec.KEPT] - 1 - middle] >= start:
             low = middle + 1
         else:
             high = middle
@@ -240,31 +208,35 @@ def _bounds(
         found[:, :] = _NAN
         found[SIZE, :] = 0.0
         return summed
-    cut = state[KEPT] - low
-    whole = low if buckets[FIRST, cut] >= start else low - 1
+    cut = state[codec.KEPT] - low
+    whole = low if buckets[codec.FIRST, cut] >= start else low - 1
     if whole < summed:
         sums[:, 0] = 0
         summed = 0
-    add_all(sums, 0, buckets, state[KEPT] - whole, state[KEPT] - summed)
+    moments.add_all(sums, 0, buckets, state[codec.KEPT] - whole, state[codec.KEPT] - summed)
     if whole == low:
-        told = spread_of_all(squared_deviations(sums, 0), float(sums[COUNT, 0]), mean(sums, 0))
-        found[SIZE, :] = float(sums[COUNT, 0])
+        told = spread_of_all(
+            moments.squared_deviations(sums, 0),
+            float(sums[moments.COUNT, 0]),
+            moments.mean(sums, 0),
+        )
+        found[SIZE, :] = float(sums[moments.COUNT, 0])
     else:
-        put(sums, 1, sums, 0)
-        add(sums, 1, buckets, cut)
-        found[SIZE, 1] = float(sums[COUNT, 0]) + 1.0
-        found[SIZE, 2] = float(sums[COUNT, 1]) - 1.0
+        moments.put(sums, 1, sums, 0)
+        moments.add(sums, 1, buckets, cut)
+        found[SIZE, 1] = float(sums[moments.COUNT, 0]) + 1.0
+        found[SIZE, 2] = float(sums[moments.COUNT, 1]) - 1.0
         found[SIZE, 0] = found[SIZE, 1] + (found[SIZE, 2] - found[SIZE, 1]) / 2.0
         told = spread_of_cut(
-            float(sums[COUNT, 0]),
-            float(buckets[COUNT, cut]),
-            squared_deviations(sums, 0),
-            squared_deviations(sums, 1),
-            difference_of_means(buckets, cut, sums, 0),
-            squared_deviations(buckets, cut),
-            mean(sums, 0),
+            float(sums[moments.COUNT, 0]),
+            float(buckets[moments.COUNT, cut]),
+            moments.squared_deviations(sums, 0),
+            moments.squared_deviations(sums, 1),
+            moments.difference_of_means(buckets, cut, sums, 0),
+            moments.squared_deviations(buckets, cut),
+            moments.mean(sums, 0),
         )
-    put_spread(told, head[DECIMALS], state[INEXACT], found)
+    put_spread(told, head[codec.DECIMALS], state[codec.INEXACT], found)
     return whole
 
 
@@ -284,27 +256,27 @@ def run(
     """
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
-    scale = 10 ** head[DECIMALS]
-    read_with = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    buckets = np.empty((BUCKET_ROWS, LEAST_STEP), np.int64)
+    scale = 10 ** head[codec.DECIMALS]
+    read_with = np.empty(codec.HEAD_SIZE, np.int64)
+    state = np.empty(codec.STATE_SIZE, np.int64)
+    buckets = np.empty((codec.BUCKET_ROWS, codec.LEAST_STEP), np.int64)
     found = np.empty((STATISTICS + 1, 3), np.float64)
-    sums = np.zeros((ROWS, 2), np.int64)
+    sums = np.zeros((moments.ROWS, 2), np.int64)
     out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
     ends = np.zeros(groups + 1, np.int64)
     end = 0
     for group in range(groups):
-        clear(state)
+        codec.clear(state)
         if offsets[group] < offsets[group + 1]:
-            error_code, number, buckets = read(
+            error_code, number, buckets = codec.read(
                 arena, offsets[group], offsets[group + 1], read_with, state, buckets
             )
             if error_code != error_codes.OK:
                 return error_code, group, number, wire.VERSION, out, ends
-            for i in range(HEAD_SIZE):
+            for i in range(codec.HEAD_SIZE):
                 if read_with[i] != head[i]:
                     return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends
-        error_code, a, b, after = follows(columns, group, state[NOW])
+        error_code, a, b, after = follows(columns, group, state[codec.NOW])
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, ends
         event = starts[group]
@@ -316,7 +288,7 @@ def run(
             if error_code != error_codes.OK:
                 return error_code, group, where, 0, out, ends
             if cut > event:
-                state[NOW] = times[cut - 1] + 1
+                state[codec.NOW] = times[cut - 1] + 1
             event = cut
             if query == query_starts[group + 1]:
                 break
@@ -326,8 +298,8 @@ def run(
                 start = query_times[query] - spans[k]
                 summed = _bounds(head, state, buckets, sums, summed, start, found)
                 answers[:, :, query, k] = found
-        state[NOW] = after
-        out = with_room(out, end, room_for(state))
-        end = write(out, end, head, state, buckets)
+        state[codec.NOW] = after
+        out = with_room(out, end, codec.room_for(state))
+        end = codec.write(out, end, head, state, buckets)
         ends[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, ends

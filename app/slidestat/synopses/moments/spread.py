@@ -3,16 +3,7 @@
 Source: Babcock, Datar, Motwani, O'Callaghan 2003 ("Maintaining variance and k-medians over data
 stream windows": buckets whose squared deviations are combined), with the bound of Zhang and Guan
 2007 in mind (1 / epsilon instead of its square). The rule for combining and its proof are our own.
-
-Contract, always, in lower <= exact <= upper: of the variance (mean squared deviation),
-|estimate - exact| <= epsilon * exact; of the standard deviation, at most
-epsilon / (1 + sqrt(1 - epsilon^2)) * exact; of the mean, at most epsilon standard deviations, and
-the rounding of a double (2^-50 of it). All are NaN for an empty window. Values are taken in units
-of 10^-decimals; once one had more decimals, half a unit (and 2^-12 of one) comes on top of mean
-and standard deviation, and bounds are as much wider. Space: below 2 B buckets, or B + 32, with
-B <= 2 log_b(N'^2 R^2 / 2) + 5, b = 1 + 1/k, k about 3 / (2 epsilon), for N' events in the window
-whose units span R; never more than distinct times. Update O(1) amortised, query O(buckets).
-Order: times must not fall. Merge: merge/spreads.py; the promises stay.
+What it promises and costs: README.md. Values are taken in units of 10^-decimals.
 
 Two neighbours are combined into A only where the events B newer than both give |A| <= |B| / k and
 F(A and B) <= (1 + 1 / k) F(B), F being the sum of squared deviations from the mean. Why that is
@@ -176,7 +167,7 @@ def _off(parts: int) -> Fraction:
 
 @lru_cache
 def _parts(epsilon: float) -> int:
-    # kept, as every batch asks for it, and the search in fractions takes half a millisecond
+    # Kept, as each batch asks for it: the search takes half a millisecond.
     low, high = codec.MIN_PARTS, codec.MAX_PARTS
     allowed = Fraction(epsilon)
     while low < high:
@@ -308,13 +299,8 @@ class Spread(StoredSynopsis[SpreadParameters]):
     def buckets(self) -> list[tuple[int, int, int]]:
         """Return the live buckets, oldest to newest: events, times of the oldest and the newest."""
         _, state, buckets = decoded(self._data)
-        columns = buckets[:, : int(state[codec.KEPT])]
-        rows = (
-            columns[moments.COUNT].tolist(),
-            columns[codec.FIRST].tolist(),
-            columns[codec.NEWEST].tolist(),
-        )
-        return list(zip(*rows, strict=True))
+        rows = buckets[[moments.COUNT, codec.FIRST, codec.NEWEST], : int(state[codec.KEPT])]
+        return list(zip(*rows.tolist(), strict=True))
 
     def check(self) -> None:
         """Raise SynopsisError unless each bucket of several times keeps its size and rule (2).

@@ -1,18 +1,10 @@
 """A quantile of a window, from the blocks that cover it: an estimate, and bounds that hold.
 
-Source: Arasu and Manku 2004, lemma 4.2, restated for intervals. Let the window have c events in
-known blocks and u more, of which only 0 <= u <= U and their extremes are known, and let the rank
-asked for be t(u) = max(1, ceil(p (c + u))). For each x, let F(x) be the number of the window's
-events <= x. quantile_layout.py gives low(x) <= F(x) - t <= high(x), for all u that are possible:
-
-- of the u events, none is <= x below their minimum, and all are from their maximum on; u - t(u)
-  never falls and -t(u) never rises with u, so that the ends 0 and U are enough;
-- low and high never fall with x, and change only at stored values.
-
-lower is the first stored value with high >= 0: for a smaller x, F(x) < t, so the quantile is not
-there. upper is the first one with low >= 0: F(upper) >= t. The estimate is the first one with
-low + high >= 0.
-Its ranks are at most epsilon m off. Why, and what random thinning changes: docs/proofs.md.
+Source: Arasu and Manku 2004, lemma 4.2, restated for intervals. quantile_layout.py gives
+low(x) <= F(x) - t <= high(x), F(x) being the number of the window's events <= x and t the rank that
+is asked for, whatever events straddle the window's start. lower is the first stored value with
+high >= 0, upper the first one with low >= 0, the estimate the first one with low + high >= 0: its
+ranks are at most epsilon m off. Why, and what random thinning changes: docs/proofs.md.
 
 So each figure is the first stored key at which one of them reaches the rank asked for. It is found
 by bisection of the blocks' sorted runs, which are not merged: a window costs what it takes to copy
@@ -27,28 +19,11 @@ from math import sqrt
 import numpy as np
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
+from slidestat.synopses.blocks import memory
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, trailing_zeros
 from slidestat.synopses.blocks.columns import doubles
 from slidestat.synopses.blocks.feeding import find_start, tail_begin
-from slidestat.synopses.blocks.memory import (
-    DEAD,
-    FINENESS,
-    FRESH,
-    HIGH,
-    KIND,
-    LEVELS,
-    LISTED,
-    LOW,
-    RANDOM_QUANTILES,
-    TAIL,
-    TOTAL,
-    Blocks,
-    fresh_room,
-    kept_facts,
-    kept_rows,
-    waiting_facts,
-    waiting_rows,
-)
+from slidestat.synopses.blocks.memory import Blocks
 from slidestat.synopses.blocks.one_window import oldest_of, phase_of
 from slidestat.synopses.blocks.quantile_layout import (
     fresh_weight,
@@ -240,7 +215,7 @@ def _extremes(
     head: Integers, state: Integers, blocks: Blocks, since: int, until: int
 ) -> tuple[int, int]:
     """Return (minimum, maximum) of the smallest known blocks around the events since..until - 1."""
-    left = left_tail(state[TOTAL], head[LEVELS])
+    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
     least = _LOWEST
     most = _HIGHEST
     for layer in range(BASE, bit_length(left)):
@@ -248,15 +223,15 @@ def _extremes(
         block = since >> layer
         if block != (until - 1) >> layer:
             continue
-        oldest = oldest_of(head, left, layer, state[DEAD])
+        oldest = oldest_of(head, left, layer, state[memory.DEAD])
         if block & 1 == 0:
             if block == complete - 1:
-                least = max(least, waiting_facts(head, blocks, layer)[LOW])
-                most = min(most, waiting_facts(head, blocks, layer)[HIGH])
+                least = max(least, memory.waiting_facts(head, blocks, layer)[memory.LOW])
+                most = min(most, memory.waiting_facts(head, blocks, layer)[memory.HIGH])
         elif oldest <= block < complete:
-            facts = kept_facts(head, blocks, layer, block)
-            least = max(least, facts[LOW])
-            most = min(most, facts[HIGH])
+            facts = memory.kept_facts(head, blocks, layer, block)
+            least = max(least, facts[memory.LOW])
+            most = min(most, facts[memory.HIGH])
     return least, most
 
 
@@ -290,9 +265,9 @@ def _add_blocks(
     head: Integers, state: Integers, blocks: Blocks, after: int, keys: Integers, figures: Floats
 ) -> int:
     """Append the blocks from event `after` on; return how many steps there are."""
-    left = left_tail(state[TOTAL], head[LEVELS])
-    fineness, fresh = head[FINENESS], head[FRESH]
-    is_random = head[KIND] == RANDOM_QUANTILES
+    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
+    fineness, fresh = head[memory.FINENESS], head[memory.FRESH]
+    is_random = head[memory.KIND] == memory.RANDOM_QUANTILES
     at = 0
     event = after
     while event > 0:
@@ -304,12 +279,12 @@ def _add_blocks(
         width = float(kept_width(layer, g, fineness, fresh))
         if is_random:
             width = kept_spread(layer, g, fineness, fresh)
-        facts = kept_facts(head, blocks, layer, block)
+        facts = memory.kept_facts(head, blocks, layer, block)
         if is_random:
-            at = _add(facts[LOW : LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
-        rows = kept_rows(head, blocks, layer, block, g)[0]
+            at = _add(facts[memory.LOW : memory.LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
+        rows = memory.kept_rows(head, blocks, layer, block, g)[0]
         weight = 1 << kept_weight(layer, g, fineness, fresh)
-        at = _add(rows, facts[LISTED], weight, facts[HIGH], width, keys, figures, at)
+        at = _add(rows, facts[memory.LISTED], weight, facts[memory.HIGH], width, keys, figures, at)
         event += 1 << layer
     for layer in range(bit_length(left) - 1, BASE - 1, -1):
         complete = left >> layer
@@ -317,12 +292,14 @@ def _add_blocks(
             width = float(fresh_width(layer, fresh))
             if is_random:
                 width = fresh_spread(layer, fresh)
-            facts = waiting_facts(head, blocks, layer)
+            facts = memory.waiting_facts(head, blocks, layer)
             if is_random:
-                at = _add(facts[LOW : LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
-            rows = waiting_rows(head, blocks, layer)[0]
+                at = _add(facts[memory.LOW : memory.LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
+            rows = memory.waiting_rows(head, blocks, layer)[0]
             weight = 1 << fresh_weight(layer, fresh)
-            at = _add(rows, facts[LISTED], weight, facts[HIGH], width, keys, figures, at)
+            at = _add(
+                rows, facts[memory.LISTED], weight, facts[memory.HIGH], width, keys, figures, at
+            )
     return at
 
 
@@ -333,12 +310,12 @@ def _extent(
     """Return the first event that is surely in a window from time `start` on, the last one that
     surely is not, and room for the steps of the window.
     """
-    left = left_tail(state[TOTAL], head[LEVELS])
+    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
     after, before = find_start(head, state, times, blocks, start)
-    room = 2 + state[TOTAL] - max(after, tail_begin(head, state))
+    room = 2 + state[memory.TOTAL] - max(after, tail_begin(head, state))
     if after < left:
         for layer in range(BASE, bit_length(left - after)):
-            room += 4 + 2 * fresh_room(head, layer)
+            room += 4 + 2 * memory.fresh_room(head, layer)
     return after, before, room
 
 
@@ -352,8 +329,8 @@ def collect(
     figures[1] how much of the width, or of V, ends at it; U more events may be in the window, their
     keys from least to most. Cost: O(steps * log steps).
     """
-    total = state[TOTAL]
-    left = left_tail(total, head[LEVELS])
+    total = state[memory.TOTAL]
+    left = left_tail(total, head[memory.LEVELS])
     after, before, room = _extent(head, state, times, blocks, start)
     straddling = after - 1 - before
     keys = np.empty(room, np.int64)
@@ -362,7 +339,7 @@ def collect(
     if after < left:
         at = _add_blocks(head, state, blocks, after, keys, figures)
     since = max(after, left)
-    at = _add(payload[since - state[TAIL] :], total - since, 1, 0, 0.0, keys, figures, at)
+    at = _add(payload[since - state[memory.TAIL] :], total - since, 1, 0, 0.0, keys, figures, at)
     least = most = 0
     if straddling > 0:
         least, most = _extremes(head, state, blocks, before + 1, after)
@@ -441,8 +418,8 @@ def _runs(
     """Return (keys, starts, facts) of the runs from event `after` on, as the header has them,
     whose keys fit into `room`.
     """
-    left = left_tail(state[TOTAL], head[LEVELS])
-    fineness, fresh = head[FINENESS], head[FRESH]
+    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
+    fineness, fresh = head[memory.FINENESS], head[memory.FRESH]
     keys = np.empty(room, np.int64)
     most = 2 * bit_length(left) + 1
     starts = np.zeros(most + 1, np.int64)
@@ -455,11 +432,11 @@ def _runs(
             break
         block = event >> layer
         g = phase_of(head, left, layer, block)
-        of_block = kept_facts(head, blocks, layer, block)
+        of_block = memory.kept_facts(head, blocks, layer, block)
         facts[WEIGHT, run] = 1 << kept_weight(layer, g, fineness, fresh)
         facts[WIDTH, run] = kept_width(layer, g, fineness, fresh)
-        facts[MAXIMUM, run] = of_block[HIGH]
-        listed = kept_rows(head, blocks, layer, block, g)[0][: of_block[LISTED]]
+        facts[MAXIMUM, run] = of_block[memory.HIGH]
+        listed = memory.kept_rows(head, blocks, layer, block, g)[0][: of_block[memory.LISTED]]
         starts[run + 1] = starts[run] + len(listed)
         keys[starts[run] : starts[run + 1]] = listed
         run += 1
@@ -468,16 +445,16 @@ def _runs(
         for layer in range(bit_length(left) - 1, BASE - 1, -1):
             complete = left >> layer
             if complete & 1 == 1 and (complete - 1) << layer >= event:
-                of_block = waiting_facts(head, blocks, layer)
+                of_block = memory.waiting_facts(head, blocks, layer)
                 facts[WEIGHT, run] = 1 << fresh_weight(layer, fresh)
                 facts[WIDTH, run] = fresh_width(layer, fresh)
-                facts[MAXIMUM, run] = of_block[HIGH]
-                listed = waiting_rows(head, blocks, layer)[0][: of_block[LISTED]]
+                facts[MAXIMUM, run] = of_block[memory.HIGH]
+                listed = memory.waiting_rows(head, blocks, layer)[0][: of_block[memory.LISTED]]
                 starts[run + 1] = starts[run] + len(listed)
                 keys[starts[run] : starts[run + 1]] = listed
                 run += 1
     since = max(after, left)
-    newest = np.sort(payload[since - state[TAIL] : state[TOTAL] - state[TAIL]])
+    newest = np.sort(payload[since - state[memory.TAIL] : state[memory.TOTAL] - state[memory.TAIL]])
     facts[WEIGHT, run] = 1
     starts[run + 1] = starts[run] + len(newest)
     keys[starts[run] : starts[run + 1]] = newest
@@ -502,7 +479,7 @@ def answer_quantiles(
     what is certain of this window (but for a chance of delta, of random thinning): no rank of the
     estimate is farther from the one asked for. Cost: O(steps * log steps).
     """
-    if head[KIND] == RANDOM_QUANTILES:
+    if head[memory.KIND] == memory.RANDOM_QUANTILES:
         factor = likely(shares[1])
         keys, figures, covered, straddling, least, most = collect(
             head, state, times, payload, blocks, start
@@ -519,7 +496,7 @@ def answer_quantiles(
         return
     after, before, room = _extent(head, state, times, blocks, start)
     straddling = after - 1 - before
-    covered = state[TOTAL] - after
+    covered = state[memory.TOTAL] - after
     if covered + straddling == 0:
         answers[:] = np.nan
         return

@@ -1,19 +1,13 @@
 """Quantiles of one key over any window, with a rank error that is a share of the window's events.
 
 Source: Arasu and Manku, "Approximate Counts and Quantiles over Sliding Windows" (2004): their
-deterministic sketch for fixed-size, variable-size and n-of-N windows, as one set of blocks.
+deterministic sketch for fixed-size, variable-size and n-of-N windows, as one set of blocks. With m
+events in the window, the p-quantile is the element of rank max(1, ceil(p m)) in order of value.
+What it promises and costs: blocks/README.md. Why: docs/proofs.md.
 
-Contract: with m events in the window [now - n, now), n <= N, the p-quantile is the element of rank
-max(1, ceil(p m)) in order of value. lower <= quantile <= upper, always. A rank of the estimate is
-at most epsilon m from the one asked for, and one of lower or upper at most 2 epsilon m. Up to
-2^(levels + 2) events, about 10/epsilon, the answer is exact. Proofs: docs/proofs.md.
 Made with `FixedQuantileParameters`, it is for the window of the last `span` events alone, each with
 a number of its own, in O(1/epsilon log^2(1/epsilon)) values and the fresh ones (one_window.py); of
 windows of n < span events, ranks are off by at most epsilon min(span, events so far) then.
-Space: O(1/epsilon log^2(1/epsilon) log(epsilon m)) doubles; few events, few bytes.
-Cost: an event O(log(1/epsilon)) amortised; a query O(layers/epsilon log(1/epsilon)).
-Order: times must not fall. Merge: merge/quantiles.py answers for blocks of several streams,
-side by side; the promise stays. (Blocks are numbered by one stream's events.)
 
 >>> from slidestat.synopses import QuantileParameters, Quantiles
 >>> latencies = Quantiles.create(QuantileParameters(epsilon=0.01, span=60_000))
@@ -134,12 +128,8 @@ class QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
         """
         asked = self._question(n, now)
         result = run_quantile_batch(self._parameters, [self._data], asked, [quantile])
-        return QuantileEstimate(
-            float(result.estimates[0, 0, 0]),
-            float(result.lowers[0, 0, 0]),
-            float(result.uppers[0, 0, 0]),
-            float(result.rank_errors[0, 0, 0]),
-        )
+        figures = (result.estimates, result.lowers, result.uppers, result.rank_errors)
+        return QuantileEstimate(*(float(figure[0, 0, 0]) for figure in figures))
 
     def _run(self, batch: Batch) -> QuantileBatch:
         return run_quantile_batch(self._parameters, [self._data], batch, ())
@@ -162,14 +152,11 @@ class RandomQuantiles(QuantileSummary[RandomQuantileParameters]):
     sections 5 and 7: their randomised sketch for fixed-size, variable-size and n-of-N windows, as
     one set of blocks. What differs from theirs: random_layout.py.
 
-    Contract: of each answer, with a chance of at least 1 - delta: lower <= the quantile <= upper,
-    and a rank of the estimate is at most epsilon m from the one asked for, in a window [now - n,
-    now) of m events, n <= N. The draws are a function of the seed and the events' numbers: replays
-    repeat them, and answers of overlapping windows fail together. Values must not be chosen by one
-    who knows the seed. Up to 2^(levels + 2) events the answer is exact. For the last `span` events
-    alone, made with `FixedRandomQuantileParameters`, as `Quantiles` has it.
-    Space, cost, order: as for `Quantiles`. Merge: not offered. The bound is of the same size at the
-    usual delta; what random thinning buys is that errors cancel where values come in order.
+    What it promises and costs: blocks/README.md. The draws are a function of the seed and of the
+    events' numbers: replays repeat them, and answers of overlapping windows fail together. For the
+    last `span` events alone, made with `FixedRandomQuantileParameters`, as `Quantiles` has it. The
+    bound is of the same size at the usual delta; what random thinning buys is that errors cancel
+    where values come in order.
 
     >>> from slidestat.synopses import RandomQuantileParameters, RandomQuantiles
     >>> parameters = RandomQuantileParameters(epsilon=0.01, span=60_000, delta=0.01, seed=7)

@@ -12,9 +12,7 @@ chance of delta in all, s = sqrt(V log(4 / delta) / 2).
 What V comes to: docs/proofs.md.
 
 Source: Arasu and Manku 2004, sections 5 and 7 (theorems 5.2 and 7.2): there, blocks under
-construction are fed by a random sample; here they are thinned at random as they are merged, which
-needs no term for the number of layers either. The space is that of quantile_layout.py without its
-extra fineness, O(1/epsilon log(1/epsilon) log(epsilon m) (sqrt(log 1/epsilon log 1/delta))).
+construction are fed by a random sample; here they are thinned at random as they are merged.
 """
 
 from functools import lru_cache

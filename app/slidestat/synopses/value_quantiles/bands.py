@@ -12,8 +12,6 @@ most 2 epsilon times as many events in the bins from i on as all newer cells hav
 same for the bins up to i. An event alone is a cell; so are events of one time, whatever the rule
 says, as no window cuts them.
 
-Why that is enough: docs/proofs.md.
-
 When: a band counts its events. After each 64th one, cells are joined from new to old, each with as
 many older ones as the rule lets it; down to the depth of 4 d events if the count is a multiple of d
 = 64, 128, 256, ..., and to the end if it is one of 65,536. So a cell with x newer events has been
@@ -21,7 +19,7 @@ looked at within the last x / 2 or 64 of them. All of it depends on the band's e
 times alone, never on where a batch ends: what has expired by an event's time is left out before its
 joining, and what a state drops between has expired by then.
 
-Space: that of about one or two of the eight bins alone (docs/proofs.md).
+Why that is enough, and takes the space of one or two of the eight bins alone: docs/proofs.md.
 """
 
 import numpy as np

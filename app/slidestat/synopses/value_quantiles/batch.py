@@ -377,8 +377,6 @@ def run_value_quantile_batch(
     The values are float64, of a magnitude below 2^50. quantiles: numbers from 0 to 1, taken to the
     millionth. ranked: values whose rank is asked for.
 
-    However the events are split into batches, the states end in the same bytes.
-
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
     parameters, for times or queries before a state's time, for values that are not finite
     or too large, and (WindowTooLargeError) for windows of more than 2^40 events. Cost: O(bytes in +

@@ -2,19 +2,11 @@
 
 Let the window have m events, N(<= i) of them in the bins up to i. Cells (bands.py) give L <= N <= U
 for the bins up to i and for those from i on, and an exponential histogram of all events gives m;
-sums of bounds are bounds. The p-quantile is the event of rank max(1, ceil(p m)): it is in the bin
-i with N(<= i) >= p m and N(<= i) > 0, and N(< i) < p m or N(< i) = 0.
-
-Bounds: so only such bins are possible for which, with the largest N(<= i) and the smallest m that
-fit, U(<= i) >= p max(U(<= i) + L(> i), L_m); and, with the smallest N(< i) and the largest m,
-L(< i) < p min(L(< i) + U(>= i), U_m), or L(< i) = 0. Both sides of the first one rise with i as
-long as it fails, and so on: they are some bins in a row. `lower` is the lower edge of the first,
-`upper` the upper edge of the last.
-
-Estimate: for p >= 1/2, its bin is the last with M(>= i) > (1 - p) M_m, M being the middles of L and
-U; for p < 1/2 the same from below. If L = U, it is the exact one's bin. Of a rank, the estimate is
-the mean of the middles at the two edges of its bin, on the side that has less by it. Proofs of both
-errors: docs/proofs.md.
+sums of bounds are bounds. The bins that may have the p-quantile are some in a row: `lower` is the
+lower edge of the first, `upper` the upper edge of the last. The estimate is in the last bin with
+M(>= i) > (1 - p) M_m for p >= 1/2, M being the middles of L and U; for p < 1/2 the same from below.
+Of a rank, it is the mean of the middles at the two edges of its bin, on the side that has less by
+it. Why the bounds and both errors hold: docs/proofs.md.
 """
 
 import numpy as np

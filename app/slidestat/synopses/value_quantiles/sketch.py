@@ -2,19 +2,9 @@
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.3 (histograms over sliding windows), with the
 bins of DDSketch (Masson, Rim, Lee 2019, section 2), and times that neighbouring bins share
-(bands.py).
-
-Contract, always: let the window [now - n, now), n <= N, have m events, of which the p-quantile is
-the one of rank max(1, ceil(p m)). lower <= p-quantile <= upper. The estimate is within
-relative_error of a q-quantile, as a share of it, with abs(q - p) <= epsilon min(p, 1 - p): of p99
-with an epsilon of 0.1, of something from p98.9 to p99.1, and of p99.9 from p99.89 to p99.91. (A
-q-quantile is any number with at least q m events up to it and at most q m below it.) What is nearer
-to zero than 2^-30 may be taken for zero. As long as no cell has events of several times, it is
-within relative_error of the p-quantile itself. Proofs: docs/proofs.md.
-
-Values are of a magnitude below 2^50, about 10^15, of either sign. Space: bands.py. Cost: an event
-O(1) amortised; a query O(cells) for all quantiles and windows at once. Order: times must not fall.
-Windows of the last n events: number the events and give the numbers as times.
+(bands.py). What it promises and costs: README.md. (A q-quantile is any number with at least q m
+events up to it and at most q m below it, of m events.) As long as no cell has events of several
+times, the estimate is within relative_error of the p-quantile itself. Proofs: docs/proofs.md.
 
 >>> from slidestat.synopses import ValueQuantileParameters, ValueQuantiles
 >>> latencies = ValueQuantiles.create(ValueQuantileParameters(0.01, 0.1, 60_000))
@@ -37,20 +27,7 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
-from slidestat.synopses.value_quantiles import codec
-from slidestat.synopses.value_quantiles.bands import (
-    COLUMNS,
-    END,
-    ID,
-    LAST,
-    ONE_TIME,
-    ROWS,
-    SHIFT,
-    START,
-    TIME,
-    WIDTH,
-    may_be_one,
-)
+from slidestat.synopses.value_quantiles import bands, codec
 from slidestat.synopses.value_quantiles.batch import (
     head_of,
     run_value_quantile_batch,
@@ -128,19 +105,24 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         state, runs, table, cells = decoded(self._parameters, self._data)
         head = head_of(self._parameters)
         oldest = int(state[codec.NOW]) - self._parameters.span
-        nothing = np.zeros(COLUMNS, np.int64)
+        nothing = np.zeros(bands.COLUMNS, np.int64)
         for band in range(int(state[codec.BANDS])):
-            allowed = np.zeros(WIDTH, np.int64)
+            allowed = np.zeros(bands.WIDTH, np.int64)
             later = int(state[codec.NOW]) - 1
-            for cell in range(int(table[END, band]) - 1, int(table[START, band]) - 1, -1):
+            for cell in range(
+                int(table[bands.END, band]) - 1, int(table[bands.START, band]) - 1, -1
+            ):
                 pair = np.stack([cells[cell], nothing])
-                alone = cells[cell, ONE_TIME] == 1
-                if not alone and not may_be_one(pair, 0, 1, allowed, PARTS):
-                    raise SynopsisError(f"a cell of {cells[cell, LAST]} events is too large")
-                if not (oldest <= cells[cell, TIME] <= later):
-                    raise SynopsisError(f"time {cells[cell, TIME]} is out of order or expired")
-                later = int(cells[cell, TIME])
-                allowed += 2 * head[codec.EPSILON] * cells[cell, :WIDTH]
+                alone = cells[cell, bands.ONE_TIME] == 1
+                if not alone and not bands.may_be_one(pair, 0, 1, allowed, PARTS):
+                    raise SynopsisError(f"a cell of {cells[cell, bands.LAST]} events is too large")
+                time = int(cells[cell, bands.TIME])
+                if not (oldest <= time <= later):
+                    raise SynopsisError(
+                        f"time {cells[cell, bands.TIME]} is out of order or expired"
+                    )
+                later = int(cells[cell, bands.TIME])
+                allowed += 2 * head[codec.EPSILON] * cells[cell, : bands.WIDTH]
         per_level = int(head[codec.PER_LEVEL])
         for run in range(int(state[codec.RUNS])):
             newer, size = bucket_at(int(state[codec.TOTAL]), per_level, int(runs[1, run]) - 1)
@@ -160,8 +142,8 @@ def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
         head_of(parameters),
         state,
         np.empty((2, 64), np.int64),
-        np.empty((ROWS, 16), np.int64),
-        np.empty((64, COLUMNS), np.int64),
+        np.empty((bands.ROWS, 16), np.int64),
+        np.empty((64, bands.COLUMNS), np.int64),
     )
     if error_code != error_codes.OK:
         raise refused(data, error_code, int(number), codec.VALUE_QUANTILES)
@@ -189,12 +171,12 @@ def known_of(parameters: ValueQuantileParameters, state: bytes, now: int, spans:
         raise error_codes.synopsis_error(
             error_codes.QUERY_WENT_BACK, now, int(numbers[codec.NOW]), -1
         )
-    bands = int(numbers[codec.BANDS])
+    number = int(numbers[codec.BANDS])
     order = np.argsort(spans, kind="stable")
-    upto = np.zeros((2, len(spans), WIDTH * bands), np.int64)
+    upto = np.zeros((2, len(spans), bands.WIDTH * number), np.int64)
     bins_at(numbers, table, cells, now, spans[order], upto[0], upto[1])
     head = head_of(parameters)
     totals = [total_at(head, numbers, runs, now - int(span)) for span in spans]
-    bins = (table[ID, :bands, np.newaxis] << SHIFT) + np.arange(WIDTH)
+    bins = (table[bands.ID, :number, np.newaxis] << bands.SHIFT) + np.arange(bands.WIDTH)
     counts = np.diff(upto, axis=2, prepend=0)[:, np.argsort(order, kind="stable")]
     return Known(bins.reshape(-1), counts, np.array(totals, np.int64).reshape(-1, 2).T)
