@@ -48,6 +48,8 @@ class Columns(NamedTuple):
 class Batch:
     """The events and questions of G groups (keys), checked once, for any number of synopses.
 
+    However the events are split into batches, the states of a synopsis end in the same bytes.
+
     starts: int64[G + 1]; the events of group g are times[starts[g]:starts[g + 1]] (int64, not
     falling) and `values` alike: one a time, of the kind that a synopsis takes; None for a count.
     query_starts, query_times: the same for queries. spans: int64[K], the windows that every query

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, integers
 from slidestat.synopses.core.errors import SynopsisError
@@ -109,8 +110,13 @@ class Stored(ABC, Generic[P]):
             self._now = max(self._now, int(column[-1]) + 1)
 
     def _at(self, now: int | None) -> int:
-        """Return the time a question is about, the synopsis's own if none is named."""
-        return self._now if now is None else time_in_range(now)
+        """Return the time a question is about, the synopsis's own if none is named; SynopsisError
+        for an earlier one.
+        """
+        at = self._now if now is None else time_in_range(now)
+        if at < self._now:
+            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
+        return at
 
     def _no_values(self) -> Any:
         """Return what `_moved` takes for the values of no events."""

@@ -75,8 +75,6 @@ def run_distinct_batch(
     An answer below `parameters.capacity` is exact: estimate, lower and upper are one. For others,
     lower <= exact <= upper with a confidence of 1 - delta each.
 
-    However the events are split into batches, the states end in the same bytes.
-
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
     parameters, and for times or queries before a state's time. Cost: O(bytes in + events
     + queries * items in their windows + bytes out), and 10^2 steps of hashing for an item that is

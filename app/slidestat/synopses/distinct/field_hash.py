@@ -1,10 +1,9 @@
 """Eight-wise independent levels of items: a random polynomial over the field of 2^64 elements.
 
 Source: Gibbons, Tirthapura 2002, section 4.1, whose hash is q p + r over GF(2^d), q and r random
-and stored: the polynomial here has degree 7 instead of 1. The values of a random polynomial of
-degree k - 1 at any k points are independent and uniform, since for any k values there is exactly
-one polynomial through them. So levels are k-wise independent, k = 8 (and pairwise, as in the
-paper), and an item reaches level l with a probability of 2^-l.
+and stored: the polynomial here has degree 7 instead of 1. Through any k points goes exactly one
+polynomial of degree k - 1, so levels are k-wise independent, k = 8 (and pairwise, as in the paper),
+and an item reaches level l with a probability of 2^-l.
 
 The field is the polynomials over GF(2) modulo x^64 + x^4 + x^3 + x + 1; an element is the 64 bits
 of an int64. Only XOR and shifts of NumPy's int64 are used, which wrap without complaint.

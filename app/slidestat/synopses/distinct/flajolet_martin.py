@@ -9,16 +9,8 @@ and of the item.
 The estimate is the x for which as many bits as are set, Z, are expected to be:
 E(x) = sum over bits of 1 - (1 - q)^x, q being the bit's probability. (Flajolet's and Martin's looks
 at the lowest bit that is not set in each bitmap: it is biased for few items, and has no bounds.)
-Its standard error is about 0.69 / sqrt(m) for many items.
-
-Contract: lower <= exact <= upper with a confidence of 1 - delta for each window, as far as Philox
-is a random function. No relative error is promised; `relative_width` says what to expect. Proof:
-docs/proofs.md.
-
-Space: each bit that is set in the span, some m (log2(x / m) + 1/3) of x items. Update: O(1) an
-event, after reading the state; query: O(bits). Order: times must not fall; of a stream of the last
-n items, give numbers as times. Merge: with no loss; the merged state is, byte for byte, that of
-one synopsis fed with both streams in order of time.
+Its standard error is about 0.69 / sqrt(m) for many items. What it promises and costs: README.md; of
+a relative error, `relative_width` says what to expect. Why: docs/proofs.md.
 """
 
 from collections.abc import Sequence

@@ -3,20 +3,11 @@
 Source: Gibbons, Tirthapura 2002, section 4 (randomised waves) and 5 (distinct values, predicates).
 Each item has a random level, l or more with a probability of 2^-l; each level keeps the `capacity`
 newest distinct items that reach it, with the time each was last seen. A window is answered by the
-lowest level that has it whole: 2^l times the items there.
+lowest level that has it whole: 2^l times the items there. What it promises and costs: README.md.
+Why: docs/proofs.md.
 
-Contract: while a window has fewer than `capacity` distinct items the answer is exact. Beyond,
-abs(estimate - exact) < epsilon exact, and lower <= exact <= upper, with a confidence of 1 - delta
-for each window and moment that were not chosen by looking at the seed or at answers; the proof is
-in docs/proofs.md. Space: an item is kept while fewer than `capacity` later ones of some
-instance reach its level; of x distinct items that is about c (1 + r log2(x / c) / 2), r instances,
-c the capacity. Update: O(1) expected an event, after reading the state. Query: O(log kept), and
-the items in the window. Order: times must not fall; of a stream of the last n items, give numbers
-as times.
-
-Merge: with no loss. The state is a function of the latest time of each live item: for any two
-streams, the item that is among the newest ones of both is so of one of them, at its latest time.
-So the merged state is, byte for byte, that of one synopsis fed with both streams in order of time.
+The state is a function of the latest time of each live item: for any two streams, the item that is
+among the newest ones of both is so of one of them, at its latest time. So merging loses nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +18,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, windows
 from slidestat.synopses.core.envelope import damaged
@@ -163,8 +153,6 @@ class DistinctWave(ItemSynopsis[DistinctParameters]):
 
     def _window(self, n: int, now: int | None) -> codec.Kept:
         at = self._at(now)
-        if at < self._now:
-            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
         windows([n], self._parameters.span)
         return _read(self._data)[2].since(at - n)
 

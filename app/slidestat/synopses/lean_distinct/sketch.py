@@ -2,20 +2,11 @@
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.5: the bitmaps of Flajolet and Martin (1983),
 with the latest time at which each bit was set instead of the bit. A bit is set in a window if that
-time is in it. Of the bits that are set all are counted; and the newest 4 / epsilon
-items are kept as they are, so that few items are counted exactly.
+time is in it. Of the bits that are set all are counted; and the newest 4 / epsilon items are kept
+as they are, so that few items are counted exactly. What it promises and costs: README.md.
 
-Contract: of a window with fewer than 4 / epsilon distinct items the answer is exact. Of others,
-lower <= exact <= upper and abs(estimate - exact) <= epsilon exact, with a confidence of 1 - delta
-for each window that was not chosen by looking at the seed or at answers, as far as Philox is a
-random function. Space: m (log2(x / m) + 1/3) times for x distinct items, m = 1,336 for 5 % and 0.01
-(`parameters.bitmaps`), each of about log2 of the mean age of its level's bits and 1.5 bits; and the
-items that are kept. Update: O(1) an event, after reading the state; query: O(bits set). Order:
-times must not fall; of a stream of the last n items, give numbers as times.
-
-Merge: with no loss. What is kept is a function of the latest time of each live item, and that of a
-union is the later one of both. So the merged state is, byte for byte, that of one synopsis fed with
-both streams in order of time; and batches cannot show.
+What is kept is a function of the latest time of each live item, and that of a union is the later
+one of both: so merging loses nothing, and batches cannot show.
 
 Proof, and a comparison with registers of a HyperLogLog: docs/proofs.md. By all bits that are set
 instead of the lowest that is not, the standard error is ln(2) / sqrt(m), not 0.78 / sqrt(m).
@@ -138,8 +129,6 @@ def run_lean_distinct_batch(
     lower <= exact <= upper, and the estimate is off by at most epsilon of the exact number, with a
     confidence of 1 - delta each.
 
-    However the events are split into batches, the states end in the same bytes.
-
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
     parameters, and for times or queries before a state's time. Cost: O(bytes in + events
     + queries * (bits set, or events in a window with fewer than `exact` items) + bytes out), and
@@ -234,8 +223,6 @@ class LeanDistinct(ItemSynopsis[LeanDistinctParameters], Estimating[LeanDistinct
         It answers as this one does of that window. `n` and `now` as in `query`. Cost: O(bytes).
         """
         at = self._at(now)
-        if at < self._now:
-            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
         windows([n], self._parameters.span)
         return window_of(self._parameters, self._data, at - n)
 

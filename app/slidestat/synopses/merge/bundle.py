@@ -3,13 +3,9 @@
 Source: the distributed model of Gibbons and Tirthapura 2002, sections 2 and 3.4: parties that see
 their own part of a stream alone, and a Referee who answers over the union from what they sent.
 
-Contract: a bundle has at most one synopsis of a party, all of one kind and of equal parameters. To
-merge is to take the union of the parties; of a party in both, the synopsis that is further on, by
-its `now`, then by its bytes. So a bundle is what was sent, whatever the order, grouping or
-repetition of merges (associative, commutative, idempotent; the empty one changes nothing), and
-merging costs no accuracy: answers over the union keep the promise of one part, as
-docs/proofs.md shows.
-Space: that of the parts.
+A bundle has at most one synopsis of a party, all of one kind and of equal parameters. To merge is
+to take the union of the parties; of a party in both, the synopsis that is further on, by its `now`,
+then by its bytes. So merging costs no accuracy: README.md, docs/proofs.md.
 
 Parties lag. An answer at a time looks ahead of a part whose `now` is before it, as if no event had
 come to that party since; `behind` names these parties, so that the caller can call them stale.

@@ -1,15 +1,10 @@
 """Distinct items over the union of a bundle's parts, all of them or those that a predicate means.
 
 Source: Gibbons, Tirthapura 2002, section 5 (distinct values, predicates at query time), and their
-Referee of section 4.
-
-Contract: as of one part (wave.py, lean_distinct/sketch.py), byte for byte: the merged
-state is that of one synopsis fed with all streams. Where each part is asked at a time of its own,
-the errors, the bounds and the confidence are the same, as those of merged windows (below). An item
-that many parties saw counts once; this is what cannot be had by adding up. All parties have one
-seed, the stored coins of the paper: with coins of its own, the samples of a party would say nothing
-of the others'.
-Cost: O(bytes log(bytes)), and the hashing of what is kept.
+Referee of section 4. The merged state is that of one synopsis fed with all streams, byte for byte,
+so an item that many parties saw counts once. All parties have one seed, the stored coins of the
+paper: with coins of its own, the samples of a party would say nothing of the others'. What is
+promised: README.md. Cost: O(bytes log(bytes)), and the hashing of what is kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -127,30 +122,9 @@ def union_lean_distinct(
     return _answered(asked, merge_lean_distinct, run_lean_distinct_batch, WindowLeanDistinct)
 
 
-# Distinct items of one window.
-#
-# Source: Gibbons, Tirthapura 2002, sections 4 and 5; see wave.py.
-#
-# Contract: as of one state, in any tree of merges, over windows that may overlap: exact while there
-# are fewer distinct items than the capacity; else abs(estimate - exact) < epsilon exact and lower
-# <= exact <= upper with a confidence of 1 - delta. Merging is associative, commutative and
-# idempotent to the byte, and an empty window changes nothing. Space: that of a wave with all items
-# at one time. Cost: O(items log(items)), and the hashing of the items.
-#
-# Why: docs/proofs.md. The body (see summary.py) is a stored randomised wave with a span of 1.
-#
-# Distinct items of one window, in little room.
-#
-# Source: Datar, Gionis, Indyk, Motwani 2002, section 6.5; see lean_distinct/sketch.py.
-#
-# Contract: as of one state, in any tree of merges, over windows that may overlap: exact below
-# `parameters.exact` distinct items; else abs(estimate - exact) <= epsilon exact and lower <= exact
-# <= upper with a confidence of 1 - delta. Merging is associative, commutative and idempotent to the
-# byte, and an empty window changes nothing. Space and cost: those of a state whose items all came
-# at one time.
-#
-# Why: docs/proofs.md. The body (see summary.py) is a stored state of lean distinct items with a
-# span of 1.
+# Distinct items of one window: a stored state with a span of 1, all of whose items came at time 0.
+# The errors and the confidence of one state hold in any tree of merges (README.md, docs/proofs.md),
+# and merging is associative, commutative and idempotent to the byte.
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,8 @@
 """Quantiles over the union of a bundle's parts.
 
-Source: Arasu and Manku 2004, lemma 4.2, for the parts of several streams; as answer.py.
-
-Contract: as of one part (quantiles.py), with m the events of the union: lower <= quantile <= upper,
-always; a rank of the estimate is at most epsilon m from the one asked for, and the answer says how
-far at most for this window; ranks of lower and upper are at most 2 epsilon m off.
-Cost: O(bytes), and of a window O(values kept * log), then O(values kept) for each quantile.
-
-Proof: docs/proofs.md.
+Source: Arasu and Manku 2004, lemma 4.2, for the parts of several streams; as answer.py. What is
+promised: README.md, as of one part. Cost: O(bytes), and of a window O(values kept * log), then
+O(values kept) for each quantile. Proof: docs/proofs.md.
 """
 
 from collections.abc import Sequence
@@ -202,14 +197,9 @@ def _united(steps: Floats, straddling: int, extremes: Floats) -> Floats:
 # Source: mergeable summaries (Agarwal, Cormode, Huang, Phillips, Wei, Yi 2012) for what is asked of
 # a merge; intervals of ranks as above, whose proof it shares. The compression is ours.
 #
-# Contract: lower <= quantile <= upper, always, in any tree of merges; the answer says how many
-# ranks the estimate is off at most for this window, the stated error. Of windows with together at
-# most MOST_VALUES values that is what union_quantiles promises, epsilon m. Beyond, values are left
-# out: each compression on the way of an event to the answer adds at most m / (MOST_VALUES - 4) + 1
-# ranks, m being the events (and what straddles) in it. So merge many at once: that compresses once,
-# whatever their order; a chain of merges at most once for each MOST_VALUES / 2 values that it takes
-# in. Space: at most MOST_VALUES values with four counts each: 60,000 bytes, mostly half of it.
-# Cost: O(values * log).
+# What is promised: README.md. Values are left out beyond MOST_VALUES: each compression on the way
+# of an event to the answer adds at most m / (MOST_VALUES - 4) + 1 ranks, m being the events (and
+# what straddles) in it. So merge many at once: that compresses once, whatever their order.
 #
 # Why, and how a compression chooses: docs/proofs.md.
 #
@@ -342,14 +332,8 @@ class WindowQuantiles(WindowSummary):
             estimate, lower, upper, error = _summary_answer(
                 self.rows, self.covered, self.straddling, part
             )
-            answers.append(
-                QuantileEstimate(
-                    float(self.values[estimate]),
-                    float(self.values[lower]),
-                    float(self.values[upper]),
-                    float(error),
-                )
-            )
+            figures = self.values[[estimate, lower, upper]].tolist()
+            answers.append(QuantileEstimate(*figures, float(error)))
         return answers
 
     @property

@@ -1,20 +1,13 @@
 """A random sample of the union of a bundle's parts.
 
 Source: priority sampling (sample.py); of separate streams, as distributed sampling has it: the
-events of the largest priorities of all are among those of each.
+events of the largest priorities of all are among those of each. What is promised: README.md, as of
+one part. Cost: that of a sample of each part, and O(parts k). Proof: docs/proofs.md.
 
-Contract: as of one part: without replacement, each set of k events of the union's window is the
-sample with equal probability, and a window of at most k events is returned whole; with replacement,
-each of k draws is each event with equal probability, independently. Cost: that of a sample of each
-part, and O(parts k).
-
-What is needed of seeds. An event's priority is a random function of its stream's seed and of its
-number in it. So parties with one seed would give their events of one number one priority, and no
-sample of the union would be fair: a bundle refuses them. With seeds that differ, priorities are
-independent, as far as Philox is random. `party_seed` makes them of one common seed; that two of P
-parties come to one is less likely than P^2 2^-64, and would be refused, not overlooked.
-
-Proof: docs/proofs.md.
+An event's priority is a random function of its stream's seed and of its number in it. So parties
+with one seed would give their events of one number one priority, and no sample of the union would
+be fair: a bundle refuses them. `party_seed` makes seeds that differ of one common seed; that two of
+P parties come to one is less likely than P^2 2^-64, and would be refused, not overlooked.
 """
 
 from dataclasses import dataclass

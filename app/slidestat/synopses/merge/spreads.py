@@ -1,15 +1,9 @@
 """Mean, variance and standard deviation over the union of a bundle's parts.
 
-Contract: the promises of one part (spread.py), for the union: |estimate - exact| <= epsilon * exact
-of the variance, epsilon / (1 + sqrt(1 - epsilon^2)) of the standard deviation, and of the mean at
-most epsilon standard deviations; lower <= exact <= upper, always; NaN for an empty window.
-Cost: O(bytes), and a query O(parts * log).
-
 What is known of a part's window: all events K_i of its whole buckets, and of the bucket A_i that
 the window cuts, if any, one at least and all but one at most. Moments are exact and add up, so the
-union is such a window itself, of K, all K_i, and A, all A_i, and is answered as one.
-
-Why the promise stays: docs/proofs.md.
+union is such a window itself, of K, all K_i, and A, all A_i, and is answered as one. So the
+promises of one part stay: README.md, docs/proofs.md. Cost: O(bytes), and a query O(parts * log).
 """
 
 from collections.abc import Sequence
@@ -194,20 +188,14 @@ def _pool(
 
 
 def _shaped(of: BatchResult, shape: tuple[int, int]) -> UnionAnswers:
-    return UnionAnswers(
-        of.estimates.reshape(shape), of.lowers.reshape(shape), of.uppers.reshape(shape)
-    )
+    figures = (of.estimates, of.lowers, of.uppers)
+    return UnionAnswers(*(figure.reshape(shape) for figure in figures))
 
 
 # Mean, variance and standard deviation of one window.
 #
-# Contract: in any tree of merges the promises of one state (spread.py) hold for all windows as one:
-# lower <= exact <= upper; |estimate - exact| <= epsilon * exact of the variance, and as much as
-# there of the standard deviation and of the mean. Merging is associative and commutative to the
-# byte, and an empty window changes nothing. Space: at most 150 bytes. Cost: O(bytes).
-#
-# Proof: as above: the exact moments of whole buckets, and of what the window cuts, add up. The body
-# (see summary.py) is the pooled window, a stored spread.
+# The promises of one state hold in any tree of merges: the exact moments of whole buckets, and of
+# what the window cuts, add up. The body (see summary.py) is the pooled window, a stored spread.
 
 
 @dataclass(frozen=True)

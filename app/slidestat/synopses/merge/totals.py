@@ -1,25 +1,14 @@
-"""Counts, sums, averages and extremes over the union of a bundle's parts.
+"""Counts, sums, averages, extremes and ages over the union of a bundle's parts.
 
-Source: Gibbons and Tirthapura 2002, section 3.4 (scenario 1: the sum of the parties' answers).
-
-Contract: lower <= exact <= upper, always, and |estimate - exact| <= relative_error * exact, the
-promise of one part, over any n <= span; the rounding of a double (2^-53 of the answer for each
-party) comes on top, and what one part's card says of its own. Cost: that of one batch over all
-parts.
-
-Value histograms keep the promise of one part in each bin and each sum of bins. Counts add up as
-whole or half numbers, so nothing is rounded below 2^52 events.
-
-Ages, of the Nth most recent event of all parts: Gibbons and Tirthapura 2002, section 5 (Nth most
-recent 1). Contract: as of one part (waves.py). Cost: O(items log(items)) of all parts.
-
-Proofs: docs/proofs.md.
+Source: Gibbons and Tirthapura 2002, section 3.4 (scenario 1: the sum of the parties' answers) and
+section 5 (Nth most recent 1). What is promised: README.md. Proofs: docs/proofs.md. Cost: that of
+one batch over all parts; of ages, O(items log(items)).
 """
 
 import math
 import struct
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -54,7 +43,7 @@ from slidestat.synopses.value_histogram.value_histogram import (
     ValueHistogramParameters,
     run_value_histogram_batch,
 )
-from slidestat.synopses.waves.average_wave import AverageWave
+from slidestat.synopses.waves.average_wave import AverageWave, averages, halves_of
 from slidestat.synopses.waves.codec import COUNT, SUM
 from slidestat.synopses.waves.parameters import AverageParameters, WaveParameters
 from slidestat.synopses.waves.waves import (
@@ -139,25 +128,13 @@ def union_averages(
     Parts are sliding averages. Cost: that of two batches of waves.
     """
     asked = ask(AverageParameters, AverageWave.kinds, bundles, times, spans)
-    halves = [AverageWave.halves(state) for state in asked.states]
+    halves = [halves_of(state) for state in asked.states]
     waves = asked.parameters.waves
     counts = _union(asked.starts, _waves(asked, "count", waves, [count for count, _ in halves]))
     sums = _union(asked.starts, _waves(asked, "sum", waves, [total for _, total in halves]))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        estimates = sums.estimates / counts.estimates
-    return UnionAnswers(
-        estimates,
-        _quotients(sums.lowers, counts.uppers, down),
-        _quotients(sums.uppers, counts.lowers, up),
-    )
-
-
-def _quotients(above: Floats, below: Floats, rounded: Callable[[Fraction], float]) -> Floats:
-    """Return above / below, rounded; NaN where `below` is 0."""
-    quotients = np.full(above.shape, np.nan)
-    for at in zip(*np.nonzero(below), strict=True):
-        quotients[at] = rounded(Fraction(float(above[at])) / Fraction(float(below[at])))
-    return quotients
+    of_sums = sums.estimates, sums.lowers, sums.uppers
+    of_counts = counts.estimates, counts.lowers, counts.uppers
+    return UnionAnswers(*averages(of_sums, of_counts))
 
 
 def union_value_histograms(
@@ -199,16 +176,10 @@ def union_hashed_counts(
 
 # The count or the sum of one window.
 #
-# Contract: lower <= exact <= upper in any tree of merges; |estimate - exact| keeps the relative
-# error of the states it was taken of, and is at most the stated error. The three figures are whole
-# numbers of units (the estimate of half units), so that they add up exactly: merging is associative
-# and commutative to the byte, and an empty window changes nothing. Space: at most 70 bytes. Cost: a
-# sum.
-#
-# Why. As above: estimates, lowers and uppers of separate windows add up. The bounds of a
-# state are doubles, rounded outwards; what they stand for is whole (of counts, and of sums while
-# all values were decimals), so they are rounded inwards again to whole units; those of a sum with
-# other values are rounded outwards.
+# What is promised: README.md. The three figures are whole numbers of units (the estimate of half
+# units), so that they add up exactly. The bounds of a state are doubles, rounded outwards; what
+# they stand for is whole (of counts, and of sums while all values were decimals), so they are
+# rounded inwards again to whole units; those of a sum with other values are rounded outwards.
 #
 # The body (see summary.py) has decimals (of sums: + 1, of counts 0), then lower, upper - lower,
 # 2 estimate - 2 lower, each in units of 10^-decimals, as two numbers: over 2^62, and the rest.
@@ -234,12 +205,8 @@ class WindowTotals(WindowSummary):
         decimals: int | None = 0 if kind in SumWave.kinds else None
         is_exact = True
         if kind in (*CountWave.kinds, *SumWave.kinds):
-            wave = (
-                CountWave.from_bytes(state)
-                if kind in CountWave.kinds
-                else SumWave.from_bytes(state)
-            )
-            found = wave.query(n, now)
+            family = CountWave if kind in CountWave.kinds else SumWave
+            found = family.from_bytes(state).query(n, now)
         else:
             histogram = ExponentialHistogram.from_bytes(state)
             if isinstance(histogram.parameters, SumParameters):
@@ -294,12 +261,6 @@ class WindowTotals(WindowSummary):
         return cls(head - 1 if head else None, lower, lower + wide, 2 * lower + above)
 
 
-# The minimum or the maximum over the union of a bundle's parts.
-#
-# Contract: as of one part (extreme.py): lower <= exact <= upper, and the relative error stays; NaN
-# for an empty window. Cost: that of one batch over all parts. Proof: docs/proofs.md.
-
-
 def union_extremes(
     bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike
 ) -> UnionAnswers:
@@ -318,11 +279,7 @@ def union_extremes(
 
 # The minimum or the maximum of one window.
 #
-# Contract: lower <= exact <= upper in any tree of merges, exact if the states are, with the
-# relative error of the states otherwise; windows may overlap. Merging is associative, commutative
-# and idempotent to the byte. Space: at most 35 bytes. Cost: a comparison.
-#
-# Proof: as above; the exact extreme of all is that of one, and minima (maxima) of
+# What is promised: README.md. The exact extreme of all is that of one, and minima (maxima) of
 # estimates and bounds keep their order.
 #
 # The body (see summary.py) has the side, 0 minimum, 1 maximum, then 0 for an empty window, or 1 and
@@ -369,14 +326,11 @@ class WindowExtreme(WindowSummary):
         return [WindowFigure("extreme", self.answer())]
 
     def body(self) -> bytes:
-        side = varint(_SIDES.index(self.side))
+        head = varint(_SIDES.index(self.side)) + varint(self.found is not None)
         if self.found is None:
-            return side + varint(0)
-        return (
-            side
-            + varint(1)
-            + struct.pack(_THREE, self.found.lower, self.found.estimate, self.found.upper)
-        )
+            return head
+        estimate, lower, upper = self.found
+        return head + struct.pack(_THREE, lower, estimate, upper)
 
     @classmethod
     def from_body(cls, body: Body) -> "WindowExtreme":

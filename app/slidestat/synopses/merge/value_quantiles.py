@@ -1,10 +1,9 @@
 """Quantiles by value, and ranks of values, over the union of a bundle's parts.
 
-Contract: as of one part (value_quantiles/sketch.py), with m the events of the union: both errors
-stay. Cost: O(bytes), and of a window O(bins).
-Proof: bins of parts with equal parameters are the same bins. Of each part, L <= N <= U for the
-events beyond a bin's edge, and (U - L) / (U + L) is at most d; so it is for the sums of L, N and U
-over the parts, and for those of all events with d^2 (bounds.py). Nothing else is used there.
+Proof that both errors of one part stay: bins of parts with equal parameters are the same bins. Of
+each part, L <= N <= U for the events beyond a bin's edge, and (U - L) / (U + L) is at most d; so it
+is for the sums of L, N and U over the parts, and for those of all events with d^2 (bounds.py).
+Nothing else is used there. Cost: O(bytes), and of a window O(bins).
 """
 
 from collections.abc import Sequence
@@ -112,10 +111,8 @@ def _answered(
 
 # Quantiles by value of one window.
 #
-# Contract: as of a state (value_quantiles/sketch.py), of all windows together, in any tree of
-# merges: both errors stay. Merging is associative and commutative to the byte. Space: three numbers
-# for each bin that may have an event. Cost: O(bins). Proof: as above; bounds on
-# counts of separate windows add up.
+# As of a state, in any tree of merges: bounds on counts of separate windows add up. Space: three
+# numbers for each bin that may have an event.
 #
 # The body (see summary.py) has the bins an octave, epsilon in millionths, the least number of
 # events and by how much the most is above it; how many bins there are, and of each, by rising

@@ -70,20 +70,16 @@ def merge_summaries(summaries: Sequence[bytes]) -> bytes:
     """
     if not summaries:
         raise SynopsisError("there is nothing to merge: at least one summary is needed")
-    first, *others = map(read_summary, summaries)
+    read: list[Any] = [read_summary(summary) for summary in summaries]
+    first, *others = read
     for other in others:
         if type(other) is not type(first):
             raise SynopsisError(
                 "summaries can be merged if they are of the same, not a "
                 f"{type(first).__name__} and a {type(other).__name__}"
             )
-    merged: WindowSummary = _merged(first, others)
-    return merged.to_bytes()
-
-
-def _merged(first: Any, others: list[Any]) -> WindowSummary:
     merged: WindowSummary = first.merge(*others)
-    return merged
+    return merged.to_bytes()
 
 
 def read_summary(data: bytes) -> AnySummary:

@@ -2,22 +2,14 @@
 
 Source: priority sampling, Babcock, Datar, Motwani 2002 ("Sampling from a moving window over
 streaming data"), section 4: each event draws a random priority, and the sample is what has the
-largest ones among the window's events. Contract: without replacement, each set of k of the
-window's events is the sample with equal probability, and a window of at most k events is returned
-whole; with replacement, each of k draws is each event with equal probability, independently. That
-holds for any window, as far as Philox is random; it is the priorities of the events that are
-random, so samples of overlapping windows share events. Space, without replacement: the i-th newest
-event is kept with probability min(1, k / i), independently of the others (a record of ranks), so
-k (1 + H_n - H_k) of n are expected, and at most that plus t but for a probability of
-exp(-t^2 / (2 (mean + t / 3))); with, at most k H_n are expected. Update: O(events + kept)
-priorities a batch (times k with replacement); query the same over what is kept. Order: times must
-not fall. Merge: merge/samples.py, a sample of the union.
+largest ones among the window's events. What it promises: moments/README.md. That holds for any
+window, as far as Philox is random; it is the priorities of the events that are random, so samples
+of overlapping windows share events. Without replacement, the i-th newest event is kept with
+probability min(1, k / i), independently of the others (a record of ranks): at most t more than the
+mean but for a probability of exp(-t^2 / (2 (mean + t / 3))).
 
-Chain sampling of the same paper is for windows of the last n events: give the event's number as
-its time, and the window is one of events.
-
-Seeds are parameters, so replays draw the same; two streams with one seed draw the same numbers of
-events. Where samples of several keys are to be independent, give each its own seed.
+For windows of the last n events, give the event's number as its time. Seeds are parameters, so
+replays draw the same; where samples of several keys are to be independent, give each its own.
 """
 
 from collections.abc import Sequence
@@ -28,7 +20,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, require_windows, split
 from slidestat.synopses.core.envelope import decoded, refusals
@@ -137,8 +128,6 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
         Cost: O(bytes), and what the header says of a query.
         """
         at = self._at(now)
-        if at < self._now:
-            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
         require_windows([n], self._parameters.span)
         head, _, kept = _read(self._data)
         columns = kept[:, kernel.chosen(head, kept, at - n)]

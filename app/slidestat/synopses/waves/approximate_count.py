@@ -3,34 +3,27 @@
 Source: Meijer, "Taming the Event Stream: Fast Approximate Counting" (MSDN Magazine, February 2013):
 the exponential histogram of Datar, Gionis, Indyk and Motwani 2002 over the last n events, each
 interesting or not, with a whole number for an answer: all buckets, less half of the oldest one,
-rounded up. The histogram's time is the number of events seen.
-
-contract   lower <= exact <= upper; |estimate - exact| <= relative_error * exact <= epsilon * exact;
-           deterministic; any window of at most n events
-space      that of the histogram: at most (l + 1)(log2(N' / l + 1) + 1) buckets, N' the interesting
-           events in the window
-update     O(events + buckets) a batch
-query      O(buckets)
-order      that of arrival
-merge      none
-
-Why it holds, and why l is not the article's: docs/proofs.md.
+rounded up. The histogram's time is the number of events seen. What it promises: README.md. Why, and
+why l is not the article's: docs/proofs.md.
 
 The body (envelope: see wire.py): the histogram's bytes.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import body_of, damaged, sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters, check_number, check_whole
-from slidestat.synopses.core.stored import time_in_range
-from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
+from slidestat.synopses.core.stored import Stored, time_in_range
+from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram, run_batch
 
 APPROXIMATE_COUNT = 7
 _MIN_EPSILON = 1e-5
@@ -69,53 +62,28 @@ class ApproximateCountParameters:
         return _error(self.buckets_per_level)
 
 
-class ApproximateCount:
-    """A count of the interesting ones among the last events, each seen as a bit."""
-
-    def __init__(
-        self, parameters: ApproximateCountParameters, histogram: ExponentialHistogram
-    ) -> None:
-        self._parameters = parameters
-        self._histogram = histogram
+class ApproximateCount(Stored[ApproximateCountParameters]):
+    """A count of the interesting ones among the last events, each seen as a bit; `now` is the
+    number of events seen.
+    """
 
     @classmethod
-    def create(cls, parameters: ApproximateCountParameters) -> "ApproximateCount":
+    def create(cls, parameters: ApproximateCountParameters) -> Self:
         """Return a count that has seen nothing."""
-        inner = CountParameters(0.5 / parameters.buckets_per_level, parameters.n)
-        histogram = ExponentialHistogram.create(inner)
-        histogram.advance(0)
-        return cls(parameters, histogram)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "ApproximateCount":
-        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
-
-        The parameters' epsilon is then the promised error, which may be below the one once asked
-        for. Cost: O(len(data)).
-        """
-        histogram = ExponentialHistogram.from_bytes(body_of(data, APPROXIMATE_COUNT))
-        inner = histogram.parameters
-        if not isinstance(inner, CountParameters) or _error(inner.buckets_per_level) < _MIN_EPSILON:
-            raise damaged()
-        epsilon = _error(inner.buckets_per_level)
-        made = cls(ApproximateCountParameters(inner.span, epsilon), histogram)
-        if not made._fits():
-            raise damaged()
+        made = super().create(parameters)
+        made.advance(0)
         return made
 
-    @property
-    def parameters(self) -> ApproximateCountParameters:
-        """Return the count's parameters."""
-        return self._parameters
-
-    @property
-    def now(self) -> int:
-        """The number of events seen."""
-        return self._histogram.now
-
-    def to_bytes(self) -> bytes:
-        """Return the state: equal states are equal bytes."""
-        return sealed(APPROXIMATE_COUNT, self._histogram.to_bytes())
+    @classmethod
+    def _opened(cls, data: bytes) -> tuple[ApproximateCountParameters, int]:
+        histogram = _histogram_of(data)
+        inner = histogram.parameters
+        if not isinstance(inner, CountParameters) or not _fits(histogram):
+            raise damaged()
+        if _error(inner.buckets_per_level) < _MIN_EPSILON:
+            raise damaged()
+        parameters = ApproximateCountParameters(inner.span, _error(inner.buckets_per_level))
+        return parameters, histogram.now
 
     def insert(self, interesting: npt.ArrayLike) -> None:
         """Take in events, True or 1 for each interesting one, False or 0 for each other.
@@ -127,14 +95,10 @@ class ApproximateCount:
             return
         if bits.ndim != 1 or bits.dtype.kind not in "biu" or not np.isin(bits, (0, 1)).all():
             raise SynopsisError("events must be one row of bits: interesting, or not")
-        now = self._histogram.now
+        now = self._now
         end = time_in_range(now + len(bits))
-        self._histogram.insert(now + np.flatnonzero(bits))
-        self._histogram.advance(end)
-
-    def advance(self, now: int) -> None:
-        """Take in uninteresting events until `now` were seen; SynopsisError if it goes back."""
-        self._histogram.advance(now)
+        self._insert(now + np.flatnonzero(bits), None)
+        self.advance(end)
 
     def query(self, n: int | None = None, now: int | None = None) -> Estimate:
         """Answer for the last `n` events of `now` seen; both are the count's own if None.
@@ -142,24 +106,34 @@ class ApproximateCount:
         A later `now` looks ahead as if nothing interesting came; an earlier one raises
         SynopsisError, as does an n that is not kept. Cost: O(bytes).
         """
-        found = self._histogram.query(self._parameters.n if n is None else n, now)
+        asked = self._question(self._parameters.n if n is None else n, now)
+        found: Estimate = self._run(asked).only()
         return found._replace(estimate=float(math.floor((found.lower + found.upper) / 2)))
 
     def buckets(self) -> list[tuple[int, int]]:
         """Return the live buckets, oldest to newest: (size, place of the newest event, from 0)."""
-        return self._histogram.buckets()
+        return _histogram_of(self._data).buckets()
 
     def check(self) -> None:
         """Raise SynopsisError unless the histogram's invariants hold, over places from 0 on."""
-        self._histogram.check()
-        if not self._fits():
+        histogram = _histogram_of(self._data)
+        histogram.check()
+        if not _fits(histogram):
             raise SynopsisError("the buckets hold more events than there are places")
 
-    def _fits(self) -> bool:
-        """Return whether each bucket has a place for each of its events."""
-        last = -1
-        for size, place in self.buckets():
-            if place - last < size:
-                return False
-            last = place
-        return self.now >= 0
+    def _run(self, batch: Batch) -> BatchResult:
+        inner = CountParameters(0.5 / self._parameters.buckets_per_level, self._parameters.n)
+        state = body_of(self._data, APPROXIMATE_COUNT) if self._data else None
+        found = run_batch(inner, [state], batch)
+        return replace(found, states=[sealed(APPROXIMATE_COUNT, found.states[0])])
+
+
+def _histogram_of(data: bytes) -> ExponentialHistogram:
+    return ExponentialHistogram.from_bytes(body_of(data, APPROXIMATE_COUNT))
+
+
+def _fits(histogram: ExponentialHistogram) -> bool:
+    """Return whether each bucket has a place for each of its events."""
+    buckets = [(0, -1), *histogram.buckets()]
+    rooms = (place - last - size for (_, last), (size, place) in pairwise(buckets))
+    return histogram.now >= 0 and min(rooms, default=0) >= 0

@@ -1,21 +1,11 @@
 """Waves of one key, as the bytes that are stored and sent: of counts, of sums, of positions.
 
-The count wave: how many events, over any window, in O(1) steps an event.
+Source: Gibbons and Tirthapura, "Distributed Streams Algorithms for Sliding Windows" (2002). What
+each wave promises and costs: README.md. Why, and three differences from the paper: docs/proofs.md.
 
-Paper: Gibbons and Tirthapura, "Distributed Streams Algorithms for Sliding Windows" (2002), section
-3.2, the optimal wave, with duplicated positions (event times). Of each level i it keeps the
-c = (1 / epsilon + 1) / 2 newest events whose rank 2^i divides and 2^(i+1) does not.
-
-contract   lower <= exact <= upper; |estimate - exact| <= exact / (2 c - 1) <= epsilon * exact;
-           deterministic; exact while exact <= 2 c - 1; any window n <= span
-space      at most c (J + 1) + 1 items, J = max(0, ceil(log2(N' / c))), N' events in the span
-update     O(1) in the worst case (reading and writing the state is O(bytes) a batch)
-query      O(1) for the whole span, O(items) for less, after reading the state
-order      times must not fall; ties are fine
-merge      merge/totals.py; counts of separate streams add up, and so do estimates and bounds: the
-           relative error stays
-
-Proof, and three differences from the paper: docs/proofs.md.
+Counts (section 3.2, the optimal wave, with duplicated positions, which are event times): of each
+level i the c = (1 / epsilon + 1) / 2 newest events are kept whose rank 2^i divides and 2^(i+1) does
+not.
 
 >>> from slidestat.synopses import CountWave
 >>> from slidestat.synopses import WaveParameters
@@ -24,43 +14,14 @@ Proof, and three differences from the paper: docs/proofs.md.
 >>> visits.query(1_000, now=60_000)
 Estimate(estimate=1.0, lower=1.0, upper=1.0)
 
-The sum wave: how much, of whole numbers from 0 to 2^53, in O(1) steps an event.
+Sums (section 3.3, figure 5): an event of value v is v units at once, z - v + 1 to z; its level is
+the largest i with a multiple of 2^i among them, and each level keeps its c newest events.
 
-Paper: Gibbons and Tirthapura, "Distributed Streams Algorithms for Sliding Windows" (2002), section
-3.3 (figure 5). An event of value v is v units at once, z - v + 1 to z; its level is the largest i
-with a multiple of 2^i among them, and each level keeps its c = (1 / epsilon + 1) / 2 newest events.
-
-contract   lower <= exact <= upper; |estimate - exact| <= exact / (2 c - 1) <= epsilon * exact;
-           deterministic; any window n <= span. Above 2^53, bounds are rounded outwards
-space      at most c (J + 1) + 1 items, J = max(0, ceil(log2(N' / c))), N' units in the span
-update     O(1) in the worst case, whatever the value (the state is read and written once a batch)
-query      O(1) for the whole span, O(items) for less, after reading the state
-order      times must not fall; ties are fine
-merge      merge/totals.py; sums of separate streams add up, and so do estimates and bounds: the
-           relative error stays
-
-Proof: docs/proofs.md.
-
-The position wave: how long ago the Nth most recent event was.
-
-Paper: Gibbons and Tirthapura, "Distributed Streams Algorithms for Sliding Windows" (2002), section
-5 (Nth most recent 1): a wave over positions that carries ranks, where the wave of a count is one
-over ranks that carries positions. Here positions are event times, most of which have no event: an
-event at t, the one before being at t', stands for the positions t' + 1 to t, as an event of value v
-stands for v units in the sum wave. Events of one time are one item. Each level keeps its
-c = (1 / epsilon + 1) / 2 newest items.
-
-contract   lower <= exact <= upper, exact being now - time of the event; deterministic;
-           |estimate - exact| <= exact / (2 c - 1) <= epsilon * exact while exact <= span. Further
-           back all three still hold, but the estimate and upper may be infinite; all three are
-           if there never were so many events
-space      at most c (J + 1) + 2 items, J = max(0, ceil(log2(span / c)))
-update     O(1) in the worst case (reading and writing the state is O(bytes) a batch)
-query      O(items newer than the event), after reading the state
-order      times must not fall; ties are fine
-merge      merge/totals.py: the Nth most recent event of all parts, both promises stay
-
-Proof: docs/proofs.md.
+Positions (section 5, Nth most recent 1): a wave over positions that carries ranks, where the wave
+of a count is one over ranks that carries positions. Here positions are event times, most of which
+have no event: an event at t, the one before being at t', stands for the positions t' + 1 to t, as
+an event of value v stands for v units in the sum wave. Events of one time are one item, and each
+level keeps its c newest items.
 """
 
 from collections.abc import Sequence
@@ -120,8 +81,6 @@ def run_wave_batch(
     2^53, else None. Its spans are, of counts and sums, windows from 1 to the span kept; of
     positions, which newest event is asked for (1 is the last), from 1 to 2^61 - 1.
 
-    However the events are split into batches, the states end in the same bytes.
-
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
     parameters, for times or queries before a state's time, for values that cannot be
     summed, and if the span's upper bound would come to 2^62. Cost: O(bytes in + events + queries *
@@ -169,17 +128,14 @@ class StoredWave(Stored[WaveParameters]):
         slot = int(state[pool.HEAD])
         while slot >= 0:
             item = items[:, slot].tolist()
-            before = (
-                item[pool.THROUGH] - item[pool.GROUP if self.kind == "position" else pool.VALUE]
-            )
-            level = int(
-                pool.level_between(
-                    codec.place(item[pool.TIME] - item[pool.VALUE]), codec.place(item[pool.TIME])
-                )
-                if self.kind == "position"
-                else pool.level_between(before, item[pool.THROUGH])
-            )
-            found.append(Item(item[pool.TIME], before, item[pool.THROUGH], level))
+            time, through = item[pool.TIME], item[pool.THROUGH]
+            if self.kind == "position":
+                before = through - item[pool.GROUP]
+                level = pool.level_between(codec.place(time - item[pool.VALUE]), codec.place(time))
+            else:
+                before = through - item[pool.VALUE]
+                level = pool.level_between(before, through)
+            found.append(Item(time, before, through, int(level)))
             slot = item[pool.NEWER]
         return found
 
@@ -238,11 +194,8 @@ def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:
     return head, state, items
 
 
-class CountWave(StoredWave, Estimating[WaveParameters]):
-    """A deterministic wave that counts events; a window of n at `now` is [now - n, now)."""
-
-    kinds: ClassVar[tuple[int, ...]] = (codec.COUNT,)
-    kind = "count"
+class TimesWave(StoredWave):
+    """A wave that takes times alone."""
 
     def insert(self, times: npt.ArrayLike) -> None:
         """Take in events: `times` not falling, from `now` - 1 on.
@@ -250,6 +203,13 @@ class CountWave(StoredWave, Estimating[WaveParameters]):
         Raises SynopsisError, and takes in nothing, if a time goes back. Cost: O(events + bytes).
         """
         self._insert(times, None)
+
+
+class CountWave(TimesWave, Estimating[WaveParameters]):
+    """A deterministic wave that counts events; a window of n at `now` is [now - n, now)."""
+
+    kinds: ClassVar[tuple[int, ...]] = (codec.COUNT,)
+    kind = "count"
 
 
 class SumWave(StoredWave, Estimating[WaveParameters]):
@@ -267,18 +227,11 @@ class SumWave(StoredWave, Estimating[WaveParameters]):
         self._insert(times, np.atleast_1d(values))
 
 
-class PositionWave(StoredWave):
+class PositionWave(TimesWave):
     """A deterministic wave that knows how old the Nth most recent event is."""
 
     kinds: ClassVar[tuple[int, ...]] = (codec.POSITION,)
     kind = "position"
-
-    def insert(self, times: npt.ArrayLike) -> None:
-        """Take in events: `times` not falling, from `now` - 1 on.
-
-        Raises SynopsisError, and takes in nothing, if a time goes back. Cost: O(events + bytes).
-        """
-        self._insert(times, None)
 
     def query(self, number: int, now: int | None = None) -> Estimate:
         """Answer how long before `now` the `number`th most recent event was; 1 is the last.
@@ -296,8 +249,5 @@ class PositionWave(StoredWave):
         `now` as in `query`. Cost: O(bytes).
         """
         at = self._at(now)
-        if at < self._now:
-            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
-        state, items = self._decoded()
-        counts, answers = age_steps(state, items, at)
+        counts, answers = age_steps(*self._decoded(), at)
         return counts, answers
