@@ -59,8 +59,6 @@ def run_batch(parameters: Parameters, states: Sequence[bytes | None], batch: Bat
     states: G stored states, None for a new key. The values of `batch` are float64 for a sum, None
     for a count; its windows are from 1 to the span kept.
 
-    However the events are split into batches, the states end in the same bytes.
-
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
     parameters, for times or queries before a state's time, for values that cannot be
     summed, and for windows of more than 2^62 units. Cost: O(bytes in + events + queries * log +

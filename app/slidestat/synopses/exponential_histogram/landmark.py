@@ -1,12 +1,10 @@
 """Totals of all events since the first one, exactly: the landmark window.
 
 A landmark window begins at a fixed moment, here at a key's first event, and does not slide: two
-numbers are all there is to it, and none of the papers is needed. Contract: the count is exact; so
-is the sum of values that are decimals of so many places, up to 2^53 units, and within a rounding of
-a double beyond; other values leave parts of units, which are carried, so that lower <= exact <=
-upper and upper - lower is about 10^-decimals, however many values. Space: at most 46 bytes. Update
-O(1), query O(1). Order: times must not fall within a batch. Merge: add the counts and the sums of
-separate streams.
+numbers are all there is to it. The count is exact; so is the sum of values that are decimals of so
+many places, up to 2^53 units, and within a rounding of a double beyond; other values leave parts of
+units, which are carried, so that lower <= exact <= upper, about 10^-decimals apart, however many
+values. Space: at most 46 bytes. Merge: add the counts and the sums of separate streams.
 """
 
 from collections.abc import Sequence

@@ -2,14 +2,7 @@
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.4: the list of pairs of value and time that
 both rise (the monotone queue), and why an exact extreme needs N log(R / N) bits for R values at
-worst. Rounding the values, which bounds it, is ours. Contract: lower <= exact <= upper and
-|estimate - exact| <= relative_error * |exact|, always; exact with epsilon 0, and where it is 0. All
-are NaN for an empty window. Space: exact, an event is kept while no later one
-is as extreme: all of them if values fall steadily (maximum), H_n for n values in random order, one
-for each distinct time at most; approximate, 2^m ranks for each doubling between the extremes of the
-window's values, with 2^m < 1 / epsilon. Update O(1) amortised, query O(log kept) after reading the
-state. Order: times must not fall. Merge: merge/totals.py; of separate streams, the extreme of
-the answers, of the lowers and of the uppers are those of the union, and the relative error stays.
+worst. Rounding the values, which bounds it, is ours. What it promises: moments/README.md.
 
 How a value is rounded. The bits of a positive double, read as a whole number, rise with it. Its
 rank is that number without its lowest 52 - m bits, so a rank is an exponent and m bits of the
@@ -18,9 +11,8 @@ fraction is brought to 52 bits, and the exponent is how far it was shifted: 52 e
 the others. 0 is the rank of zero alone; the rank of -x is that of x, negative. With m = 52 a rank
 is a value, and its bits are taken as they are.
 
-Why that keeps the promise: docs/proofs.md.
-
-For a minimum, ranks are negated: then the largest rank is looked for in both.
+Why that keeps the promise: docs/proofs.md. For a minimum, ranks are negated: then the largest rank
+is looked for in both.
 
 What is kept. An event is kept while no later event has its rank or a larger one: then no window
 that ends now can need it. Kept ranks fall strictly from old to new, and the oldest kept event of a

@@ -10,25 +10,18 @@ intervals of a stream, AB being A and, right after it, B. A function f qualifies
     P5:      a sketch of a fixed number of whole numbers tells f, and that of AB is the sum of those
              of A and B.
 
-C_f is here in another form: docs/proofs.md.
-
 Rule. From new to old, neighbours are merged into A while, B being all that is newer,
 
     f(AB) <= (1 + beta) f(B)                                                               (5.1)
 
 and AB has a weight of at most 2^28. Neighbours are merged after as many new buckets as there were
-then, 32 at least: a schedule of the events alone, so that batches do not show. The bounds that
-follow, and the space: docs/proofs.md.
+then, 32 at least. The bounds that follow, the space, and C_f: docs/proofs.md. If sketches give f
+only roughly (lp_norm.py), (5.1) and the width of the bounds hold as roughly; bounds hold always.
 
 A bucket of one event keeps the event itself, an item and a weight, not its sketch: a key with few
 events stays small, and a window of nothing else is known exactly.
 
-If sketches give f only roughly, (5.1) and the width of the bounds hold as roughly; that f(BC) <=
-f(W) <= f(ABC) holds always. See lp_norm.py for what that means.
-
-Buckets with sketches as bytes: one encoder, one decoder (envelope and numbers: see wire.py).
-
-The body is, in this order:
+The body (envelope and numbers: see wire.py) is, in this order:
 
     settings                              what the synopsis was made with, of its kind
     now, zigzag coded                     last event time + 1, or what it was advanced to

@@ -3,22 +3,11 @@
 Source: Datar, Gionis, Indyk, Motwani 2002, section 5.1; Indyk 2000 (p-stable sketches). With a_i
 the weights of item i in the window, added up, the norm is (sum of a_i^p)^(1/p): for p = 1 all there
 is, for p = 2 the root of the self-join's size. f = norm^p qualifies for composition.py, of order p:
-weights being positive, (a + b)^p >= a^p + b^p gives P3, and Minkowski's inequality P4.
-
-Contract, with n tried once, of a stream that does not know the seed: with a probability of at least
-1 - delta, lower <= exact <= upper. A window of events that no merged bucket holds
-(the newest event, and some dozens more between two merges) is known exactly, and so is nothing (0).
-The estimate is made to be within epsilon * exact with the same probability; that rests on merging
-by rough sizes, so it is measured, not proven, while the bounds are proven. For p = 1 no chance is
-left: the sketch is the sum itself, and both always hold.
-
-Why the bounds hold: docs/proofs.md. 32 rows, which never answer, decide which buckets are merged.
-
-Space: 32 + rows numbers for each merged bucket, rows about (c / epsilon)^2 log(1 / delta), buckets
-about (4 / epsilon)^p log(weight): a norm to 10 % is a megabyte, one to 50 % some kilobytes; the
-card has figures. Update: (32 + rows) draws an event, amortised; query: as many for each bucket of
-one event. Order: times must not fall. Windows of the last n events: number the events and give the
-numbers as times. Merge: not offered (the sketches of equal seeds would add up).
+weights being positive, (a + b)^p >= a^p + b^p gives P3, and Minkowski's inequality P4. What it
+promises and costs: README.md. Bounds are proven (docs/proofs.md) for an n tried once, of a
+stream that does not know the seed; that the estimate is within epsilon rests on merging by rough
+sizes, so it is measured. For p = 1 no chance is left: the sketch is the sum itself. 32 rows, which
+never answer, decide which buckets are merged.
 """
 
 from collections.abc import Sequence
@@ -190,13 +179,8 @@ class StableRows(Function):
 
     def sketches(self, items: Integers, weights: Integers) -> Integers:
         """Return weight * draw for each row."""
-        return stable.sketches(
-            self._table,
-            self._seed,
-            np.ascontiguousarray(items),
-            np.ascontiguousarray(weights),
-            self.width,
-        )
+        columns = np.ascontiguousarray(items), np.ascontiguousarray(weights)
+        return stable.sketches(self._table, self._seed, *columns, self.width)
 
     def sizes(self, sketches: Integers) -> Floats:
         """Return norm^p as the deciding rows have it."""
@@ -245,11 +229,7 @@ def _run_group(
     answers: Floats,
 ) -> bytes:
     function, settings, span = _function(parameters), parameters.settings, parameters.span
-    buckets = (
-        composition.read(state, LP_NORM, settings, span, function.width)
-        if state
-        else Buckets(function.width)
-    )
+    buckets = _read(parameters, state) if state else Buckets(function.width)
     error_code, a, b, after = follows(columns, group, buckets.now)
     if error_code != error_codes.OK:
         raise error_codes.synopsis_error(error_code, int(a), int(b), -1)
@@ -284,7 +264,6 @@ def run_lp_norm_batch(
 
     states: G stored states, None for a new key. The values of `batch` are items, int64; its windows
     are from 1 to the span kept. weights: int64, one an event, from 1 on, or None for 1 each.
-    However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
     for times or queries before a state's time, for weights below 1, and

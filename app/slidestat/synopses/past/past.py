@@ -4,9 +4,8 @@ Let a state be asked at T. The window of length n that ended d ago, [T - d - n, 
 in the window of d + n and not in that of d, both of which end at T. Contract: lower <= exact <=
 upper, always, for every n and d with n + d up to the span kept; the estimate of a count, a sum or a
 cut spread is the middle of its bounds, and so within half their width of what is exact. No event
-that came after T - d changes what is exact: events are taken in by rising time.
-
-How each of them follows from two windows that end at T: docs/proofs.md.
+that came after T - d changes what is exact: events are taken in by rising time. How each of them
+follows from two windows that end at T: docs/proofs.md.
 """
 
 from collections.abc import Sequence

@@ -1,48 +1,29 @@
-"""How often each item came, over any window n <= N: a table with a windowed counter for each.
+"""How often each item came, over any window n <= N: tables with a windowed counter for each.
 
-Source: Datar, Gionis, Indyk, Motwani 2002, section 6.1 (hash tables): an exponential histogram
-stands where a counter would (cells.py). Items are 64-bit numbers, their own or hashes of names; the
-table is kept by item, so that no two share a counter unless their hashes are equal.
+Source: Datar, Gionis, Indyk, Motwani 2002, section 6.1 (hash tables; counting by hashing): an
+exponential histogram stands where a counter would (cells.py). What both promise: norm/README.md.
 
-Contract, always: of each item, and of each sum over items, lower <= exact <= upper and
-|estimate - exact| <= exact / (2 l), l = ceil(1 / (2 epsilon)); an item that is not listed did not
-come. From 2^52 on, the rounding of a double (2^-52) comes on top. Items leave when their last event
-is `span` old. Space: a counter for each live item, of at most (l + 1)(log2(N' / l + 1) + 1) buckets
-for its N' events, never more than their distinct times; a few bytes for one event.
+A `CounterTable` is kept by item, a 64-bit number, so that no two share a counter unless their
+hashes are equal. No table of exact membership can do with less than the items there are: one with
+more live items than `capacity` at any moment is refused, whole, by WindowTooLargeError, wherever
+batches end.
 
-What is bounded: the live items, by `capacity`. No table of exact membership can do with less than
-the items there are; one with more than the capacity at any moment is refused, whole, by
-WindowTooLargeError, wherever batches end. Where items have no bound, `FrequentItems` keeps those
-that matter.
-
-Update: O(buckets of the items touched + items + events log) a batch; query O(items log). Order:
-times must not fall. Windows of the last n events: number the events and give the numbers as times.
-Merge: a part of a bundle for `union_hashed_counts` (merge/totals.py) alone; counts of separate
-streams add up by item, and the relative error stays.
-
-How often any item came, named beforehand or not, over any window n <= N, in bounded bytes.
-
-Source: Datar, Gionis, Indyk, Motwani 2002, section 6.1 (counting by hashing: an exponential
-histogram stands where a counter would); as a Count-Min sketch (Cormode, Muthukrishnan 2005) it is
-the ECM-sketch (Papapetrou, Garofalakis, Deligiannakis 2012). The counters are a `CounterTable`,
-whose items are their numbers; so the state is one, and its bytes do not grow with the items.
-
-In each of `rows` rows a random function hashes an item to one of `width` counters, and an event
-adds one to its item's counter of each row. Let an item come f times among the N events of a window;
-its counter of row r has c_r = f + X_r, X_r of other items. Of a counter the table knows
-L_r <= c_r <= U_r and an estimate E_r within e c_r of it, e at most epsilon (cells.py).
+How often any item came, named beforehand or not, in bounded bytes, `run_hashed_counts_batch` tells:
+as a Count-Min sketch (Cormode, Muthukrishnan 2005) it is the ECM-sketch (Papapetrou, Garofalakis,
+Deligiannakis 2012). Its counters are a `CounterTable`, whose items are their numbers. In each of
+`rows` rows a random function hashes an item to one of `width` counters, and an event adds one to
+its item's counter of each row. Let an item come f times among the N events of a window; its counter
+of row r has c_r = f + X_r, X_r of other items. Of a counter the table knows L_r <= c_r <= U_r and
+an estimate E_r within e c_r of it, e at most epsilon.
 
 Contract. Always f <= min U_r, and the estimate, min E_r, is at least (1 - e) f. With a probability
 of at least 1 - delta, for each item and window, and a stream that does not depend on the seed:
 lower <= f, and |estimate - f| <= epsilon N. Windows of one state share their functions: one that
-misses is likelier to miss again.
-
-Proof: docs/proofs.md.
+misses is likelier to miss again. While N < 1 / k, as of few events, counts are exact, with the same
+probability. Proof, and what k is: docs/proofs.md.
 
 Space: rows width counters of at most (l + 1)(log2(C / l + 1) + 1) buckets, C the events of a
-counter, N / width on average, l = ceil(1 / (2 epsilon)); counters without an event take none. While
-N < 1 / k, as of few events, no more than the item's own are in one of its counters, and counts are
-exact, with the same probability.
+counter, N / width on average, l = ceil(1 / (2 epsilon)); counters without an event take none.
 """
 
 from collections.abc import Sequence

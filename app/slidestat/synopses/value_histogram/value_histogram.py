@@ -1,22 +1,12 @@
 """How many events had a value in each of some fixed bins, over any window n <= N.
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.3: each bin has an exponential histogram of
-counts (cells.py). (The "exponential histogram" of OpenTelemetry, whose bins grow in width, is
-another thing; this one counts in bins of any edges, and forgets what is too old.)
+counts (cells.py). What it promises: norm/README.md.
 
 Edges e_1 < ... < e_b part the values into b + 1 bins: below e_1, from e_i up to but not including
 e_(i+1), and from e_b on. So "how many were at least x" is a sum of bins for each edge x, and so is
-"how many were below".
-
-Contract, always: of each bin, and of each sum of bins, lower <= exact <= upper and
-|estimate - exact| <= exact / (2 l), l = ceil(1 / (2 epsilon)): each bin keeps that (canonical.py),
-and errors add up as counts do. Exact while the oldest bucket of each bin has one event; from 2^52
-on, the rounding of a double (2^-52) comes on top. Space: of each bin with an event in the span, at
-most (l + 1)(log2(N' / l + 1) + 1) buckets, never more than it has distinct times; a bin without one
-takes none. Update: O(buckets of the bins touched + events) a batch, and log(edges) an event; query
-O(bins log). Order: times must not fall. Windows of the last n events: number the events and give
-the numbers as times. Merge: merge/totals.py: bins of separate streams add up, and the
-relative error stays.
+"how many were below". Each bin keeps its relative error (canonical.py), and errors add up as counts
+do.
 """
 
 from collections.abc import Sequence
