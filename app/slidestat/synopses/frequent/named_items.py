@@ -217,11 +217,10 @@ def run_named_items_batch(
     words, word_codes, text_ends, written = _as_words(distinct, stored)
 
     held = ran.before, ran.held[0], known.arena, known.places
-    events = columns.starts, columns.times, ids, column
+    both = *held, words, word_codes, written, text_ends, columns.starts, columns.times, ids, column
 
     def named(asked: Integers, to: Integers, groups: Integers, untils: Integers) -> Integers:
-        of_batch = words, word_codes, written, text_ends, *events
-        places: Integers = name_ids(*held, *of_batch, asked, to, groups, untils)
+        places: Integers = name_ids(*both, asked, to, groups, untils)
         return places
 
     groups = np.arange(batch.groups)

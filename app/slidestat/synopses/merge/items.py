@@ -247,9 +247,10 @@ class WindowItems(WindowSummary):
             names = [name.encode("utf-8", "surrogatepass") for name in found.names]
             texts = dict(zip(found.items.tolist(), names, strict=True))
         order = np.argsort(found.items)
-        columns = (column[order] for column in (found.items, found.lowers, found.uppers))
+        items, lowers, uppers = (c[order] for c in (found.items, found.lowers, found.uppers))
         facts = (found.unlisted, found.events_low, found.events_high)
-        return _within_room(cls(*columns, *(int(fact[0, 0]) for fact in facts), texts))
+        rest, least, most = (int(fact[0, 0]) for fact in facts)
+        return _within_room(cls(items, lowers, uppers, rest, least, most, texts))
 
     def merge(self, *others: "WindowItems") -> "WindowItems":
         parts = (self, *others)

@@ -332,8 +332,8 @@ class WindowQuantiles(WindowSummary):
             estimate, lower, upper, error = _summary_answer(
                 self.rows, self.covered, self.straddling, part
             )
-            figures = self.values[[estimate, lower, upper]].tolist()
-            answers.append(QuantileEstimate(*figures, float(error)))
+            middle, low, high = self.values[[estimate, lower, upper]].tolist()
+            answers.append(QuantileEstimate(middle, low, high, float(error)))
         return answers
 
     @property
