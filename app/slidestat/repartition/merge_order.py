@@ -135,6 +135,10 @@ class MergeOrder(Generic[_Record]):
         queue.is_at_end = True
         queue.next_offset = max(queue.next_offset, offset)
 
+    def await_more(self, partition: int) -> None:
+        """Note that the partition has more records than it seemed: it holds others back."""
+        self._queues[partition].is_at_end = False
+
     def take(self) -> list[_Record]:
         """Return those whose turn it is, in order; they wait no longer."""
         limits = [(queue.keys.reached, p) for p, queue in self._queues.items() if queue.holds_back]

@@ -276,8 +276,8 @@ class Mover:
             {self._numbers[place]: start.offset for place, start in starts.items()},
             self._topology.lateness_ms,
         )
-        # Of the partitions that are read up to an open transaction.
-        self._readable: dict[int, int] = {}
+        # Where partitions are read up to, of which nothing was fetched since.
+        self._ends: dict[int, int] = {}
         self._committed: dict[Place, int] = {}
         self._due = self._again_due = self._measure_due = 0.0
         self._waiting_since = time.monotonic()
@@ -305,28 +305,30 @@ class Mover:
 
     def _fetch(self) -> None:
         found: list[Message] = []
-        ends: dict[int, int] = {}
         for message in self._consumer.consume(_FETCH_RECORDS, _GATHER_S):
             error = message.error()
             if error is None:
                 found.append(message)
-                ends.pop(self._number(message), None)
+                self._ends.pop(self._number(message), None)
             elif error.code() == KafkaError._PARTITION_EOF:
-                ends[self._number(message)] = message.offset() or 0
+                self._ends[self._number(message)] = message.offset() or 0
             elif error.code() in NOT_THERE:
                 self._look_due = 0.0
             elif not passes(error):
                 raise KafkaException(error)
         self._add(found)
-        for number, end in ends.items():
-            # Behind an open transaction there is more, which is waited for.
-            if end >= self._high(number):
-                self._order.reach_end(number, end)
-                self._readable.pop(number, None)
+        # An end is told once, also where a transaction begins there later and stays open.
+        for number, end in self._ends.items():
+            if self._is_readable(number):
+                self._order.await_more(number)
             else:
-                self._readable[number] = end
-        for number in set(map(self._number, found)) - ends.keys():
-            self._readable.pop(number, None)
+                self._order.reach_end(number, end)
+
+    def _is_readable(self, number: int) -> bool:
+        """Return whether a partition is read as far as it can be, and has more: what lies behind an
+        open transaction is waited for.
+        """
+        return number in self._ends and self._ends[number] < self._high(number)
 
     def _number(self, message: Message) -> int:
         return self._numbers[str(message.topic()), message.partition() or 0]
@@ -468,10 +470,11 @@ class Mover:
         self._open_transactions.look(
             {
                 self._places[number]: (end, self._high(number))
-                for number, end in self._readable.items()
+                for number, end in self._ends.items()
+                if self._is_readable(number)
             }
         )
-        awaited = [number for number in self._order.awaited if number not in self._readable]
+        awaited = [number for number in self._order.awaited if not self._is_readable(number)]
         if not awaited:
             self._waiting_since = time.monotonic()
         elif time.monotonic() - self._waiting_since > _TELL_S:

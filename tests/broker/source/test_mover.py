@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -267,8 +267,13 @@ def test_records_that_are_gone_before_they_were_moved(
     assert found == [event("a", 0), *[event("b", place) for place in range(5, 9)]]
 
 
-def test_an_open_transaction_is_no_end(bootstrap_servers: str, topology: Topology) -> None:
-    """What lies behind it is waited for, and goes before the records of others that are later."""
+@pytest.mark.parametrize("is_read", [False, True])
+def test_an_open_transaction_is_no_end(
+    bootstrap_servers: str, topology: Topology, *, is_read: bool
+) -> None:
+    """What lies behind it is waited for, and goes before the records of others that are later;
+    also where the partition had been read to its end before it began.
+    """
     prepare_topics(bootstrap_servers, topology)
     for partition in range(PARTITIONS):
         send(bootstrap_servers, topology, [event("early", 0)], partition)
@@ -280,12 +285,19 @@ def test_an_open_transaction_is_no_end(bootstrap_servers: str, topology: Topolog
         }
     )
     hanging.init_transactions(30)
-    hanging.begin_transaction()
-    hanging.produce(topology.source, event("never", 1), b"own", 3)
-    hanging.flush(30)
-    send(bootstrap_servers, topology, [event("behind", place) for place in range(2, 50)], 3)
-    send(bootstrap_servers, topology, [event("later", place) for place in range(50, 100)], 0)
-    with moving(Move(bootstrap_servers, topology)):
+    with ExitStack() as stack:
+        if is_read:
+            stack.enter_context(moving(Move(bootstrap_servers, topology)))
+            until_moved(bootstrap_servers, topology, PARTITIONS)
+            time.sleep(1)
+        hanging.begin_transaction()
+        hanging.produce(topology.source, event("never", 1), b"own", 3)
+        hanging.flush(30)
+        send(bootstrap_servers, topology, [event("behind", place) for place in range(2, 50)], 3)
+        time.sleep(1)
+        send(bootstrap_servers, topology, [event("later", place) for place in range(50, 100)], 0)
+        if not is_read:
+            stack.enter_context(moving(Move(bootstrap_servers, topology)))
         time.sleep(3)
         keys = {record.key for _, record in moved(bootstrap_servers, topology)}
         assert keys <= {b"early"}
