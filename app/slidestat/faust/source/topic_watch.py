@@ -176,7 +176,8 @@ def advice_without_changelog(data_dir: Path) -> str:
     """
     return (
         f"Stop the group's workers, delete their folders ({data_dir} is this one's) and start"
-        " again: the source is read from its first record, and all that it has is counted anew."
+        " again: the source is read from where the states of the changelog end, which is its first"
+        " record where it has none, and all that it has from there on is counted anew."
     )
 
 
