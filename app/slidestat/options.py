@@ -65,6 +65,7 @@ class StreamSource(StrEnum):
     KAFKA = "kafka"
     DELTA = "delta"
     PARQUET = "parquet"
+    CSV = "csv"
     JSON = "json"
 
 

@@ -70,7 +70,7 @@ def stream(
     with session_of_lake("stream", lake, declared.name, master, tables) as (spark, place):
         from slidestat.spark.streaming.job import StreamIntoLake, origin
 
-        rows = origin(spark, declared, source, path, bootstrap)
+        rows = origin(spark, declared, source, path, bootstrap, time_unit)
         job = StreamIntoLake(spark, declared, rows, place, partitions, time_unit)
         for dataset, count in job.run(every_ms).items():
             print(f"{dataset}: {count:,} records")

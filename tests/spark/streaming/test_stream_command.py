@@ -1,9 +1,12 @@
 """`slidestat spark stream` as it is typed."""
 
+import lzma
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import time as clock
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,13 +19,25 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slidestat import TopologyDriver, load_topology
 from slidestat.cli.main import main
+from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.errors import SlidestatError
+from slidestat.options import StreamSource
+from slidestat.produce.file_records import FileRecords
+from slidestat.repartition.keyed_records import KeyReader
 from slidestat.spark import read_statistics
+from slidestat.spark.backfill import file_tasks
+from slidestat.spark.backfill.file_tasks import file_urls, files_here
 from slidestat.spark.lake.ingest import replace_batch
 from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.streaming import job
-from slidestat.spark.streaming.job import Origin, StreamIntoLake
+from slidestat.spark.streaming.job import Origin, StreamIntoLake, origin
 from slidestat.spark.streaming.operator import PROVIDER
+from tests.spark.backfill.test_history_of_files import (
+    TOPOLOGY as FILLED,
+    csv_files,
+    json_files,
+    parquet_files,
+)
 from tests.spark.requests_history import NOON
 
 TOPOLOGY = """
@@ -131,6 +146,80 @@ def test_lines_of_json_become_a_lake(
     code, _, error = started("--from", "json", "--path", str(tmp_path / "others"))
     assert code == 2
     assert "is the checkpoint of a stream from json" in error
+
+
+def odd_lines(folder: Path) -> None:
+    """Write lines of JSON as Spark would not take them: a return is a space, as are others alone in
+    a line, and the name of a folder is a field.
+    """
+    json_files(folder)
+    (folder / "store=007").mkdir()
+    events = [{"key": "é", "time": NOON + at, "value": 1, "user": {"id": at}} for at in range(9)]
+    lines = [msgspec.json.encode(it).replace(b',"value', b',\r"value') for it in events]
+    lines[0] = lines[0].replace(b"\r", b"")  # It would look like an object over several lines.
+    (folder / "store=007" / "x.json.xz").write_bytes(lzma.compress(b"\r\n\t\n\r\n".join(lines)))
+    (folder / "empty.json").touch()
+
+
+def odd_tables(folder: Path) -> None:
+    """Write files of several schemas, and types that Spark does not read: times of day of
+    milliseconds, integers without a sign, nanoseconds.
+    """
+    parquet_files(folder)
+    (folder / "_SUCCESS").touch()
+    (folder / "store=1.10").mkdir()
+    times = pa.array([NOON + at for at in range(9)]).cast(pa.timestamp("ms"))
+    columns = {
+        "user": pa.array([{"id": clock(10, at)} for at in range(9)]).cast(
+            pa.struct([("id", pa.time32("ms"))])
+        ),
+        "key": pa.array([2**64 - 1] * 9, pa.uint64()),
+        "time": times.cast(pa.timestamp("ns", "Asia/Kolkata")),
+        "value": pa.array([Decimal("1.5")] * 9, pa.decimal256(50, 3)),
+    }
+    pq.write_table(pa.table(columns), folder / "store=1.10" / "ü %41 x.parquet")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
+@pytest.mark.parametrize(
+    ("source", "make"), [("json", odd_lines), ("csv", csv_files), ("parquet", odd_tables)]
+)
+def test_files_are_streamed_as_they_are_backfilled(
+    started: Callable[..., Any],  # noqa: ARG001
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    source: str,
+    make: Callable[[Path], None],
+    elsewhere: bool,
+) -> None:
+    """Emissions and letters, byte for byte: by the same reader, in one batch of one partition."""
+    path = tmp_path / "files"
+    path.mkdir()
+    make(path)
+    reader, driver = FileRecords.of(FILLED, {}, "ms"), TopologyDriver(FILLED)
+    parts = files_here(file_urls(spark, str(path)), source)
+    found = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+    stamps = [-1 if row["timestamp"] is None else row["timestamp"] for row in found]
+    columns = [[row[name] for row in found] for name in ("value", "key")]
+    _, times = KeyReader(FILLED).read(columns[0], columns[1], stamps)
+    # Those whose time cannot be read come by their timestamps.
+    places = [max(both) for both in zip(times.tolist(), stamps, strict=True)]
+    for _, key, value, stamp in sorted(zip(places, columns[1], columns[0], stamps, strict=True)):
+        driver.send_bytes(value, key=key, partition=0, timestamp=stamp)
+    if elsewhere:
+        monkeypatch.setattr(file_tasks, "_HERE", "nowhere:")
+    rows = origin(spark, FILLED, StreamSource(source), str(path), "")
+    lake = Lake(str(tmp_path / "lake"), FILLED.name)
+    StreamIntoLake(spark, FILLED, rows, lake, partitions=1).run()
+
+    def values(dataset: Dataset) -> list[bytes]:
+        return sorted(bytes(it.value) for it in lake.read(spark, dataset).collect())
+
+    assert values(Dataset.STATISTICS) == sorted(map(JsonCodec().encode, driver.emissions))
+    letters = [one.value or b"" for one in driver.dead_letters]
+    assert letters
+    assert values(Dataset.DEAD_LETTERS) == sorted(letters)
 
 
 def test_a_python_process_that_comes_too_late_ends_no_stream(
@@ -243,7 +332,7 @@ def test_what_cannot_be_read_is_refused(
         ),
         # Spark reads it by its log, which has no file.
         (("--from", "parquet", "--path", f"{tmp_path}/streamed"), "streamed cannot be read"),
-        (("--path", str(files)), "Give --from delta, parquet or json"),
+        (("--path", str(files)), "Give --from delta, parquet, csv or json"),
         (("--from", "json"), "Give --path"),
         (("--from", "delta", "--path", str(files)), f"There is no Delta table at {files}."),
         *(

@@ -10,6 +10,7 @@ places among all files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from math import ceil
@@ -43,6 +44,10 @@ _HERE = "file:"
 _RANK_BITS = 42
 _TSV = ".tsv"
 
+_LISTED = pa.schema([("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
+LISTED_DDL = "timestamp bigint, key binary, value binary"
+"""The records of files that Spark lists, as columns of Spark."""
+
 Tasks = Sequence[Sequence[Part]]
 
 
@@ -53,26 +58,38 @@ def file_urls(spark: SparkSession, path: str) -> dict[str, int]:
     """
     with in_words(f"The reading of {path}", "Check the path."):
         found = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
-        # What names a file to Hadoop has one slash, or two and a host.
-        urls = sorted({unquote(url).replace(":///", ":/", 1) for url in found.inputFiles()})
+        urls = ranked(found.inputFiles())
     if not urls:
         raise SlidestatError(f"{path} has no files.", "Check the path.")
-    return {url: rank for rank, url in enumerate(urls)}
+    return urls
+
+
+def ranked(urls: Iterable[str]) -> dict[str, int]:
+    """Return URLs without escapes, each with its rank."""
+    # What names a file to Hadoop has one slash, or two and a host.
+    plain = sorted({unquote(url).replace(":///", ":/", 1) for url in urls})
+    return {url: rank for rank, url in enumerate(plain)}
 
 
 def files_here(urls: Mapping[str, int], format: str) -> list[Part]:
     """Return the files on disks that are not empty, in order; raises SlidestatError for one that is
     compressed in a way that is not read, and for one of a table.
     """
-    found = []
-    for url, rank in urls.items():
-        if url.startswith(_HERE):
-            path = Path("/" + url.removeprefix(_HERE).lstrip("/"))
-            file = _file(str(path), format, start_of(path), _size(path))
-            if file.size:
-                found.append(Part(file, rank))
+    found = parts_here(urls, format)
     require_no_table({part.file.path.parent for part in found})
     return found
+
+
+def parts_here(urls: Mapping[str, int], format: str) -> list[Part]:
+    """Return the same without a look at tables."""
+    here = {url: rank for url, rank in urls.items() if is_here(url)}
+    found = [Part(_file_here(url, format), rank) for url, rank in here.items()]
+    return [part for part in found if part.file.size]
+
+
+def is_here(url: str) -> bool:
+    """Return whether a URL is that of a file, or folder, that all tasks find on their disks."""
+    return url.startswith(_HERE)
 
 
 def pieces(
@@ -87,7 +104,7 @@ def pieces(
     tasks = _tasks(spark, here)
     read = partial(_read_shares, records, tasks, partitions)
     found = spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(read, PIECE_DDL)
-    others = {url: rank for url, rank in urls.items() if not url.startswith(_HERE)}
+    others = {url: rank for url, rank in urls.items() if not is_here(url)}
     if not others:
         return found
     # Of Spark's ways to read whole files this one hands them over one by one.
@@ -105,6 +122,11 @@ def _file(name: str, format: str, start: bytes, size: int) -> EventFile:
     if kind is Format.CSV and file.text_suffix.lower() == _TSV:
         return EventFile(name, Format.TSV, compression, size)
     return file
+
+
+def _file_here(url: str, format: str) -> EventFile:
+    path = Path("/" + url.removeprefix(_HERE).lstrip("/"))
+    return _file(str(path), format, start_of(path), _size(path))
 
 
 def _size(path: Path) -> int:
@@ -187,13 +209,31 @@ def _read_whole(
     """Read files that are in memory, in pieces, row by row."""
     for url, content in files:
         if content:
-            plain = _file(url, format, content, len(content))
-            file = EventFile(url, plain.format, plain.compression, plain.size, content)
             rank = ranks[url]
             place = rank << _RANK_BITS
-            batches = ((place, batch) for batch in records.read(Part(file, rank)))
+            part = Part(_in_memory(url, format, content), rank)
+            batches = ((place, batch) for batch in records.read(part))
             for found in in_pieces(RECORDS, partitions, batches):
                 yield from zip(*(column.to_pylist() for column in found), strict=True)
+
+
+def _in_memory(url: str, format: str, content: bytes) -> EventFile:
+    return replace(_file(url, format, content, len(content)), content=content)
+
+
+def read_listed(
+    records: FileRecords, format: str, files: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read files that Spark lists: each by its `path`, or as its `content` where that has come.
+    Yield their records.
+    """
+    for batch in files:
+        for url, content in zip(*(batch[it].to_pylist() for it in batch.schema.names), strict=True):
+            lies_here = content is None
+            file = _file_here(url, format) if lies_here else _in_memory(url, format, content)
+            if file.size:
+                for found in records.read(Part(file, 0)):
+                    yield found.cast(_LISTED)
 
 
 def _pattern_of(url: str) -> str:

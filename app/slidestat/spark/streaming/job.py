@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -18,8 +19,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.options import RECORDS_PER_BATCH, TIME_UNIT, StreamSource, Tables
+from slidestat.produce.file_records import FileRecords
 from slidestat.produce.files import TABLE_LOGS
-from slidestat.produce.quotes import BYTE_ORDER_MARK
+from slidestat.spark.backfill.file_tasks import (
+    LISTED_DDL,
+    is_here,
+    parts_here,
+    ranked,
+    read_listed,
+)
 from slidestat.spark.delta import require_delta
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka import kafka_options, topic_state
@@ -64,9 +72,10 @@ def origin(
     source: StreamSource,
     path: str | None,
     bootstrap: str,
+    unit: str = TIME_UNIT,
 ) -> Origin:
-    """Open a source: the topology's topic, a Delta table, or a folder of Parquet files or of lines
-    of JSON. Raises SlidestatError for one that is not there.
+    """Open a source: the topology's topic, a Delta table, or a folder of files, whose whole numbers
+    of time count `unit`s. Raises SlidestatError for one that is not there.
     """
     if source is StreamSource.KAFKA:
         if topology.sources:
@@ -79,7 +88,7 @@ def origin(
         if path is not None:
             raise SlidestatError(
                 "There is a path, and the rows are to come from the topology's topic.",
-                "Give --from delta, parquet or json with it.",
+                "Give --from delta, parquet, csv or json with it.",
             )
         topic = topic_state(bootstrap, topology.source)
         reader = spark.readStream.format("kafka").options(**kafka_options(bootstrap))
@@ -93,7 +102,6 @@ def origin(
         )
     files = LakeFiles(spark)
     name = f"{source} {files.qualified(path)}"
-    reader = spark.readStream.option("maxBytesPerTrigger", _BYTES_PER_BATCH)
     if source is StreamSource.DELTA:
         if not files.exists(f"{path}/{_DELTA_LOG}"):
             raise SlidestatError(
@@ -101,23 +109,48 @@ def origin(
                 "Check the path; for a folder of Parquet files give --from parquet.",
             )
         require_delta(spark, path)
+        reader = spark.readStream.option("maxBytesPerTrigger", _BYTES_PER_BATCH)
         return Origin(reader.format("delta").load(path), name)
     _require_no_table(files, path)
-    reader = reader.option("maxFileAge", _FILE_AGE)
+    return Origin(
+        _rows_of_files(spark, FileRecords.of(topology, {}, unit), str(source), path), name
+    )
+
+
+def _rows_of_files(spark: SparkSession, records: FileRecords, format: str, path: str) -> DataFrame:
+    """Return the records of files as they come, which tasks read as those of a backfill do."""
+    topology = records.topology
+    for name, field in (
+        (topology.key_name, topology.key_path),
+        (topology.time_name, topology.time_path),
+    ):
+        if field is None:
+            raise SlidestatError(
+                f"{topology.name} reads {name}, and files have only fields.",
+                "Declare a field of the files in its place, or stream the topic.",
+            )
+    reader = spark.readStream.option("maxBytesPerTrigger", _BYTES_PER_BATCH)
+    reader = reader.option("maxFileAge", _FILE_AGE).option("recursiveFileLookup", True)
     try:
-        if source is StreamSource.JSON:
-            # As `produce` reads lines. Bytes that are not UTF-8 stay as they are.
-            value = f.ltrim(f.col("value"), f.lit(BYTE_ORDER_MARK)).alias("value")
-            lines = reader.text(path).select(value).where("trim(value) != ''")
-            key = f.lit(None).cast("binary").alias("key")
-            return Origin(lines.select(key, f.col("value").cast("binary")), name)
-        schema = spark.read.parquet(path).schema
-        return Origin(reader.schema(schema).parquet(path), name)
+        there = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
+        urls = there.inputFiles()
+        listed = reader.format("binaryFile").schema(there.schema).load(path)
     except PySparkException as error:
         raise SlidestatError(
-            f"{path} cannot be read: {str(error).splitlines()[0]}",
-            "Check the path; of Parquet files, at least one must be there.",
+            f"{path} cannot be read: {str(error).splitlines()[0]}", "Check the path."
         ) from error
+    if not urls and format != StreamSource.JSON:
+        raise SlidestatError(
+            f"{path} cannot be read: it has no files.",
+            "Check the path; at least one file must be there, to see its columns.",
+        )
+    on_disk = is_here(LakeFiles(spark).qualified(path))
+    records.require_columns([part.file for part in parts_here(ranked(urls), format)], path)
+    # Spark brings content only where it is asked for.
+    content = f.lit(None).cast("binary").alias("content") if on_disk else f.col("content")
+    return listed.select("path", content).mapInArrow(
+        partial(read_listed, records, format), LISTED_DDL
+    )
 
 
 def _require_no_table(files: LakeFiles, path: str) -> None:
