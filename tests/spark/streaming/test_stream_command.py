@@ -274,6 +274,47 @@ def test_a_batch_that_is_broken_off_is_counted_once(
     assert said == lines_of(driver, alerts=0, emissions=0, dead=1)
 
 
+def test_starts_are_counted_in_a_row(
+    started: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    """A stream that lives long has time for many: each is said, and a batch that ends begins the
+    count anew; too many without one end it.
+    """
+    events = events_of(90)
+    Path("events").mkdir()
+    for number in range(3):
+        lines = msgspec.json.Encoder().encode_lines(events[30 * number : 30 * number + 30])
+        Path(f"events/{number}.json").write_bytes(lines)
+        os.utime(f"events/{number}.json", (number, number))
+    batches: list[int] = []
+
+    def replace(records: DataFrame, batch: int, folder: str) -> None:
+        batches.append(batch)
+        if batches.count(batch) == 1:
+            raise RuntimeError("Python worker failed to connect back")
+        replace_batch(records, batch, folder)
+
+    monkeypatch.setattr(job, "replace_batch", replace)
+    monkeypatch.setattr(job, "_BYTES_PER_BATCH", 1)
+    monkeypatch.setattr(job, "_STARTS", 2)
+    code, said, error = started("--from", "json", "--path", f"{tmp_path}/events/")
+    driver = TopologyDriver(load_topology("counted.toml"), 4)
+    driver.send(*events)
+    assert code == 0, error
+    assert said == lines_of(driver, alerts=0, emissions=0)
+    assert set(batches) == {0, 1, 2}
+    assert caplog.text.count("start 2 of at most 2 without a batch") == 3
+    Path("events/3.json").write_bytes(msgspec.json.Encoder().encode_lines(events[60:]))
+    monkeypatch.setattr(job, "replace_batch", lambda *_: 1 / 0)
+    monkeypatch.setattr(job, "_TOO_LATE", "ZeroDivisionError")
+    code, _, error = started("--from", "json", "--path", f"{tmp_path}/events/")
+    assert code == 2
+    assert "division by zero" in error
+
+
 @pytest.mark.parametrize("source", ["parquet", "delta"])
 def test_tables_become_a_lake(
     started: Callable[..., Any], spark: SparkSession, tmp_path: Path, source: str

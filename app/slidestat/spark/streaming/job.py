@@ -6,6 +6,7 @@ replaces what there was of it.
 """
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enable
 _CHANGED = ("[DELTA_SOURCE_TABLE_IGNORE_CHANGES]", "[DELTA_SOURCE_IGNORE_DELETE]")
 # Spark gives each Python process that it starts for a query ten seconds, and has no setting for it.
 _TOO_LATE, _STARTS = "Python worker failed to connect back", 10
+_log = logging.getLogger(__name__)
 _ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."
 
 
@@ -228,22 +230,30 @@ class StreamIntoLake:
 
     def _await_end(self, writer: DataStreamWriter) -> None:
         """Start a query and wait for its end; one that a Python process was too late for goes on
-        where it ended.
+        where it ended, unless so many starts in a row end without a batch.
         """
-        for start in range(1, _STARTS + 1):
+        starts = 0
+        while True:
             query = writer.start()
             try:
                 query.awaitTermination()
                 return
             except StreamingQueryException as error:
+                starts = 1 if any(it.numInputRows for it in query.recentProgress) else starts + 1
                 if any(it in str(error) for it in _CHANGED):
                     raise SlidestatError(
                         f"Rows of {self.origin.name} were changed or deleted, and a stream reads"
                         " those that are appended.",
                         "Give another --lake, to count the rows that the table has now.",
                     ) from error
-                if _TOO_LATE not in str(error) or start == _STARTS:
+                if _TOO_LATE not in str(error) or starts == _STARTS:
                     raise
+                _log.warning(
+                    "Spark gave up a Python process that had not begun within ten seconds. The"
+                    " stream goes on where it ended; start %d of at most %d without a batch.",
+                    starts + 1,
+                    _STARTS,
+                )
             finally:
                 query.stop()
 
