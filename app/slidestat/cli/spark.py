@@ -200,6 +200,12 @@ def rollup(
     into: Annotated[
         str | None, typer.Option(metavar="DIR|URL", help="Write Parquet there; else a table here.")
     ] = None,
+    fail_on_foreign: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-foreign", help="End at bytes that are no synopsis; else leave out and count."
+        ),
+    ] = False,
     master: MasterOption = None,
 ) -> None:
     """Merge the synopses of a lake: hours into days, keys into groups, partitions into the whole.
@@ -227,7 +233,7 @@ def rollup(
             print(changed)
         if names := left_out(declared):
             print(f"Left out: {', '.join(names)}; their synopses have no summary of a window.")
-        found, foreign = roll_up(records, job)
+        found, foreign = roll_up(records, job, fail_on_foreign)
         if into is None:
             show(found)
         else:

@@ -407,7 +407,7 @@ def test_statistics_without_a_summary_are_left_out(spark: SparkSession) -> None:
     assert {json.loads(key)[1] for key, _, _ in sent} >= {"net_sum", "mean_histogram", "count"}
     records = spark.createDataFrame([*sent, *empty], "key binary, value binary, ms bigint")
     records = records.withColumn("record_time", f.timestamp_millis("ms"))
-    found, foreign = roll_up(records, Rollup(SPAN, EVERY, HOUR, "'all'"))
+    found, foreign = roll_up(records, Rollup(SPAN, EVERY, HOUR, "'all'"), False)
     assert {row.statistic for row in found.collect()} == set(topology.labels) - set(named)
     assert foreign.count == 0
 

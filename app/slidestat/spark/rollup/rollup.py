@@ -119,12 +119,12 @@ def require_interval_of(lake: Lake, records: DataFrame, by_ms: int) -> str:
     return ""
 
 
-def roll_up(records: DataFrame, rollup: Rollup) -> tuple[DataFrame, Foreign]:
+def roll_up(records: DataFrame, rollup: Rollup, fails: bool) -> tuple[DataFrame, Foreign]:
     """Return the figures of records of a synopsis topic or lake; and how many foreign values were
-    left out, known once the figures are. Raises SlidestatError for a group that is no expression
-    over the key.
+    left out, known once the figures are, unless one `fails` the job. Raises SlidestatError for a
+    group that is no expression over the key.
     """
-    foreign = register_functions(records.sparkSession)
+    foreign = register_functions(records.sparkSession, fail_on_foreign=fails)
     with in_words("The rollup", "Give --group an SQL expression over `key`."):
         return figures(merged(summaries(synopses_of(records), rollup)), rollup), foreign
 
