@@ -14,7 +14,15 @@ CASES = 10_000
 # A millisecond and more each; both readers of records have a law of their own.
 DEAR = {
     *("records", "keys", "Avro", "Protobuf", "Debezium", "fetches"),
-    *("files of events", "times", "conditions", "computed fields"),
+    *(
+        "files of events",
+        "times",
+        "conditions",
+        "computed fields",
+        "states of synopses",
+        "labels of folders",
+        "samples",
+    ),
 }
 DEAR_CASES = 300
 SPLICED = [
