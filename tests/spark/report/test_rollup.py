@@ -426,7 +426,7 @@ def test_a_group_that_is_no_expression_is_refused(synopses: DataFrame) -> None:
         f.col("synopsis").alias("value"),
     )
     with pytest.raises(SlidestatError, match="airport"):
-        roll_up(records, Rollup(SPAN, EVERY, HOUR, group="airport"))
+        roll_up(records, Rollup(SPAN, EVERY, HOUR, group="airport"), False)
 
 
 def test_the_table_of_a_rollup_is_not_cut(
