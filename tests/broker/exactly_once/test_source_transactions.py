@@ -108,6 +108,7 @@ def test_waiting_is_logged(
             now[0] = float(second)
             ends = {("t", 0): (second, second + 3), ("t", 1): (7, 10), ("t", 2): (5, 5)}
             watch.look(ends if second < 70 else {})
-            logged += [(second, line) for line in capsys.readouterr().err.splitlines()]
+            lines = capsys.readouterr().err.splitlines()
+            logged += [(second, line.split(" ", 2)[2]) for line in lines]  # After date and time.
     text = "3 records of t/1 wait behind a transaction that its producer has not ended"
     assert logged == [(30, text), (60, text)]

@@ -287,8 +287,10 @@ class Ingest:
     def _existing(self) -> Sequence[tuple[Dataset, TopicState]]:
         found = []
         for dataset, topic in self.topics.items():
-            # Only a topology that publishes its synopses, or has alerts, has these topics.
-            is_of_some = dataset in (Dataset.SYNOPSES, Dataset.ALERTS)
+            # Not all topologies have these topics, nor has one with emissions rankings.
+            is_of_some = dataset in (Dataset.SYNOPSES, Dataset.ALERTS) or (
+                dataset is Dataset.RANKINGS and Dataset.STATISTICS in self.topics
+            )
             if is_of_some and not has_topic(self.bootstrap, topic):
                 continue
             found.append((dataset, topic_state(self.bootstrap, topic)))
