@@ -45,6 +45,9 @@ class Offsets:
     def end(self, _partition: int) -> int | None:
         return self._end
 
+    def waiting(self, _partition: int) -> int:
+        return 0
+
     def is_end(self, _partition: int, _offset: int) -> bool:
         return True
 

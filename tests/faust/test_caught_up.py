@@ -26,8 +26,8 @@ class _Pipeline:
     are_changed = False
     due_in_ms = 0
 
-    def __init__(self, *, are_few: bool) -> None:
-        self.are_few = are_few
+    def __init__(self, open_offsets: int, *, are_few: bool) -> None:
+        self.are_few, self.open_offsets = are_few, open_offsets
         self.read = {0: 0, 1: _END}
         self.partitions = self.order = self.steps = self.states = self.offsets = self
 
@@ -44,6 +44,9 @@ class _Pipeline:
     def end(self, _partition: int) -> int:
         return _END
 
+    def waiting(self, _partition: int) -> int:
+        return self.open_offsets
+
     def next_offset(self, partition: int) -> int:
         return self.read[partition]
 
@@ -57,14 +60,18 @@ async def _batches(*ends: int) -> AsyncIterator[RecordBatch]:
 
 
 @pytest.mark.parametrize(
-    ("ends", "commits"),
+    ("ends", "open_offsets", "commits"),
     [
         # Little by little, as while records come: once a second is enough.
-        ([_END - BACKLOG_RECORDS + 1, _END - 1, _END], 0),
+        ([_END - BACKLOG_RECORDS + 1, _END - 1, _END], 0, 0),
         # A backlog, not yet read; then read to its end, once; and what comes after it.
-        ([1, _END - 1], 0),
-        ([1, _END - 1, _END], 1),
-        ([1, _END, _END, _END], 1),
+        ([1, _END - 1], 0, 0),
+        ([1, _END - 1, _END], 0, 1),
+        ([1, _END, _END, _END], 0, 1),
+        # One after another: the next commit comes soon enough.
+        ([1, _END, 1, _END, 1, _END], 0, 1),
+        # What lies behind an open transaction cannot be read.
+        ([1, _END], 2 * BACKLOG_RECORDS, 0),
     ],
 )
 @pytest.mark.parametrize("are_few", [True, False])
@@ -72,6 +79,7 @@ def test_a_backlog_is_committed_once_it_is_read(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     ends: list[int],
+    open_offsets: int,
     commits: int,
     *,
     are_few: bool,
@@ -115,7 +123,7 @@ def test_a_backlog_is_committed_once_it_is_read(
             return {}
 
         member._flush = flush  # type: ignore[method-assign]
-        member._pipelines = cast(Any, [_Pipeline(are_few=are_few)])
+        member._pipelines = cast(Any, [_Pipeline(open_offsets, are_few=are_few)])
         await member._absorb(cast(Any, _batches(*ends)))
         for work in begun:
             await work

@@ -144,6 +144,9 @@ class Offsets:
     def end(self, _partition: int) -> int | None:
         return None
 
+    def waiting(self, _partition: int) -> int:
+        return 0
+
     def is_end(self, partition: int, _offset: int) -> bool:
         return partition == 0 or not self.has_more
 

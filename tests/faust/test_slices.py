@@ -80,6 +80,9 @@ class Offsets:
     def end(self, _partition: int) -> int | None:
         return None
 
+    def waiting(self, _partition: int) -> int:
+        return 0
+
     def is_end(self, _partition: int, _offset: int) -> bool:
         return self.at_end
 

@@ -103,8 +103,9 @@ def test_a_pattern_takes_no_copies_that_workers_make(
     """
     monkeypatch.setattr(moved_from, "are_compacted", lambda _admin, names, _s: dict.fromkeys(names))
     ours = {f"us-a-{it}" for it in ("statistics", "late", "dead-letters", "alerts")}
-    ours |= {"us-g-repartition", "us-n-synopses"}
+    ours |= {"us-g-repartition", "us-n-synopses", "us-n-rankings"}
     plain = {"us-1", "us-late", "us-2-late", "us-3-statistics", "us-3-late", "us-4-repartition"}
+    plain.add("us-g-alerts")  # Nothing but a changelog begins like it.
     topics = [*ours, *plain, "slidestat-us-g-us-n-state-changelog"]
     topology = replace(TOPOLOGY, sources=sources)
     found = sources_of(cast(AdminClient, None), topology, topics, ["us-a-late"])

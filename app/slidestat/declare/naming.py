@@ -102,24 +102,24 @@ class Named:
 # The topics that workers of any topology have written, among those that there are.
 
 _OF_EACH = "-statistics", "-dead-letters", "-late"
-_OF_SOME = "-alerts", "-synopses", "-repartition"
+_OF_STORED = "-synopses", "-repartition", "-rankings"
 _CHANGELOG = re.compile(r"slidestat-(.+)-state-changelog")
 
 
 def written_by_workers(matched: Iterable[str], topics: Collection[str]) -> dict[str, str]:
     """Return how the name ends of each of the `matched` topics that workers write, by their names:
-    two more such topics of the same output are there. Moved records, and synopses, may have other
-    names than the output: it is enough that there is a changelog of that group or name.
+    two more such topics of the same output are there. Moved records, synopses and rankings may have
+    other names than the output: it is enough that there is a changelog of that group or name.
     """
     stored = [found[1] for topic in topics if (found := _CHANGELOG.fullmatch(topic))]
     written = {}
     for topic in matched:
-        for suffix in (*_OF_EACH, *_OF_SOME):
+        for suffix in (*_OF_EACH, "-alerts", *_OF_STORED):
             stem = topic.removesuffix(suffix)
             if stem in ("", topic):
                 continue
             beside = sum(stem + other in topics for other in _OF_EACH if other != suffix)
-            is_stored = suffix in _OF_SOME and any(
+            is_stored = suffix in _OF_STORED and any(
                 it.startswith(f"{stem}-") or it.endswith(f"-{stem}") for it in stored
             )
             if beside > 1 or is_stored:

@@ -80,6 +80,9 @@ class Behind(Offsets):
     def end(self, _partition: int) -> int | None:
         return self.last
 
+    def waiting(self, _partition: int) -> int:
+        return 0
+
     async def earliest(self, _partition: int) -> int:
         return FAR
 

@@ -123,6 +123,15 @@ def _size(letter: Letter) -> int:
 BACKLOG_RECORDS = 20_000
 
 
+def is_backlog(offsets: SourceOffsets, batch: RecordBatch) -> bool:
+    """Return whether many records follow a batch that can be read: none behind an open
+    transaction.
+    """
+    end, partition = offsets.end(batch.partition), batch.partition
+    last = int(batch.offsets[-1])
+    return end is not None and end - offsets.waiting(partition) - last > BACKLOG_RECORDS
+
+
 class BatchSteps:
     """The steps that process the batches of the partitions that are held."""
 
@@ -212,9 +221,7 @@ class BatchSteps:
         self._first_records.forget()
 
     def _steps_of(self, processor: Processor, batch: RecordBatch) -> Iterator[Effects]:
-        end = self._offsets.end(batch.partition)
-        behind = 0 if end is None else end - int(batch.offsets[-1])
-        return processor.steps(batch, more_follows=behind > BACKLOG_RECORDS)
+        return processor.steps(batch, more_follows=is_backlog(self._offsets, batch))
 
     async def _send_steps(
         self, steps: Iterator[Effects], partition: int, started: float, letters: list[Letter]

@@ -18,7 +18,7 @@ from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
 from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchConsumer
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.flushes import Flushes, FlushGivenUpError, to_its_end
-from slidestat.faust.partitions.batch_steps import BACKLOG_RECORDS
+from slidestat.faust.partitions.batch_steps import is_backlog
 from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.restore import BulkRecovery
 from slidestat.faust.source.key_watch import encode_note
@@ -91,6 +91,8 @@ _END_CHECK_S = 0.5
 _KEY_CHECK_S = 1.0
 _EXPECTED_CHECK_S = 10.0
 _LOSS_CHECK_S = 1.0
+# A pause of a tenth of a second is a backlog of a quick topic: each would flush all states.
+_CAUGHT_UP_EVERY_S = 30.0
 # A rival began when this worker did: looks at all topics of the brokers get rare.
 _RIVAL_CHECK_S, _RAREST_RIVAL_CHECK_S = 10.0, 320.0
 _MOVER_CHECK_S = 1.0
@@ -142,6 +144,7 @@ class GroupMember:
         self._flushes = Flushes()
         # Whether a backlog is being read, and whether it has been since the last commit.
         self._is_behind = self._has_caught_up = False
+        self._caught_up_at = -_CAUGHT_UP_EVERY_S
         # Faust starts an agent that failed again, with the next batch, until the app has stopped.
         self._has_failed = False
         self._superseded = Supersession(self._contact, self._crash_soon)
@@ -278,21 +281,23 @@ class GroupMember:
 
     def _commit_backlog(self, batch: RecordBatch) -> None:
         """Commit once a backlog is read to its end: its last emissions, and where a restart begins,
-        do not wait for the next second, nor for a round of checkpoints.
+        do not wait for the next second, nor for a round of checkpoints. Where one backlog follows
+        another, once in `_CAUGHT_UP_EVERY_S`.
         """
         offsets, partitions = self._pipelines[0].offsets, self._pipelines[0].partitions
-        end = offsets.end(batch.partition)
-        self._is_behind |= end is not None and end - int(batch.offsets[-1]) > BACKLOG_RECORDS
+        self._is_behind |= is_backlog(offsets, batch)
         if self._is_behind and all(
             offsets.is_end(partition, partitions.next_offset(partition))
             for partition in self._held_partitions()
         ):
-            self._is_behind, self._has_caught_up = False, True
-            self.app.add_future(self._commit_all())
+            self._is_behind, now = False, time.monotonic()
+            if now - self._caught_up_at >= _CAUGHT_UP_EVERY_S:
+                self._has_caught_up, self._caught_up_at = True, now
+                self.app.add_future(self._commit_all())
 
     async def _commit_all(self) -> None:
-        # Of a commit under way, which may have begun before the last batch, only the end is waited
-        # for.
+        # A commit that is under way may have begun before the last batch, and commit() then waits
+        # for its end alone: so a second one.
         for _ in range(2):
             if self._has_caught_up:
                 await self.app.consumer.commit()
