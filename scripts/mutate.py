@@ -293,8 +293,8 @@ def main(room: str, count: int) -> None:
             given = _ROOT / name
             (shutil.copytree if given.is_dir() else shutil.copy)(given, copy / name)
         reach = {False: _reach(copy, tests, has_kernels=False)}
-        if room in _TESTS_OF_KERNELS:
-            reach[True] = _reach(copy, _TESTS_OF_KERNELS[room], has_kernels=True)
+        if any(_KERNEL in source for *_, source in mutants):
+            reach[True] = _reach(copy, _TESTS_OF_KERNELS.get(room, tests), has_kernels=True)
         print(f"{len(mutants)} of {len(found)} mutants", flush=True)
         survived = 0
         for number, (file, line, lines, change, source) in enumerate(mutants, 1):

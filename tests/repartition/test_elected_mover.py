@@ -19,6 +19,7 @@ class FailingMover:
     """A mover that fails at once."""
 
     error: Exception
+    has_moved = False
 
     def __init__(self, _move: Move, _goes_on: Callable[[], bool]) -> None:
         """Do nothing."""
@@ -56,10 +57,13 @@ def test_what_brokers_refuse_ends_it_with_what_to_do(
 @pytest.mark.parametrize(
     "error", [LostError("in doubt"), KafkaException(KafkaError(KafkaError._TIMED_OUT))]
 )
+@pytest.mark.parametrize("has_moved", [False, True])
 def test_it_pauses_for_longer_after_each_failure(
-    failing: ElectedMover, monkeypatch: pytest.MonkeyPatch, error: Exception
+    failing: ElectedMover, monkeypatch: pytest.MonkeyPatch, error: Exception, *, has_moved: bool
 ) -> None:
-    """A connection that breaks at each commit would have it begin anew twice a second."""
+    """A connection that breaks at each commit would have it begin anew twice a second; one that
+    moved records meanwhile begins soon.
+    """
     pauses: list[float] = []
 
     def wait(seconds: float) -> bool:
@@ -69,10 +73,14 @@ def test_it_pauses_for_longer_after_each_failure(
         return False
 
     monkeypatch.setattr(FailingMover, "error", error, raising=False)
+    monkeypatch.setattr(FailingMover, "has_moved", has_moved)
     monkeypatch.setattr(failing._is_stopping, "wait", wait)
     failing.elect([0])
     failing._thread.join(10)
     assert failing.failure is None
     assert pauses[0] <= 1
+    if has_moved:
+        assert max(pauses) <= 1
+        return
     assert all(later > pause / 2 for pause, later in zip(pauses, pauses[2:], strict=False))
     assert 15 <= pauses[-1] <= 30

@@ -62,7 +62,7 @@ class BootstrapContact:
             return False
 
     async def _ask_known(self, cluster: ClusterMetadata, topics: Set[str]) -> bool:
-        request = MetadataRequest(list(topics) or None, allow_auto_topic_creation=False)
+        request = MetadataRequest(list(topics or ()) or None, allow_auto_topic_creation=False)
         brokers = [broker.nodeId for broker in self._client.cluster.brokers()]
         for broker in random.sample(brokers, len(brokers)):
             try:

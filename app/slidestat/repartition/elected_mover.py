@@ -85,7 +85,7 @@ class ElectedMover:
                 return
             except LostError as error:
                 self._tell("continues", f"with a new producer: {error}")
-                self._is_stopping.wait(_next_pause(pauses, began))
+                self._is_stopping.wait(self._next_pause(pauses, began))
             except KafkaException as error:
                 kafka_error: KafkaError = error.args[0]
                 failure = failure_of(kafka_error)
@@ -97,7 +97,7 @@ class ElectedMover:
                     continue
                 if self._goes_on():
                     reason = kafka_error.str().rstrip(".")
-                    pause_s = _next_pause(pauses, began)
+                    pause_s = self._next_pause(pauses, began)
                     self._tell("waits", f"again in {pause_s:.1f} s: {reason}")
                     self._is_stopping.wait(pause_s)
             except Exception as error:  # noqa: BLE001  The worker ends of it.
@@ -105,6 +105,15 @@ class ElectedMover:
                 return
             finally:
                 self._mover = None
+
+    def _next_pause(self, pauses: Pauses, began: float) -> float:
+        """Begin the next pause, the first one again after a mover that ran for long since `began`
+        or moved records, and return its length in seconds.
+        """
+        has_moved = self._mover is not None and self._mover.has_moved
+        if has_moved or time.monotonic() - began > _LONGEST_PAUSE_S:
+            pauses.reset()
+        return pauses.begin()
 
     def _tell(self, what: str, how: str) -> None:
         topology = self._move.topology
@@ -115,15 +124,6 @@ class ElectedMover:
             topology=topology.name,
             topics=[*topology.source_topics, topology.events_topic],
         )
-
-
-def _next_pause(pauses: Pauses, began: float) -> float:
-    """Begin the next pause, the first one again after a mover that ran for long since `began`, and
-    return its length in seconds.
-    """
-    if time.monotonic() - began > _LONGEST_PAUSE_S:
-        pauses.reset()
-    return pauses.begin()
 
 
 def _refused(move: Move, kafka_error: KafkaError) -> SlidestatError:

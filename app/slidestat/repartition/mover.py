@@ -279,6 +279,7 @@ class Mover:
         # Where partitions are read up to, of which nothing was fetched since.
         self._ends: dict[int, int] = {}
         self._committed: dict[Place, int] = {}
+        self.has_moved = False
         self._due = self._again_due = self._measure_due = 0.0
         self._waiting_since = time.monotonic()
         self._look_due = self._waiting_since + _LOOK_S
@@ -319,15 +320,13 @@ class Mover:
         self._add(found)
         # An end is told once, also where a transaction begins there later and stays open.
         for number, end in self._ends.items():
-            if self._is_readable(number):
+            if self._waits_for_transaction(number):
                 self._order.await_more(number)
             else:
                 self._order.reach_end(number, end)
 
-    def _is_readable(self, number: int) -> bool:
-        """Return whether a partition is read as far as it can be, and has more: what lies behind an
-        open transaction is waited for.
-        """
+    def _waits_for_transaction(self, number: int) -> bool:
+        """Return whether only records behind an open transaction are left of a partition."""
         return number in self._ends and self._ends[number] < self._high(number)
 
     def _number(self, message: Message) -> int:
@@ -407,11 +406,16 @@ class Mover:
         }
         if positions != self._committed or now >= self._again_due:
             # All of it was fetched before: so it is of the topics that are there now. The answer is
-            # on its way while the offsets are.
-            asked = asked_for(self._admin, [*self._now.notes, self._topic], _TIMEOUT_S)
+            # on its way while the offsets are. A pattern may have hundreds of sources: only those
+            # are asked for that records are moved of.
+            moved = {
+                place[0] for place, it in positions.items() if it != self._committed.get(place)
+            }
+            asked = asked_for(self._admin, [*sorted(moved), self._topic], _TIMEOUT_S)
             offsets = offsets_of(self._topology, positions, self._now, self._marks)
             group = self._consumer.consumer_group_metadata()
             self._transactions.commit(offsets, group, lambda: self._confirm(asked))
+            self.has_moved |= bool(self._committed and moved)
             self._committed, self._again_due = positions, now + _COMMIT_AGAIN_S
         if now >= self._measure_due:
             self._measure(positions)
@@ -441,7 +445,8 @@ class Mover:
         if gone := sorted(asked.keys() - found.keys()):
             raise LostError(f"{', '.join(gone)} is not there: what is left is looked up")
         own = found[self._topic].topic_id
-        for source, note in self._now.notes.items():
+        for source in asked.keys() - {self._topic}:
+            note = self._now.notes[source]
             if (found[source].topic_id, own) != (note.source_id, note.topic_id):
                 raise self._made_anew(source)
 
@@ -471,10 +476,12 @@ class Mover:
             {
                 self._places[number]: (end, self._high(number))
                 for number, end in self._ends.items()
-                if self._is_readable(number)
+                if self._waits_for_transaction(number)
             }
         )
-        awaited = [number for number in self._order.awaited if not self._is_readable(number)]
+        awaited = [
+            number for number in self._order.awaited if not self._waits_for_transaction(number)
+        ]
         if not awaited:
             self._waiting_since = time.monotonic()
         elif time.monotonic() - self._waiting_since > _TELL_S:

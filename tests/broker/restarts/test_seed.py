@@ -266,6 +266,8 @@ def test_records_that_were_not_committed_are_refused(make_stage: MakeStage, tmp_
     assert [it.offset for it in committed] == [*range(5), *range(7, 12)]
     aborted = committed[0]._replace(offset=5)
     file = write_records(tmp_path / "all.parquet", {0: [*committed, aborted]})
-    assert "a record of partition 0, offset 5, that" in refusal(stage, file)
+    assert "a record of partition 0, offset 5. Workers, which read committed" in refusal(
+        stage, file
+    )
     file = write_records(tmp_path / "all.parquet", {0: committed})
     assert seed_with(stage, file).counters.read == 10

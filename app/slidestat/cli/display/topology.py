@@ -76,7 +76,7 @@ def memory_of(topology: Topology) -> Memory:
     """
     path = _place(topology)
     if path is not None:
-        with suppress(OSError, msgspec.DecodeError):
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             return msgspec.json.decode(path.read_bytes(), type=Memory)
     measured = measure(topology)
     runners = list(dict.fromkeys(topology.runners))
