@@ -37,12 +37,12 @@ class Alerts:
         self.answers: list[int] = []
         self.posts: list[list[Postable]] = []
         self.users: list[str | None] = []
-        self.refused = ""
+        self.refused: set[str] = set()
         self.most_bytes = 1 << 20
 
     def take(self, body: bytes) -> int:
         """Take a POST in; the status of its answer, 200 unless `answers` has others to give. It
-        takes none of the key `refused`, and all others of the same POST; the proxy before it takes
+        takes none of the keys `refused`, and all others of the same POST; the proxy before it takes
         no body that is too long.
         """
         if len(body) > self.most_bytes:
@@ -53,7 +53,7 @@ class Alerts:
         if self.answers:
             return self.answers.pop(0)
         self.posts.append(told)
-        taken = [alert for alert in told if alert.labels["key"] != self.refused]
+        taken = [alert for alert in told if alert.labels["key"] not in self.refused]
         self.known |= {labels(alert.labels): alert for alert in taken}
         return 200 if taken == told else 400
 

@@ -90,6 +90,7 @@ class Told:
             by_name[row["ranking"]].append(_Row(row))
         written = {name: rankings._written(of) for name, of in by_name.items()}
         known = {name: it.ticks for name, it in written.items()}
+        of_any = np.unique(np.concatenate([*known.values()])) if known else np.zeros(0, np.int64)
         counts: rankings.Counts = defaultdict(lambda: [0, 0])
         asked = [rankings._Asked(self.declaration, it) for it in self.declaration.rankings]
         found: list[Finding] = []
@@ -97,7 +98,9 @@ class Told:
         places = {(row["source_partition"], row["event_key"]) for row in listed}
         for partition, key in self.events.keys() | places:
             judge = KeyJudge(self.declaration, key, BEFORE_ALL, BEFORE_ALL)
-            one = KeyInRankings(judge, partition, asked, written, counts, known, knows_all=True)
+            one = KeyInRankings(
+                judge, partition, asked, written, counts, known, of_any, knows_all=True
+            )
             of_key = [
                 it for it in listed if (it["source_partition"], it["event_key"]) == (partition, key)
             ]
@@ -284,6 +287,22 @@ def test_a_ranking_that_is_not_there_is_found() -> None:
     assert [(it.window_end_ms, it.violation) for it in found] == [
         (gone.window_end_ms, "no ranking is there")
     ]
+
+
+def test_a_ranking_that_is_at_no_tick_of_the_others_is_found() -> None:
+    """At each of them with events in the span, but for the first and the last."""
+    told = Told(TOPOLOGY, 1)
+    ats = 0, 100_000, 300_000
+    for at in ats:
+        told.send("a", at)
+    records, span = told.final(), told.declaration.span
+    assert not told.audit(records)
+    found = told.audit([it for it in records if it.ranking != "quietest"])
+    ticks = sorted({it.window_end_ms for it in records})
+    live = [it for it in ticks if any(it - span <= START + at < it for at in ats)]
+    assert {it.violation for it in found} == {"no ranking is there"}
+    inside = [it for it in live if ticks[0] < it < ticks[-1]]
+    assert sorted({it.window_end_ms for it in found}) == inside
 
 
 def test_the_fingerprint_is_that_of_before() -> None:

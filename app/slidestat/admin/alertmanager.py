@@ -294,14 +294,19 @@ class _Alertmanager:
         the alert that is refused, which is left out until it is due again.
         """
         refused: list[_RefusedError] = []
+        has_taken = False
         while parts:
             some = parts.pop(0)
             try:
                 self._post(some)
                 self._pause.reset()
-                self._has_taken, self.refusal = True, None
+                has_taken = self._has_taken = True
+                self.refusal = None
             except _RefusedError as error:
-                if not error.is_of_alerts or len(refused) == _MOST_REFUSED:
+                is_enough = len(refused) == _MOST_REFUSED
+                if is_enough and has_taken:
+                    return  # Those that were refused come last in the next round.
+                if is_enough or not error.is_of_alerts:
                     raise
                 if half := len(some) // 2:
                     parts[:0] = [some[:half], some[half:]]

@@ -72,7 +72,7 @@ def largest_state(topology: Topology, measured: Sequence[Footprint]) -> int:
 
 def measured_of(topology: Topology) -> Topology:
     """Return what is measured of a topology: nothing is emitted or published, and none of the
-    made-up events is late. The footprints of two topologies of which it is the same are equal.
+    made-up events is late. Footprints are equal where this and `every` are.
     """
     never = f"{topology.times.latest} events" if topology.is_sequence else "36525d"
     return without_move(

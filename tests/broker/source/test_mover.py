@@ -162,7 +162,7 @@ def test_a_topic_of_somebody_else_is_refused(
         lambda: prepare_topics(bootstrap_servers, topology),
         Mover(Move(bootstrap_servers, topology), lambda: True).run,
     ):
-        with pytest.raises(SlidestatError, match="else's"):
+        with pytest.raises(SlidestatError, match="another program wrote them"):
             refused()
 
 

@@ -110,7 +110,7 @@ def _place(topology: Topology) -> Path | None:
     """
     if not all(type(it).__module__.startswith("slidestat.") for it in topology.statistics):
         return None
-    what = hashlib.sha256(repr(measured_of(topology)).encode())
+    what = hashlib.sha256(repr((measured_of(topology), topology.every)).encode())
     for room in ("declare", "engine", "kernels", "synopses"):
         for path in sorted((Path(slidestat.__path__[0]) / room).rglob("*.py")):
             what.update(path.read_bytes())

@@ -151,6 +151,7 @@ class KeyInRankings:
         written: Mapping[str, Written],
         counts: Counts,
         known_ticks: Mapping[str, Integers],
+        ticks_of_any: Integers,
         *,
         knows_all: bool,
     ) -> None:
@@ -160,6 +161,7 @@ class KeyInRankings:
         self._written = written
         self._counts = counts
         self._known_ticks = known_ticks
+        self._of_any = ticks_of_any
         self._knows_all = knows_all
         nothing = np.zeros(0, np.int64)
         self._key = ExactKey(nothing, nothing, {it: [] for it in judge_of_key.declaration.columns})
@@ -191,6 +193,7 @@ class KeyInRankings:
         for asked in self._asked:
             name = asked.declared.name
             if (written := self._written.get(name)) is None:
+                yield from self._without_record(name, until_ms)
                 continue
             start, stop = np.searchsorted(written.ticks, [self._looked_at, until_ms]).tolist()
             ticks = written.ticks[start:stop]
@@ -209,14 +212,21 @@ class KeyInRankings:
         self._looked_at = until_ms
 
     def _without_record(self, name: str, until_ms: int) -> Iterator[tuple[str, int, Claim]]:
-        known = self._known_ticks.get(name)
-        if known is None or not len(known):
+        """Yield the ticks without a record of a ranking: those behind an event, and those at which
+        another ranking has one; between its own first and last, or, if it has none, theirs.
+        """
+        own = self._known_ticks.get(name, _NO_TICKS)
+        known = own if len(own) else self._of_any
+        if not len(known):
             return
-        every = self._judge.declaration.every_ms
-        ticks = np.unique(self._key.times // every + 1) * every
+        times, declared = self._key.times, self._judge.declaration
+        first = np.searchsorted(times, self._of_any - declared.span)
+        is_live = first < np.searchsorted(times, self._of_any)
+        after = (times // declared.every_ms + 1) * declared.every_ms
+        ticks = np.union1d(after, self._of_any[is_live])
         is_new = (ticks >= self._looked_at) & (ticks < until_ms)
         is_between = (ticks > known[0]) & (ticks < known[-1])
-        for tick in np.setdiff1d(ticks[is_new & is_between], known).tolist():
+        for tick in np.setdiff1d(ticks[is_new & is_between], own).tolist():
             yield name, tick, Claim(self._judge.name, self._partition, 1, 1)
 
     def _at(
@@ -421,6 +431,7 @@ def _misplaced(listed: RankedKey, exact: _ExactPlaces, row: int, sign: int) -> s
 
 # The passes over a lake.
 
+_NO_TICKS: Integers = np.zeros(0, np.int64)
 _CLAIMS = struct_type(FigureRow).add("ranking", "string").add("claim", "binary")
 _AT_TICK = "ranking", "window_end_ms"
 _FACTS = "declaration string, ranking string, tick long, least double, last binary"
@@ -441,7 +452,7 @@ def audited_rankings(
     events; those that begin before `complete_from_ms` are left out. `judged_keys` runs an audit
     over events and what is written of their keys.
     """
-    span = min(one.span for one in declarations.values())
+    span = max(one.span for one in declarations.values())
     records = (
         emissions.rows.where(f.col("declaration").isin(*declarations))
         .groupBy(f.col("event_key").alias("ranking"), "window_end_ms")
@@ -567,6 +578,7 @@ def _auditor(
             mark: [_Asked(one, it) for it in one.rankings] for mark, one in declarations.items()
         }
         known = {name: np.array(ticks, np.int64) for name, ticks in known_ticks.items()}
+        of_any = np.unique(np.concatenate([_NO_TICKS, *known.values()]))
 
         def begin(partition: int, name: str) -> list[KeyInRankings]:
             return [
@@ -577,6 +589,7 @@ def _auditor(
                     written.get(mark, {}),
                     counts,
                     known,
+                    of_any,
                     knows_all=complete_from_ms <= 0,
                 )
                 for mark, one in declarations.items()
