@@ -60,14 +60,14 @@ _OF_BROKERS = ["asyncio", "confluent_kafka", "numpy"]
         (["watch", "flights", "--bootstrap", "no address"], _OF_BROKERS),
         (["dlq", "count", "flights", "--bootstrap", "no address"], _OF_BROKERS),
         (["dlq", "send", "flights", os.devnull, "--bootstrap", "no address"], _OF_BROKERS),
-        # Kernels are loaded once the declaration is shown.
-        (["topology", "show", "flights"], ["numba", "pyarrow", "filelock", "numpy"]),
+        # What it has measured, the first time, with numba and all kernels.
+        (["topology", "show", "flights"], ["numpy"]),
     ],
 )
 def test_quick_commands_import_little(
     arguments: list[str], imported: list[str], tmp_path: Path
 ) -> None:
-    """Each of these packages takes a tenth of a second and more."""
+    """Each of these packages takes a tenth of a second and more; a second time at the latest."""
     code = (
         "import atexit, sys\n"
         f"sys.argv[1:] = {arguments!r}\n"
@@ -75,14 +75,15 @@ def test_quick_commands_import_little(
         "from slidestat.cli.main import main\n"
         "main()\n"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ
-        | {"PYTHONPATH": str(Path(__file__).parents[2] / "app"), "XDG_DATA_HOME": str(tmp_path)},
-    )
+    env = {"PYTHONPATH": str(Path(__file__).parents[2] / "app"), "XDG_DATA_HOME": str(tmp_path)}
+    for _ in range(2 if arguments == ["topology", "show", "flights"] else 1):
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | env,
+        )
     assert run.stdout.splitlines()[-1] == repr(imported), run.stderr
 
 

@@ -334,8 +334,8 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
 
 
 def has_all_of(partitions: Iterable[TP], assignment: Any) -> bool:
-    """Return whether the brokers had no more of these partitions when they were fetched from: the
-    end of a backlog, which may be less than a fetch waits for, is not to wait for more.
+    """Return whether each of these partitions has been read to its end as of its last fetch. If
+    not, the next fetch must not wait: what is left may be less than a fetch waits for.
     """
     states = [assignment.state_value(tp) for tp in partitions if tp in assignment.tps]
     return all(
