@@ -159,5 +159,5 @@ def test_a_worker_tells_no_offsets_that_the_group_has_refused(
 
     with caplog.at_level("INFO"):
         asyncio.run(commit())
-    (told,) = (record for record in caplog.records if record.message == "committed")
+    (told,) = (record for record in caplog.records if record.getMessage() == "committed")
     assert told.__dict__["offsets"] == {"events/0": 9 if done else 7}
