@@ -38,8 +38,9 @@ def averages(sums: Bounds, counts: Bounds) -> Bounds:
     """Return estimates, lowers and uppers of sums by counts, the same three of each; NaN for no
     events. Cost: microseconds a bound.
     """
+    counts = tuple(np.where(counts[1] > 0, each, 0) for each in counts)  # type: ignore[assignment]
     with np.errstate(invalid="ignore", divide="ignore"):
-        estimates = sums[0] / counts[0]
+        estimates = np.where(counts[0] > 0, sums[0] / counts[0], np.nan)
     return estimates, _quotients(sums[1], counts[2], down), _quotients(sums[2], counts[1], up)
 
 
