@@ -73,7 +73,7 @@ class Told:
             self.events[partition, key].append((START + at, value))
 
     def final(self) -> list[Written]:
-        self.driver.advance_to(START + 400_000)
+        self.driver.advance_to(START + 2_000_000)
         return [one for one in self.driver.rankings if not one.provisional]
 
     def audit(self, records: Sequence[Written]) -> list[Finding]:
