@@ -127,6 +127,7 @@ _FIGURES = Held(
             "slow_1m / count_1m as share",
             "(count_1m - slow_1m) / count_1m as rest",
             "p99_1m / p50_1m as tail",
+            "(p99_1m - p50_1m) / p50_1m as beyond",
         ),
         rankings=(Ranking(name="slowest", by="p99_1m", largest=20, having="count_1m >= 1"),),
     ),

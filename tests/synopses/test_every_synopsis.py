@@ -500,6 +500,6 @@ def test_no_synopsis_is_left_out() -> None:
                 hasattr(one, method)
                 for method in ("create", "insert", "advance", "to_bytes", "from_bytes", "check")
             )
-            if whole and not inspect.isabstract(one):
+            if whole and not inspect.isabstract(one) and not one.__name__.startswith("_"):
                 found.add(one)
     assert found == {type(entry.create(SPAN)) for entry in EVERY.values()}

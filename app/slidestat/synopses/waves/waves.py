@@ -194,7 +194,7 @@ def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:
     return head, state, items
 
 
-class TimesWave(StoredWave):
+class _TimesWave(StoredWave):
     """A wave that takes times alone."""
 
     def insert(self, times: npt.ArrayLike) -> None:
@@ -205,7 +205,7 @@ class TimesWave(StoredWave):
         self._insert(times, None)
 
 
-class CountWave(TimesWave, Estimating[WaveParameters]):
+class CountWave(_TimesWave, Estimating[WaveParameters]):
     """A deterministic wave that counts events; a window of n at `now` is [now - n, now)."""
 
     kinds: ClassVar[tuple[int, ...]] = (codec.COUNT,)
@@ -227,7 +227,7 @@ class SumWave(StoredWave, Estimating[WaveParameters]):
         self._insert(times, np.atleast_1d(values))
 
 
-class PositionWave(TimesWave):
+class PositionWave(_TimesWave):
     """A deterministic wave that knows how old the Nth most recent event is."""
 
     kinds: ClassVar[tuple[int, ...]] = (codec.POSITION,)
