@@ -171,11 +171,39 @@ def test_counts_have_the_bounds_of_all_corners(
         (name,): Numbers.of(np.array([boxes[name] for _, boxes in drawn])) for name in COUNTS
     }
     found = KnownIntervals(len(drawn), columns, Facts(KNOWN)).numbers(node)
-    with patch("slidestat.declare.expressions.known_intervals.are_counts", return_value=False):
+    with patch.object(KnownIntervals, "_is_monotone", return_value=False):
         right = KnownIntervals(len(drawn), columns, Facts(KNOWN)).numbers(node)
     np.testing.assert_array_equal(columns_of(found), columns_of(right))
     np.testing.assert_array_equal(found.nulls, right.nulls)
     np.testing.assert_array_equal(found.values, right.values)
+
+
+_BOUNDS = st.tuples(*[st.floats(1e-6, 1e18) | st.floats(1e-6, 10)] * 2).map(sorted)
+
+
+@settings(laws, max_examples=300)
+@given(
+    _BOUNDS | st.just([0.0, 1.5]),
+    _BOUNDS,
+    st.sampled_from(("(x - y) / y", "x / (x + y)", "(2 * x - y) / (x + y)")),
+)
+def test_figures_that_are_not_negative_have_the_bounds_of_two_corners(
+    one: list[float], other: list[float], text: str
+) -> None:
+    """At the least and the largest quotient of all corners, but for the rounding of three steps."""
+    boxes = {"x": one, "y": other}
+    figures = {
+        (name,): Numbers.of(np.array([(low / 2 + high / 2, low, high)]))
+        for name, (low, high) in boxes.items()
+    }
+    node = parsed(text, "derived")
+    found = KnownIntervals(1, figures, Facts(Known(frozenset(), frozenset()))).numbers(node)
+    points = [dict(zip("xy", map(Fraction, it), strict=True)) for it in product(one, other)]
+    corners = [exact(node, it) for it in points]
+    least, most = min(corners), max(corners)
+    slack = Fraction(1, 2**48) * (max(abs(least), abs(most)) + 2)
+    assert least - slack <= Fraction(float(found.lowers[0])) <= least
+    assert most <= Fraction(float(found.uppers[0])) <= most + slack
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,6 @@ from slidestat.declare.fields import FieldPath
 from slidestat.synopses.core.arrays import Bools, Floats
 from slidestat.synopses.core.rounding import EXACT, down, up
 
-# A sum of a few whole numbers up to it is exact.
-_MOST_COUNTED = EXACT / 32
-
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
@@ -358,17 +355,6 @@ def bounds_of_quotients(least: _Pairs, most: _Pairs) -> tuple[Floats, Floats]:
         lows = [corner for pair in least for corner in quotients.of(*pair)]
         highs = lows if least is most else [it for pair in most for it in quotients.of(*pair)]
         return _outermost(np.minimum, lows, -np.inf), _outermost(np.maximum, highs, np.inf)
-
-
-def are_counts(numbers: Numbers) -> bool:
-    """Return whether all bounds are whole numbers from 0 to so many that a few of them, added, are
-    exact.
-    """
-    return bool(
-        (numbers.lowers >= 0).all()
-        and (numbers.uppers <= _MOST_COUNTED).all()
-        and all((end == np.trunc(end)).all() for end in _ends(numbers))
-    )
 
 
 class _Quotients:

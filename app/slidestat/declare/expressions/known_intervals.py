@@ -26,7 +26,6 @@ from slidestat.declare.expressions.intervals import (
     Intervals,
     Numbers,
     Truths,
-    are_counts,
     bounds_of_quotients,
     negated,
     number_of,
@@ -227,7 +226,7 @@ class KnownIntervals(Intervals):
         # What a quotient is where there is none does not matter.
         is_nothing = ~values_of_quotient(above, below)
         is_plain = ((below.lowers > 0) | is_nothing).all()
-        if is_plain and facts.monotone is not None and self._are_counts(facts.monotone):
+        if is_plain and facts.monotone is not None and self._is_monotone(facts.monotone):
             found = quotient_within(above, below, *self._at_ends(facts.monotone))
         else:
             found = _of_one_sign(quotient_of(above, below), above, below)
@@ -242,14 +241,14 @@ class KnownIntervals(Intervals):
         high = np.where(is_positive, 1.0, np.inf) if facts.is_at_most_one else np.inf
         return _cut(found, low, high)
 
-    def _are_counts(self, quotient: _Monotone) -> bool:
-        """Return whether all bounds of the figures of a quotient are whole, so that its sums are
-        exact, and none is negative.
-        """
-        return all(are_counts(self._figures[path]) for path in quotient.is_rising)
+    def _is_monotone(self, quotient: _Monotone) -> bool:
+        """Return whether no figure of a quotient is negative."""
+        return all((self._figures[path].lowers >= 0).all() for path in quotient.is_rising)
 
     def _at_ends(self, quotient: _Monotone) -> tuple[Floats, Floats]:
-        """Return the least and the largest of a quotient of counts whose divisor is positive."""
+        """Return the least and the largest of a quotient of figures that are not negative; its
+        divisor is positive.
+        """
         at_least, at_most = {}, {}
         for path, is_rising in quotient.is_rising.items():
             ends = _ends(self._figures[path])
