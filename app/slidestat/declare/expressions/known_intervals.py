@@ -242,8 +242,9 @@ class KnownIntervals(Intervals):
         return _cut(found, low, high)
 
     def _is_monotone(self, quotient: _Monotone) -> bool:
-        """Return whether no figure of a quotient is negative."""
-        return all((self._figures[path].lowers >= 0).all() for path in quotient.is_rising)
+        """Return whether no figure of a quotient is negative where it is a number."""
+        figures = [self._figures[path] for path in quotient.is_rising]
+        return all(((it.lowers >= 0) | ~it.values).all() for it in figures)
 
     def _at_ends(self, quotient: _Monotone) -> tuple[Floats, Floats]:
         """Return the least and the largest of a quotient of figures that are not negative; its
