@@ -1,7 +1,6 @@
 """Format the output of `slidestat topology show`."""
 
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -90,11 +89,10 @@ def memory_of(topology: Topology) -> Memory:
         [statistic.promise(span) for statistic in topology.statistics],
     )
     if path is not None:
+        from slidestat.kernels.units import write
+
         with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            new = path.with_suffix(f".{os.getpid()}")
-            new.write_bytes(msgspec.json.encode(found))
-            new.replace(path)
+            write(path, msgspec.json.encode(found))
             for old in sorted(path.parent.iterdir(), key=_age)[_MOST_KEPT:]:
                 old.unlink()
     return found

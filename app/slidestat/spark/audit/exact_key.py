@@ -96,6 +96,13 @@ class ExactKey:
         self.bygone = Bygone()
         self.extend(times, places, columns)
 
+    @classmethod
+    def without_events(cls, declaration: Declaration) -> "ExactKey":
+        """Return a key that has had no events, with the columns that a declaration reads."""
+        nothing = np.zeros(0, np.int64)
+        columns: dict[ColumnName, Sequence[str | None]] = {it: [] for it in declaration.columns}
+        return cls(nothing, nothing, columns, of_events=declaration.of_events)
+
     @property
     def times(self) -> Integers:
         """Return the times of the events that are here."""

@@ -743,10 +743,7 @@ class RunningAudit:
     def __init__(self, judge: KeyJudge, mark: str) -> None:
         self._judge = judge
         self._mark = mark
-        nothing = np.zeros(0, np.int64)
-        names = judge.declaration.columns
-        of_events = judge.declaration.of_events
-        self._key = ExactKey(nothing, nothing, {name: [] for name in names}, of_events=of_events)
+        self._key = ExactKey.without_events(judge.declaration)
         # Of a referee's, how many events there were when some were dropped last.
         self._kept = 0
         # Of the last event.

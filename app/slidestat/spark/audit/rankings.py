@@ -163,8 +163,7 @@ class KeyInRankings:
         self._known_ticks = known_ticks
         self._of_any = ticks_of_any
         self._knows_all = knows_all
-        nothing = np.zeros(0, np.int64)
-        self._key = ExactKey(nothing, nothing, {it: [] for it in judge_of_key.declaration.columns})
+        self._key = ExactKey.without_events(judge_of_key.declaration)
         self._listed: dict[tuple[str, int], RankedKey] = {}
         self._looked_at = BEFORE_ALL
 
@@ -189,44 +188,56 @@ class KeyInRankings:
         yield from self._look_at(-BEFORE_ALL)
 
     def _look_at(self, until_ms: int) -> Iterator[tuple[str, int, Claim] | Finding]:
-        times, span = self._key.times, self._judge.declaration.span
+        due = self._due(until_ms)
         for asked in self._asked:
             name = asked.declared.name
-            if (written := self._written.get(name)) is None:
-                yield from self._without_record(name, until_ms)
-                continue
-            start, stop = np.searchsorted(written.ticks, [self._looked_at, until_ms]).tolist()
-            ticks = written.ticks[start:stop]
-            first = np.searchsorted(times, ticks - span)
-            is_live = first < np.searchsorted(times, ticks)
-            for row, tick, is_there in zip(
-                range(start, stop), ticks.tolist(), is_live.tolist(), strict=True
-            ):
-                listed = self._listed.pop((name, tick), None)
-                if is_there:
-                    yield from self._at(asked, tick, row, listed)
-                elif listed is not None:
-                    violation = f"{name}: listed, without an event in the span"
-                    yield Finding(self._judge.name, tick, violation=violation)
-            yield from self._without_record(name, until_ms)
+            if (written := self._written.get(name)) is not None:
+                yield from self._at_records(asked, written, until_ms)
+            yield from self._without_record(name, due)
         self._looked_at = until_ms
 
-    def _without_record(self, name: str, until_ms: int) -> Iterator[tuple[str, int, Claim]]:
-        """Yield the ticks without a record of a ranking: those behind an event, and those at which
-        another ranking has one; between its own first and last, or, if it has none, theirs.
+    def _at_records(
+        self, asked: _Asked, written: Written, until_ms: int
+    ) -> Iterator[tuple[str, int, Claim] | Finding]:
+        name = asked.declared.name
+        start, stop = np.searchsorted(written.ticks, [self._looked_at, until_ms]).tolist()
+        ticks = written.ticks[start:stop]
+        is_live = self._has_events(ticks).tolist()
+        for row, tick, is_there in zip(range(start, stop), ticks.tolist(), is_live, strict=True):
+            listed = self._listed.pop((name, tick), None)
+            if is_there:
+                yield from self._at(asked, tick, row, listed)
+            elif listed is not None:
+                violation = f"{name}: listed, without an event in the span"
+                yield Finding(self._judge.name, tick, violation=violation)
+
+    def _has_events(self, ticks: Integers) -> Bools:
+        """Return at which ticks the key has an event in the span."""
+        times, span = self._key.times, self._judge.declaration.span
+        found: Bools = np.searchsorted(times, ticks - span) < np.searchsorted(times, ticks)
+        return found
+
+    def _due(self, until_ms: int) -> Integers:
+        """Return the ticks at which each ranking has a record: those behind an event, and those at
+        which any ranking has one.
+        """
+        start, stop = np.searchsorted(self._of_any, [self._looked_at, until_ms])
+        of_any = self._of_any[start:stop]
+        every = self._judge.declaration.every_ms
+        after = (self._key.times // every + 1) * every
+        is_new = (after >= self._looked_at) & (after < until_ms)
+        return np.union1d(after[is_new], of_any[self._has_events(of_any)])
+
+    def _without_record(self, name: str, due: Integers) -> Iterator[tuple[str, int, Claim]]:
+        """Yield the ticks that are due without a record of a ranking: between its own first and
+        last, or, if it has none, those of the others.
         """
         own = self._known_ticks.get(name, _NO_TICKS)
         known = own if len(own) else self._of_any
         if not len(known):
             return
-        times, declared = self._key.times, self._judge.declaration
-        first = np.searchsorted(times, self._of_any - declared.span)
-        is_live = first < np.searchsorted(times, self._of_any)
-        after = (times // declared.every_ms + 1) * declared.every_ms
-        ticks = np.union1d(after, self._of_any[is_live])
-        is_new = (ticks >= self._looked_at) & (ticks < until_ms)
-        is_between = (ticks > known[0]) & (ticks < known[-1])
-        for tick in np.setdiff1d(ticks[is_new & is_between], own).tolist():
+        is_between = (due > known[0]) & (due < known[-1])
+        for tick in np.setdiff1d(due[is_between], own).tolist():
             yield name, tick, Claim(self._judge.name, self._partition, 1, 1)
 
     def _at(
