@@ -223,8 +223,9 @@ async def test_the_recipe_without_prometheus_asks_for_what_there_is() -> None:
     events = [Record(i, None, encode("a", START_MS + 60_000 * i, 1), 0) for i in range(10)]
     async with serving_of(TOPOLOGY, {0: events}) as [worker]:
         for path, rows in recipe:
-            asked = path.replace("flights", "orders").replace("${key}", "a")
+            asked = path.replace("flights", "orders").replace("${key:percentencode}", "a")
             asked = asked.replace("1d", "1h").replace("window=7d", "window=5m")
+            assert "${" not in asked
             answer = await get(worker.url, asked)
             assert answer.status == 200, answer.body
             names = set(
