@@ -206,14 +206,14 @@ docs: setup ## the documentation as a site, into build/site; a warning is an err
 	@echo "the site is build/site/docs/README.html"
 
 figures: setup ## write what was measured last into README and docs
-	$(BIN)/python -m benchmarks.documents
+	$(BIN)/python -m benchmarks.documents.written
 
 plots: setup ## measure and draw space, errors and cost against span
-	$(BIN)/python -m benchmarks.plots 1e9
-	$(BIN)/python -m benchmarks.documents
+	$(BIN)/python -m benchmarks.documents.plots 1e9
+	$(BIN)/python -m benchmarks.documents.written
 
 pictures: setup ## draw the theory's pictures, and take those of both pages with a headless Chromium
-	$(BIN)/python -m benchmarks.pictures
+	$(BIN)/python -m benchmarks.documents.pictures
 	$(BIN)/python -m scripts.picture_of_live_page docs/live-page.png
 	$(BIN)/python -m scripts.picture_of_report docs/report.png
 

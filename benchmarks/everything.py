@@ -18,17 +18,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import results
-from benchmarks.bench import Bench
-from benchmarks.cases import CASES, CaseName
-from benchmarks.demonstration import EVENTS, demonstrate
-from benchmarks.due import SUBJECTS
-from benchmarks.held import measure_held
-from benchmarks.latency import measure_latencies
+from benchmarks.accuracy.demonstration import EVENTS, demonstrate
+from benchmarks.delay.due import SUBJECTS
+from benchmarks.delay.latency import measure_latencies
+from benchmarks.harness import results
+from benchmarks.harness.bench import Bench
+from benchmarks.harness.cases import CASES, CaseName
+from benchmarks.harness.systems import BARE, OURS, SYSTEMS
 from benchmarks.peers.environments import UnavailableError
-from benchmarks.real_rate import WORKLOADS
-from benchmarks.systems import BARE, OURS, SYSTEMS
-from benchmarks.throughput import PARTITIONS, broker, measure, run_command
+from benchmarks.speed.held import measure_held
+from benchmarks.speed.real_rate import WORKLOADS
+from benchmarks.speed.throughput import PARTITIONS, broker, measure, run_command
 from slidestat.errors import SlidestatError
 
 # Plain Faust can keep up with it.

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Union, get_args, get_origin, get_type_hints
 
-from benchmarks.examples import example
+from benchmarks.harness.examples import example
 from slidestat.declare.alerts import Alert
 from slidestat.declare.forms.flag_list import flag_of
 from slidestat.declare.kinds import KINDS

@@ -23,7 +23,7 @@ from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.run import cli_main
 from confluent_kafka import OFFSET_BEGINNING
 
-from benchmarks.progress import Progress
+from benchmarks.harness.progress import Progress
 
 _SECOND, _STEP, _MINUTE = timedelta(seconds=1), timedelta(seconds=10), timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -25,7 +25,7 @@ import pyarrow as pa
 from chdb import session
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from benchmarks.progress import Progress
+from benchmarks.harness.progress import Progress
 
 _TICK_MS, _WINDOW_MS = 10_000, 3_600_000
 _FETCH = 10_000

@@ -19,7 +19,7 @@ import orjson
 import pyclink
 from confluent_kafka import Producer
 
-from benchmarks.progress import Progress
+from benchmarks.harness.progress import Progress
 
 _STATEMENTS = """
 CREATE TABLE events (

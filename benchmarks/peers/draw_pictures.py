@@ -1,4 +1,4 @@
-"""Draw the pictures of a file that `benchmarks.pictures` wrote: it has its own environment.
+"""Draw the pictures of a file that `benchmarks.documents.pictures` wrote.
 
 python -m benchmarks.peers.draw_pictures DATA.json FOLDER
 """

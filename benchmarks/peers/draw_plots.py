@@ -1,4 +1,4 @@
-"""Draw the plots of a file that `benchmarks.plots` wrote: it has its own environment.
+"""Draw the plots of a file that `benchmarks.documents.plots` wrote: it has its own environment.
 
 python -m benchmarks.peers.draw_plots DATA.json FOLDER
 """

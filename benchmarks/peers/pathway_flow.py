@@ -21,7 +21,7 @@ from typing import Any
 
 import pathway as pw
 
-from benchmarks.progress import Progress
+from benchmarks.harness.progress import Progress
 
 _SECOND_MS, _STEP_MS, _MINUTE_MS, _HOUR_MS = 1_000, 10_000, 60_000, 3_600_000
 _QUANTILES = (0.5, 0.95, 0.99)

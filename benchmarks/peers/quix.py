@@ -14,7 +14,7 @@ from typing import Any
 
 from quixstreams import Application
 
-from benchmarks.progress import Progress
+from benchmarks.harness.progress import Progress
 
 _SECOND, _STEP, _MINUTE = timedelta(seconds=1), timedelta(seconds=10), timedelta(minutes=1)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from benchmarks.progress import Progress
+from benchmarks.harness.progress import Progress
 from slidestat.spark.session import spark_session
 
 if TYPE_CHECKING:

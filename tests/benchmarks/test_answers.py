@@ -6,15 +6,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchmarks import answers
-from benchmarks.answers import Answers
-from benchmarks.bench import Run
-from benchmarks.cases import CaseName
-from benchmarks.exact import Exact
-from benchmarks.measure import Measurement
-from benchmarks.results import Outcome, as_data, write
-from benchmarks.systems import BARE, OURS
-from benchmarks.workload import KeyDistribution, Workload, draw
+from benchmarks.harness import answers
+from benchmarks.harness.answers import Answers
+from benchmarks.harness.bench import Run
+from benchmarks.harness.cases import CaseName
+from benchmarks.harness.exact import Exact
+from benchmarks.harness.measure import Measurement
+from benchmarks.harness.results import Outcome, as_data, write
+from benchmarks.harness.systems import BARE, OURS
+from benchmarks.harness.workload import KeyDistribution, Workload, draw
 from slidestat.errors import SlidestatError
 
 MINUTE_MS = 60_000

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from benchmarks.check import Check, check_figures
-from benchmarks.exact import Exact
-from benchmarks.figures import Figure
-from benchmarks.workload import Workload
+from benchmarks.harness.check import Check, check_figures
+from benchmarks.harness.exact import Exact
+from benchmarks.harness.figures import Figure
+from benchmarks.harness.workload import Workload
 from slidestat.errors import SlidestatError
 
 # 1.00, 2.00 and 4.00 of one key within a second.

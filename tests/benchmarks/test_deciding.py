@@ -7,10 +7,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from benchmarks.deciding import Part, live_cells, write
-from benchmarks.deciding_live import Lived, OtherWindow, Record, Restart, Ticks, latest
-from benchmarks.judged_requests import Answer, Answered, Errors, Reader, errors_of, judge
-from benchmarks.requests import ExactRequests, Requests, draw_requests
+from benchmarks.deciding.comparison import Part, live_cells, write
+from benchmarks.deciding.judged_requests import Answer, Answered, Errors, Reader, errors_of, judge
+from benchmarks.deciding.live import Lived, OtherWindow, Record, Restart, Ticks, latest
+from benchmarks.deciding.requests import ExactRequests, Requests, draw_requests
 from slidestat.errors import SlidestatError
 
 _REQUESTS = draw_requests(3_000, 5, 2, 2_000.0)

@@ -8,16 +8,23 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from benchmarks import measured_speed, measured_synopses, results
-from benchmarks.bench import Bench, Restart, Run
-from benchmarks.cases import CaseName
-from benchmarks.documents import DOCUMENTS, TEXTS, places, renewed
-from benchmarks.latency import Latency
-from benchmarks.measure import Measurement
-from benchmarks.measured_speed import comparison, deciding, deciding_keys, workloads
-from benchmarks.results import Outcome, as_data, replace_workloads, write
-from benchmarks.systems import BARE, OURS, SYSTEMS, System
-from benchmarks.throughput import compare
+from benchmarks.delay.latency import Latency
+from benchmarks.documents.measured_speed import comparison, deciding, deciding_keys, workloads
+from benchmarks.documents.written import (
+    DOCUMENTS,
+    TEXTS,
+    measured_speed,
+    measured_synopses,
+    places,
+    renewed,
+)
+from benchmarks.harness import results
+from benchmarks.harness.bench import Bench, Restart, Run
+from benchmarks.harness.cases import CaseName
+from benchmarks.harness.measure import Measurement
+from benchmarks.harness.results import Outcome, as_data, replace_workloads, write
+from benchmarks.harness.systems import BARE, OURS, SYSTEMS, System
+from benchmarks.speed.throughput import compare
 
 FAUST, SPARK = "faust_tumbling_table", "spark_tumbling"
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from benchmarks.due import SUBJECTS, Answer, Scope, Subject, latencies
-from benchmarks.systems import SYSTEMS
-from benchmarks.workload import Workload
+from benchmarks.delay.due import SUBJECTS, Answer, Scope, Subject, latencies
+from benchmarks.harness.systems import SYSTEMS
+from benchmarks.harness.workload import Workload
 
 # Keys 0 and 2 are of partition 0, key 1 of partition 1.
 KEYS = np.array([0, 1, 2, 0, 1, 2, 0, 1], np.int64)

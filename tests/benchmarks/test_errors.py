@@ -7,7 +7,7 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from benchmarks.errors import (
+from benchmarks.accuracy.errors import (
     EVENTS,
     Row,
     bounds_hold,
@@ -16,7 +16,7 @@ from benchmarks.errors import (
     skewed,
     untied,
 )
-from benchmarks.recounted import RESULTS, STATISTICS, Window
+from benchmarks.accuracy.recounted import RESULTS, STATISTICS, Window
 from slidestat.declare.kinds import KINDS
 from slidestat.schemas.emission import Figure
 
@@ -30,7 +30,7 @@ def measured() -> Sequence[Row]:
 
 
 def test_the_readme_tells_of_this_code(measured: Sequence[Row]) -> None:
-    """All rows come again; `python -m benchmarks.errors` writes them anew."""
+    """All rows come again; `python -m benchmarks.accuracy.errors` writes them anew."""
     told = [Row(**row) for row in json.loads(RESULTS.read_text())["errors"]]
     assert [row.statistic for row in told] == [row.statistic for row in measured]
     for row, now in zip(told, measured, strict=True):

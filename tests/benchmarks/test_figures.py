@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.exact import Exact, variance
-from benchmarks.figures import Figure, violation_of
-from benchmarks.workload import KeyDistribution, draw
+from benchmarks.harness.exact import Exact, variance
+from benchmarks.harness.figures import Figure, violation_of
+from benchmarks.harness.workload import KeyDistribution, draw
 
 CENTS = np.array([100, 250, 250, 400, 1_000], np.int64)
 

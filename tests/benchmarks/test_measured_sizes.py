@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from aiokafka.partitioner import DefaultPartitioner
 
-from benchmarks import cost_of_statistics, one_window, state_sizes
-from benchmarks.audited import rows
-from benchmarks.beside_sketches import HOUR_MS, SPAN_MS, SUBJECTS, errors
-from benchmarks.measured_sizes import AUDIT, COSTS, ONE_WINDOW, QUANTILES, REFEREE
-from benchmarks.recounted import RESULTS
-from benchmarks.referee import PARTITIONS, flights
+from benchmarks.accuracy.audited import rows
+from benchmarks.accuracy.beside_sketches import HOUR_MS, SPAN_MS, SUBJECTS, errors
+from benchmarks.accuracy.recounted import RESULTS
+from benchmarks.documents.measured_sizes import AUDIT, COSTS, ONE_WINDOW, QUANTILES, REFEREE
+from benchmarks.size import one_window, state_sizes
+from benchmarks.speed import cost_of_statistics
+from benchmarks.speed.referee import PARTITIONS, flights
 from slidestat.declare.forms.files import load_declaration
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Quantiles
@@ -31,9 +32,7 @@ GUIDES = ("choose-a-statistic.md", "many-parties.md")
 
 
 def test_every_statistic_takes_what_the_readme_says() -> None:
-    """Bytes with five, a thousand and 100,000 events; `python -m benchmarks.state_sizes` writes
-    them anew.
-    """
+    """Bytes with five, a thousand and 100,000 events; `benchmarks.size.state_sizes` has them."""
     assert state_sizes.sizes() == json.loads(RESULTS.read_text())["sizes"]
 
 
@@ -46,7 +45,7 @@ def test_every_statistic_takes_what_the_readme_says() -> None:
     ],
 )
 def test_a_busy_key_takes_what_the_guide_says(name: str) -> None:
-    """Bytes with five and 900,000 events; `python -m benchmarks.cost_of_statistics` writes them."""
+    """Bytes with five and 900,000 events; `benchmarks.speed.cost_of_statistics` has them."""
     few, busy, _ = cost_of_statistics.cost(cost_of_statistics.SUBJECTS[name])
     told = json.loads(COSTS.read_text())
     assert list(told) == list(cost_of_statistics.SUBJECTS)
@@ -54,7 +53,7 @@ def test_a_busy_key_takes_what_the_guide_says(name: str) -> None:
 
 
 def test_one_window_takes_what_the_guide_says() -> None:
-    """Bytes of windows of up to 100,000 events; `python -m benchmarks.one_window` writes all."""
+    """Bytes of windows of up to 100,000 events; `benchmarks.size.one_window` has all."""
     told: list[dict[str, Any]] = json.loads(ONE_WINDOW.read_text())
     assert [(row["epsilon"], row["events"]) for row in told] == list(one_window.SIZES)
     for row in told:
@@ -67,7 +66,7 @@ def test_one_window_takes_what_the_guide_says() -> None:
 
 @pytest.mark.parametrize("name", ["slidestat, all of the stream", "slidestat, its last hour"])
 def test_ours_beside_sketches_is_what_the_guide_says(name: str) -> None:
-    """Bytes and errors of the same streams; `python -m benchmarks.beside_sketches` writes them."""
+    """Bytes and errors of the same streams; `benchmarks.accuracy.beside_sketches` has them."""
     told: dict[str, Any] = json.loads(QUANTILES.read_text())
     window_ms, run = SUBJECTS[name]
     assert window_ms == (SPAN_MS if "all" in name else HOUR_MS)
@@ -79,7 +78,7 @@ def test_ours_beside_sketches_is_what_the_guide_says(name: str) -> None:
 
 
 def test_audited_quantiles_are_what_the_guide_says() -> None:
-    """Errors of all quantiles of 100,000 flights; `python -m benchmarks.audited` writes them."""
+    """Errors of all quantiles of 100,000 flights; `benchmarks.accuracy.audited` has them."""
     told: dict[str, Any] = json.loads(AUDIT.read_text())
     # An exact maximum bounds the quantiles that are written with it.
     found = rows(told["flights"], ["quantile", "maximum"])
@@ -87,9 +86,7 @@ def test_audited_quantiles_are_what_the_guide_says() -> None:
 
 
 def test_quantiles_of_all_flights_are_what_the_guide_says() -> None:
-    """The referee's answers are those of the union of four states; `python -m benchmarks.referee`
-    writes them.
-    """
+    """The referee's answers are those of the union of four states; `benchmarks.speed.referee`."""
     told: dict[str, Any] = json.loads(REFEREE.read_text())
     referee = load_declaration("flights_global")
     assert isinstance(referee, Referee)

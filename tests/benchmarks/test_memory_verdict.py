@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks import backlog, million_keys
-from benchmarks.measure import memory_verdict
+from benchmarks.harness.measure import memory_verdict
+from benchmarks.size import backlog, million_keys
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 
-from benchmarks import pictures
+from benchmarks.documents import pictures
 
 
 def test_pictures_are_of_this_code() -> None:

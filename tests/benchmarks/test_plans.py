@@ -1,10 +1,10 @@
 """What `make bench` runs."""
 
-from benchmarks.cases import CASES, CaseName
-from benchmarks.due import SUBJECTS
+from benchmarks.delay.due import SUBJECTS
+from benchmarks.documents.report import WANTED_RATIOS
 from benchmarks.everything import FULL, QUICK
-from benchmarks.report import WANTED_RATIOS
-from benchmarks.systems import BARE, OURS, SYSTEMS
+from benchmarks.harness.cases import CASES, CaseName
+from benchmarks.harness.systems import BARE, OURS, SYSTEMS
 
 RATIOS = {
     BARE,

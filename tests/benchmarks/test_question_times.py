@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks.question_times import RESULTS, SUBJECTS
+from benchmarks.speed.question_times import RESULTS, SUBJECTS
 
 # In microseconds, over three windows, on a machine with nothing else to do.
 GOALS = {"quantiles by value, 0.01 and 0.1": 20, "quantiles by rank, 0.01": 3 * 40}

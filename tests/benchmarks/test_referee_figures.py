@@ -5,7 +5,7 @@ from math import comb, log2
 
 import pytest
 
-from benchmarks.referee import (
+from benchmarks.speed.referee import (
     LEAST_EPSILON,
     TRIAL_PROMISES,
     exact_figure,

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from benchmarks.inside import batches
-from benchmarks.work import EXPECTED, lines_run, measure
-from benchmarks.workload import KeyDistribution, draw
+from benchmarks.harness.inside import batches
+from benchmarks.harness.workload import KeyDistribution, draw
+from benchmarks.speed.work import EXPECTED, lines_run, measure
 from slidestat.declare.statistics import Count, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
@@ -31,7 +31,7 @@ def test_an_event_takes_no_more_work_than_is_written_down(
     name: str, measured: dict[str, float]
 ) -> None:
     """Lines of each kernel, lines around them and bytes at once are at most a tenth above
-    benchmarks/results/work.json, which `python -m benchmarks.work --write` writes anew.
+    benchmarks/results/work.json, which `python -m benchmarks.speed.work --write` writes anew.
     """
     assert measured[name] <= expected()[name] * (1 + TOLERANCE)
 

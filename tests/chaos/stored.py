@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from benchmarks.stored import stopped_table
+from benchmarks.size.stored import stopped_table
 from slidestat.faust.fencing import FENCE_KEY, NO_EPOCH, Restored
 from slidestat.faust.restore import EPOCH_KEY, StateStore
 from tests.broker.workers import Record, Stage, Worker

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.examples import example
+from benchmarks.harness.examples import example
 from slidestat.cli.display import topology as display
 from slidestat.cli.display.topology import (
     footprint_line,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from benchmarks.examples import example
+from benchmarks.harness.examples import example
 from slidestat.cli.main import app
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS, flag_of

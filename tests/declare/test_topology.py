@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.examples import example
+from benchmarks.harness.examples import example
 from slidestat import TopologyDriver
 from slidestat.declare.kinds import KINDS
 from slidestat.declare.lengths import duration_ms, window_length

@@ -6,7 +6,7 @@ from typing import get_type_hints
 
 import pytest
 
-from benchmarks.examples import example
+from benchmarks.harness.examples import example
 from scripts import reference
 from slidestat.declare.kinds import KINDS
 from slidestat.declare.referee import Referee

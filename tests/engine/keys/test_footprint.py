@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.examples import example
+from benchmarks.harness.examples import example
 from slidestat.declare.kinds import KINDS
 from slidestat.declare.statistics import Count, Deviation, Mean, Quantiles, Rate, Sum, TopItems
 from slidestat.declare.statistics.base import Statistic

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.audited_key import audited
+from benchmarks.spark.audited_key import audited
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.spread import tasks_of_stage
+from benchmarks.spark.spread import tasks_of_stage
 from slidestat.declare.statistics import (
     Count,
     Distinct,

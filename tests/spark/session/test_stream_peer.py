@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks.cases import CaseName
-from benchmarks.latency import measure_latencies
-from benchmarks.systems import BARE, OURS, SYSTEMS
-from benchmarks.throughput import measure
+from benchmarks.delay.latency import measure_latencies
+from benchmarks.harness.cases import CaseName
+from benchmarks.harness.systems import BARE, OURS, SYSTEMS
+from benchmarks.speed.throughput import measure
 
 SPARK = "spark_tumbling"
 

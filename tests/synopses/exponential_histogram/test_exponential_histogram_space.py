@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.space_of_counts import (
+from benchmarks.size.space_of_counts import (
     Row,
     lower_bound_bytes,
     ratios_text,

@@ -1,0 +1,1 @@
+"""The question that decides, here and by others: see `comparison`."""

@@ -1,0 +1,1 @@
+"""How long a figure is waited for, after an event, a stop and a kill."""

@@ -1,0 +1,1 @@
+"""What all benchmarks share: workloads, systems, how they are run, timed and checked."""

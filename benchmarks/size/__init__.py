@@ -1,0 +1,1 @@
+"""How many bytes a key, a state and a worker take."""

@@ -1,0 +1,1 @@
+"""What the jobs on Spark cost."""

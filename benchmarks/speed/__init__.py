@@ -1,0 +1,1 @@
+"""How many events a second, and what each part costs."""
