@@ -101,12 +101,14 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def pipeline(outputs: Outputs, table: Table | None = None) -> Pipeline:
+def pipeline(
+    outputs: Outputs, table: Table | None = None, topology: Topology = TOPOLOGY
+) -> Pipeline:
     stored, producer = cast(StateTable, table or Table()), cast(BulkProducer, outputs)
     expiring = cast(ExpiringProducer, outputs)
     progress = Progress("slices")
     return Pipeline(
-        TOPOLOGY,
+        topology,
         stored,
         producer,
         Offsets(),

@@ -61,7 +61,7 @@ from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.look_ahead import LookAhead, absorb_and_publish
 from slidestat.engine.ticks.ranked_ticks import RankedTicks
 from slidestat.engine.ticks.silent_keys import SilentKeys
-from slidestat.engine.ticks.ticker import KeptTicks, Limits, Outputs, Ticker
+from slidestat.engine.ticks.ticker import LAST, KeptTicks, Limits, Outputs, Ticker
 from slidestat.engine.view import PartitionView, Unabsorbed
 from slidestat.engine.waiting import EventStore
 from slidestat.schemas.query import AddedStatistic
@@ -307,7 +307,8 @@ class PartitionProcessor:
                 yield Effects(dead_letters=taken.dead_letters, late=taken.late)
             if not self._kept:
                 if self._waits_too_much():
-                    yield from (Effects() for _ in self._early.of_all())
+                    for _ in self._early.of_all():
+                        yield Effects()
             elif not (more_follows and self._may_keep()):
                 yield from self._of_kept()
         self._is_amid = False
@@ -360,7 +361,7 @@ class PartitionProcessor:
             self._waiting.take(advance.watermark),
             advance,
         )
-        effects = map(_effects_of, self._ticker.emissions_after(placed, advance))
+        effects = map(_effects_of, self._ticker.emissions(iter([(placed, LAST)]), advance))
         return chain((Effects(published=published),), effects)
 
     def _require_none_kept(self) -> None:

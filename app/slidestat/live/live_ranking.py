@@ -24,6 +24,7 @@ from slidestat.engine.keys.key_state import KeyState
 from slidestat.engine.keys.states import States
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.ticks.kernel_calls import KernelCalls
+from slidestat.engine.ticks.queries import Queries
 from slidestat.engine.ticks.ranked_ticks import RankedFigure
 from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
@@ -99,14 +100,13 @@ class _NamedFigures:
 
     def _answered(self, found: Sequence[KeyState | None], ends: Integers) -> dict[Runner, Answered]:
         """Return the answers of the synopses of keys that are there, at the ends of windows."""
-        of_events = self._topology.span_length.of_events
-        states = [state for state in found if state is not None]
-        times = np.array([it.number + 1 for it in states], np.int64) if of_events else ends
         kept = [
             it._replace(synopses=tuple(it.synopses[place] for place in self._places))
-            for it in states
+            for it in found
+            if it is not None
         ]
-        return self._calls.ask(States.of(kept, len(self._places)), np.arange(len(kept)), times)
+        states = States.of(kept, len(self._places))
+        return self._calls.ask(states, Queries(np.arange(len(kept)), ends))
 
     def _lacks(self, keys: KeySlice, end: int) -> bool:
         """Return whether windows that end there may lack records that were lost."""

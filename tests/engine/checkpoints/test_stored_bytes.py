@@ -31,6 +31,7 @@ from slidestat.engine.keys.key_state import (
 from slidestat.engine.keys.states import States
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.ticks.kernel_calls import KernelCalls
+from slidestat.engine.ticks.queries import Queries
 from slidestat.errors import SlidestatError
 from tests.engine.cases import laws
 
@@ -213,6 +214,6 @@ def test_a_stored_synopsis_that_cannot_be_read_says_what_helps(
     calls = KernelCalls(topology, PartitionWork())
     state = KeyState(0, 0, 0, 0, (bytes(synopsis),))
     with pytest.raises(SlidestatError, match="stored state is not that of") as refused:
-        calls.ask(States.of([state], 1), np.zeros(1, np.int64), np.array([60_000]))
+        calls.ask(States.of([state], 1), Queries(np.zeros(1, np.int64), np.array([60_000])))
     assert advice in refused.value.advice
     assert "group" not in refused.value.message

@@ -1,10 +1,8 @@
 """Events into the states of their keys, and the keys' emissions at the ticks between."""
 
-from typing import NamedTuple
-
 import numpy as np
 
-from slidestat.declare.statistics.runner import Answered, BorrowingRunner, Runner
+from slidestat.declare.statistics.runner import BorrowingRunner
 from slidestat.engine import clock
 from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
@@ -15,8 +13,7 @@ from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.keys.states import States, objects
 from slidestat.engine.records import NO_TIME
 from slidestat.engine.ticks.kernel_calls import (
-    KeyRuns,
-    cut,
+    Ran,
     gaps_of,
     numbers_in_life,
     previous_times,
@@ -24,13 +21,6 @@ from slidestat.engine.ticks.kernel_calls import (
 from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
 from slidestat.engine.ticks.silent_keys import KeyAnswers
 from slidestat.synopses.core.arrays import Bools, Integers
-
-
-class _Ran(NamedTuple):
-    """The runs of some keys' events, and the answers of their synopses."""
-
-    runs: KeyRuns
-    answered: dict[Runner, Answered]
 
 
 class Absorber(KeyAnswers):
@@ -77,9 +67,9 @@ class Absorber(KeyAnswers):
         )
         events = keyed.events if rows is None else keyed.events.take(rows)
         hand = Hand(keyed.names, numbers, states)
-        ran = self._run(hand, asked.queries, gaps, events, groups)
+        ran = self._kernels.absorb(states, events, groups, gaps, asked.queries)
         if (more := self._alerts.more(asked, ran.answered)) is not None:
-            asked, ran = more, self._run(hand, more.queries, gaps, events, groups)
+            asked, ran = more, self._kernels.absorb(states, events, groups, gaps, more.queries)
         self._keep(hand, ran, events, groups, advance)
         queries = asked.queries
         offsets = advance.source_offsets(queries.times)
@@ -136,25 +126,8 @@ class Absorber(KeyAnswers):
         is_due = (ranks % (self._every_events or 1) == 0) & (times < watermark)
         return Queries(groups[is_due], clock.tick_after(times[is_due], self._every)).distinct()
 
-    def _run(
-        self, hand: Hand, queries: Queries, gaps: Bools, events: Events, groups: Integers
-    ) -> "_Ran":
-        """Run every synopsis over all keys, whose states stay as they are."""
-        times, query_times = events.times, queries.times
-        runs = cut(groups, gaps, times, len(hand.numbers), *queries)
-        if self._topology.span_length.of_events:
-            # Events are numbered by key, and the numbers are used as times: so a window of time is
-            # a window of events. A key that starts again is numbered from the start.
-            starts = np.searchsorted(groups, np.arange(len(hand.numbers) + 1))
-            passed = queries.events_before(groups, times, starts)
-            before = runs.numbers_before(hand.states.counts, starts)
-            query_times = before[runs.run_of] + starts[queries.groups] + passed + 1
-            of_run = np.repeat(before, np.diff(runs.starts))
-            times = of_run + np.arange(len(groups)) + 1
-        return _Ran(runs, self._kernels.absorb(hand.states, runs, times, events, query_times))
-
     def _keep(
-        self, hand: Hand, ran: "_Ran", events: Events, groups: Integers, advance: Advance
+        self, hand: Hand, ran: Ran, events: Events, groups: Integers, advance: Advance
     ) -> None:
         """Keep the new states."""
         runs, answered = ran

@@ -35,13 +35,13 @@ class EarlyAbsorption:
         # Up to where had been read when it was the turn of a slot of keys to be written.
         self._read_at_turn = [next_offset] * SLOTS
 
-    def of_all(self) -> Iterator[None]:
-        """Insert the events of all keys, some keys at a time."""
+    def of_all(self) -> Iterator[object]:
+        """Insert the events of all keys, some at each step of what is returned."""
         now = self._now()
-        if self._publisher is not None:
-            self._absorb(self._waiting.take(now.watermark), now)
-            return
-        yield from self._ticker.absorb(self._waiting, now)
+        if self._publisher is None:
+            return self._ticker.absorbed(self._waiting, now)
+        self._absorb(self._waiting.take(now.watermark), now)
+        return iter(())
 
     def of_slots(self, slots: frozenset[int]) -> None:
         """Insert the events of keys whose states are about to be written."""

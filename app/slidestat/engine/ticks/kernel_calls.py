@@ -1,10 +1,13 @@
 """Calls of the synopses' kernels: all keys of a slice in one call for each synopsis."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +25,7 @@ from slidestat.engine.events import Events, distinct_texts
 from slidestat.engine.keys.states import States
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.records import NO_TIME
+from slidestat.engine.ticks.queries import Queries
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import NewerVersionError, SynopsisError, WindowTooLargeError
@@ -128,6 +132,16 @@ def runners_by_calendar(topology: Topology) -> set[Runner]:
     }
 
 
+class Ran(NamedTuple):
+    """The runs of some keys' events, and the answers of their synopses."""
+
+    runs: KeyRuns
+    answered: dict[Runner, Answered]
+
+
+_Call = Callable[[Sequence[bytes | None], Work], Answered]
+
+
 class KernelCalls:
     """The synopses of a topology, called for many keys at once."""
 
@@ -144,48 +158,74 @@ class KernelCalls:
         self._starts = starts
         self._runners = list(dict.fromkeys(topology.runners))
         self._columns = topology.columns
+        self._of_events = topology.span_length.of_events
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
-        self._calendar = topology.window_lengths
-        self._of_calendar = runners_by_calendar(topology)
-        self._further: dict[Runner, list[Runner]] = {}
+        of_calendar = runners_by_calendar(topology)
+        # By runner: it, and those that borrow its states, each with how it is called.
+        self._calls: dict[Runner, list[tuple[Runner, _Call]]] = {}
+        for runner in self._runners:
+            call: _Call = runner.run
+            if runner in of_calendar:
+                call = partial(run_by_calendar, runner, windows=topology.window_lengths)
+            self._calls[runner] = [(runner, call)]
         for window in dict.fromkeys((*topology.further_windows, *further)):
-            self._further.setdefault(window.runner, []).append(window)
+            self._calls[window.runner].append((window, window.run))
         self._observed = observed
 
     def absorb(
         self,
         states: States,
-        runs: KeyRuns,
-        times: Integers,
         events: Events,
-        query_times: Integers,
-    ) -> dict[Runner, Answered]:
+        groups: Integers,
+        gaps: npt.NDArray[np.bool_],
+        queries: Queries,
+    ) -> Ran:
         """Insert events, by key, into the synopses of keys, and answer at each query between them.
-        `times` are those of the events, or are used in their place.
+        `groups` are the places of the events' keys, and a key starts from nothing where `gaps` is
+        true. The `states` stay as they are.
         """
+        times, query_times = events.times, queries.times
+        runs = cut(groups, gaps, times, len(states), *queries)
+        if self._of_events:
+            # Events are numbered by key, and the numbers are used as times: so a window of time is
+            # a window of events. A key that starts again is numbered from the start.
+            starts = np.searchsorted(groups, np.arange(len(states) + 1))
+            passed = queries.events_before(groups, times, starts)
+            before = runs.numbers_before(states.counts, starts)
+            query_times = before[runs.run_of] + starts[queries.groups] + passed + 1
+            times = np.repeat(before, np.diff(runs.starts)) + np.arange(len(groups)) + 1
         query_starts = np.searchsorted(runs.run_of, np.arange(len(runs.starts)))
         work = self._work(runs.starts, times, events, query_starts, query_times)
         answered: dict[Runner, Answered] = {}
-        before = np.full(len(runs.starts) - 1, None, object)
+        known = np.full(len(runs.starts) - 1, None, object)
         for runner, synopses in zip(self._runners, states.synopses, strict=True):
-            before[runs.first] = synopses
+            known[runs.first] = synopses
             start = self._starts.get(runner)
             own = work if start is None else work.among(events.times >= start)
-            for each in (runner, *self._further.get(runner, ())):
-                answered[each] = self._run(each, before.tolist(), own)
-        return answered
+            stored = known.tolist()
+            with self._called(runner):
+                for each, run in self._calls[runner]:
+                    answered[each] = run(stored, own)
+        return Ran(runs, answered)
 
-    def ask(self, states: States, groups: Integers, times: Integers) -> dict[Runner, Answered]:
-        """Answer queries of these keys, by key and time, as their states are."""
+    def ask(self, states: States, queries: Queries) -> dict[Runner, Answered]:
+        """Answer queries of these keys, by key and time, as their states are. Windows of events
+        are those of each key's last events, whatever the time.
+        """
         none = Events.none(self._columns)
+        groups, times = queries
+        if self._of_events:
+            times = states.counts[groups] + 1
         query_starts = np.searchsorted(groups, np.arange(len(states) + 1))
         starts = np.zeros(len(states) + 1, np.int64)
         work = self._work(starts, none.times, none, query_starts, times)
-        return {
-            each: self._run(each, synopses.tolist(), work)
-            for runner, synopses in zip(self._runners, states.synopses, strict=True)
-            for each in (runner, *self._further.get(runner, ()))
-        }
+        answered: dict[Runner, Answered] = {}
+        for runner, synopses in zip(self._runners, states.synopses, strict=True):
+            stored = synopses.tolist()
+            with self._called(runner):
+                for each, run in self._calls[runner]:
+                    answered[each] = run(stored, work)
+        return answered
 
     def _work(
         self,
@@ -214,12 +254,14 @@ class KernelCalls:
             dict(zip(columns.conditions, events.conditions, strict=True)),
         )
 
-    def _run(self, runner: Runner, states: Sequence[bytes | None], work: Work) -> Answered:
+    @contextmanager
+    def _called(self, runner: Runner) -> Iterator[None]:
+        """Time calls of kernels over the states of a runner, and say what users can do about their
+        errors.
+        """
         started = perf_counter()
         try:
-            if runner in self._of_calendar:
-                return run_by_calendar(runner, states, work, self._calendar)
-            return runner.run(states, work)
+            yield
         except WindowTooLargeError as error:
             raise SlidestatError(
                 f"The {runner.meaning} has outgrown its window: {error.rule}.",

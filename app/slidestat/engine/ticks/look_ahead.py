@@ -107,7 +107,8 @@ class LookAhead:
         if self._has_alerts:
             silent_after = now.before  # An alert follows all ticks.
         trial = self._ticker.trial(self._keys.trial(horizon, silent_after))
-        for emissions, alerts, _ in trial.emissions(self._waiting.copy(), now):
+        absorbed = trial.absorbed(self._waiting.copy(), now)
+        for emissions, alerts, _ in trial.emissions(absorbed, now):
             yield Outputs(
                 emissions.take(np.flatnonzero(emissions.ends > emitted)),
                 [alert for alert in alerts if alert.timestamp > emitted],

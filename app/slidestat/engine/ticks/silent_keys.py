@@ -4,7 +4,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
@@ -212,15 +211,9 @@ class SilentKeys(KeyAnswers):
         due_now = due_now.within(some)
         numbers, states = numbers[some], states.at(some)
         hand = Hand(self._keys.numbers.names(numbers), numbers, states)
-
-        def ask(queries: Queries) -> dict[Runner, Answered]:
-            of_events = self._topology.span_length.of_events
-            times = states.counts[queries.groups] + 1 if of_events else queries.times
-            return self._kernels.ask(states, queries.groups, times)
-
-        answered = ask(asked.queries)
+        answered = self._kernels.ask(states, asked.queries)
         if (more := self._alerts.more(asked, answered)) is not None:
-            asked, answered = more, ask(more.queries)
+            asked, answered = more, self._kernels.ask(states, more.queries)
         queries, is_shown = asked.queries, asked.is_shown
         offsets = advance.source_offsets(queries.times)
         table = None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from time import thread_time
 from typing import NamedTuple
 
@@ -171,49 +172,48 @@ class Ticker:
         trial._events_pace, trial._keys_pace = self._events_pace, self._keys_pace
         return trial
 
-    def absorb(self, waiting: EventStore, advance: Advance) -> Iterator[None]:
-        """Insert all events up to the watermark though no tick has passed: nothing is emitted."""
-        for _ in self._touched(waiting, advance):
-            yield
-
     def outputs(self, waiting: EventStore, advance: Advance, most: int) -> Iterator[Outputs]:
-        """Yield the emissions as `emissions` does, of about `most` keys with events at once where
-        they are emitted at every tick; and the synopses of keys, where an interval is declared,
-        each tick's before its emissions.
+        """Insert the events that wait up to the watermark, and yield the emissions of all keys at
+        the ticks that it passes, in order. Where keys with events are emitted at every tick, about
+        `most` of their emissions are in memory at once. The synopses of keys, where an interval is
+        declared, come before the emissions of their tick.
         """
-        asks_always = self._topology.asks_always
-
-        def emitted(piece: Advance) -> Iterator[Outputs]:
-            if asks_always:
-                return self.piecewise(waiting, piece, most)
-            return self.emissions(waiting, piece)
-
-        while (tick := self._synopses.next_tick(waiting, advance.watermark)) is not None:
-            offset = int(advance.source_offsets(np.array([tick]))[0])
-            before, advance = advance.up_to(tick - 1)
-            yield from emitted(before)
+        while True:
+            tick = self._synopses.next_tick(waiting, advance.watermark)
+            before, after = (advance, advance) if tick is None else advance.up_to(tick - 1)
+            for piece in self._pieces(waiting, before, most):
+                yield from self.emissions(self.absorbed(waiting, piece), piece)
+            if tick is None:
+                return
+            offset, advance = int(advance.source_offsets(np.array([tick]))[0]), after
             for published in self._synopses.at(tick, offset, lambda: self._keys_pace.size):
                 if tick > advance.emitted:
                     yield Outputs(NO_RECORDS, [], published)
-        yield from emitted(advance)
 
     def synopses_left(self, tick: int, source_offset: int) -> Iterator[list[Publication]]:
         """Yield the synopses that were not published since their keys' newest events."""
         return self._synopses.rest(tick, source_offset, lambda: self._keys_pace.size)
 
-    def emissions(self, waiting: EventStore, advance: Advance) -> Iterator[Outputs]:
-        """Insert the events that wait up to the watermark; the emissions of all keys at the ticks
-        that it passes, in order.
+    def emissions(self, absorbed: Iterator[Given], advance: Advance) -> Iterator[Outputs]:
+        """Return the emissions of all keys at the ticks of an advance, in order; `absorbed` are the
+        answers for keys with events.
         """
         write = self._emissions.writer(advance.loss)
-        yield from in_order(write, self._touched(waiting, advance), self._untouched(advance))
+        return chain(in_order(write, absorbed, self._untouched(advance)), self._leading(advance))
+
+    def _leading(self, advance: Advance) -> Iterator[Outputs]:
+        """Yield the keys that lead in rankings, once all answers of an advance are known."""
         if published := self._ranked.take(advance):
             yield Outputs(NO_RECORDS, [], published)
 
-    def piecewise(self, waiting: EventStore, advance: Advance, most: int) -> Iterator[Outputs]:
-        """Yield the emissions as `emissions` does, of some ticks after the other, where keys with
-        events are emitted at every tick: about `most` of these keys' at once are in memory.
+    def _pieces(self, waiting: EventStore, advance: Advance, most: int) -> Iterator[Advance]:
+        """Yield an advance piece by piece, each of some ticks, where keys with events are emitted
+        at every tick: a piece has about `most` of their emissions. The next piece is asked for once
+        the one before is emitted.
         """
+        if not self._topology.asks_always:
+            yield advance
+            return
         keys, every = max(1, len(waiting.keys(advance.watermark))), self._every
         ticks = max(1, most // keys)
         while True:
@@ -223,20 +223,15 @@ class Ticker:
             start = min((time for time in due if time is not None), default=advance.watermark)
             end = (max(start, advance.before) // every + ticks) * every
             if end >= advance.watermark:
-                yield from self.emissions(waiting, advance)
+                yield advance
                 return
             piece, advance = advance.up_to(end)
-            yield from self.emissions(waiting, piece)
+            yield piece
 
-    def emissions_after(self, absorbed: PlacedAnswers, advance: Advance) -> Iterator[Outputs]:
-        """Yield the emissions as `emissions` does, where the events are absorbed already, with the
-        answers `absorbed`.
+    def absorbed(self, waiting: EventStore, advance: Advance) -> Iterator[Given]:
+        """Insert the events that wait up to the watermark, some keys at a time, and yield the
+        answers for these keys.
         """
-        write = self._emissions.writer(advance.loss)
-        return in_order(write, iter([(absorbed, LAST)]), self._untouched(advance))
-
-    def _touched(self, waiting: EventStore, advance: Advance) -> Iterator[Given]:
-        """Yield the answers for keys with events."""
         slices = waiting.slices(advance.watermark)
         # Now, for all: what is due of keys without events is found meanwhile.
         numbers = self._keys.numbered(slices.names)

@@ -3,7 +3,9 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from slidestat.declare.declared import Declared
@@ -132,6 +134,27 @@ def is_backlog(offsets: SourceOffsets, batch: RecordBatch) -> bool:
     return end is not None and end - offsets.waiting(partition) - last > BACKLOG_RECORDS
 
 
+@dataclass(slots=True)
+class _Sending:
+    """The sending of a batch's steps, begun at `started`: the processors that were held then, and
+    the letters that were sent.
+    """
+
+    processors: Mapping[int, Processor]
+    partition: int
+    started: float
+    letters: list[Letter] = field(default_factory=list)
+    # Whether the source is still the one that was read. It is asked after the records were fetched,
+    # and before the tick is computed that they pass: the answer comes meanwhile.
+    asked: asyncio.Future[None] | None = None
+    is_confirmed: bool = False
+
+    @property
+    def processor(self) -> Processor:
+        """The partition's processor."""
+        return self.processors[self.partition]
+
+
 class BatchSteps:
     """The steps that process the batches of the partitions that are held."""
 
@@ -166,22 +189,23 @@ class BatchSteps:
         started = time.monotonic()
         new_records = len(batch.since(processor.unread_offset))
         before = processor.reached.counters
-        letters: list[Letter] = []
         kept_since = self._kept_since.pop(partition, started)
         if batch.offsets[-1] >= processor.next_offset:
             processor.note(batch.mark)
-        steps = self._steps_of(processor, batch)
+        steps = processor.steps(batch, more_follows=is_backlog(self._offsets, batch))
         if trace is not None:
             steps = trace.of_steps(self._observed.topology, steps)
-        if not await self._send_steps(steps, partition, kept_since, letters):
-            return False
+        with self._sending(partition, kept_since) as sending:
+            for effects in steps:
+                if not await self._send(effects, sending):
+                    return False
         if processor.keeps_ticks:
             self._kept_since[partition] = kept_since
         taken = processor.reached.counters.since(before)
-        self._observed.processed(batch, letters, taken, len(batch) - new_records, started)
+        self._observed.processed(batch, sending.letters, taken, len(batch) - new_records, started)
         self._held.arrived[partition] = time.monotonic()
         self._progress.read(len(batch))
-        self._progress.refused(letter.reason for letter in letters)
+        self._progress.refused(letter.reason for letter in sending.letters)
         return True
 
     async def emit_all_kept(self) -> None:
@@ -204,7 +228,11 @@ class BatchSteps:
         started = self._kept_since.pop(partition, None)
         if started is None or processor is None:
             return True
-        return await self._send_steps(processor.kept_back(), partition, started, [])
+        with self._sending(partition, started) as sending:
+            for effects in processor.kept_back():
+                if not await self._send(effects, sending):
+                    return False
+        return True
 
     @property
     def are_letters_held(self) -> bool:
@@ -220,43 +248,35 @@ class BatchSteps:
         self._kept_since = {}
         self._first_records.forget()
 
-    def _steps_of(self, processor: Processor, batch: RecordBatch) -> Iterator[Effects]:
-        return processor.steps(batch, more_follows=is_backlog(self._offsets, batch))
-
-    async def _send_steps(
-        self, steps: Iterator[Effects], partition: int, started: float, letters: list[Letter]
-    ) -> bool:
-        """Queue what comes of a partition's steps, with its `letters`; False if it was given up
-        meanwhile.
-        """
+    @contextmanager
+    def _sending(self, partition: int, started: float) -> Iterator[_Sending]:
+        """Give the state in which the steps of a partition are sent one after another."""
         processors = self._held.processors
-        processor = processors[partition]
-        # Asked after the records were fetched, and before the tick is computed that they pass: the
-        # answer comes meanwhile.
-        asked: asyncio.Future[None] | None = None
-        is_confirmed = False
+        sending = _Sending(processors, partition, started)
         try:
-            for effects in steps:
-                if asked is None and (processor.keeps_ticks or not effects.is_empty):
-                    asked = asyncio.ensure_future(self._offsets.confirm_source())
-                self._held.compare_keys(partition, processor)
-                if asked is not None and not is_confirmed and not effects.is_empty:
-                    await asked
-                    is_confirmed = True
-                    if processors is not self._held.processors:
-                        return False
-                letters += (*effects.dead_letters, *effects.late)
-                step = Step(effects, partition, started)
-                for due in self._first_records.due(step, processor.reached.counters):
-                    self._outputs.send(*due)
-                await self._outputs.room()
-                if processors is not self._held.processors:
-                    return False
+            yield sending
         except BaseException:
             # Half of a batch must not be written as if it were all.
             processors.pop(partition, None)
             raise
         finally:
-            if asked is not None:
-                asked.cancel()
-        return True
+            if sending.asked is not None:
+                sending.asked.cancel()
+
+    async def _send(self, effects: Effects, sending: _Sending) -> bool:
+        """Queue the outputs of a partition's next step; False if it was given up meanwhile."""
+        partition, processor = sending.partition, sending.processor
+        if sending.asked is None and (processor.keeps_ticks or not effects.is_empty):
+            sending.asked = asyncio.ensure_future(self._offsets.confirm_source())
+        self._held.compare_keys(partition, processor)
+        if sending.asked is not None and not sending.is_confirmed and not effects.is_empty:
+            await sending.asked
+            sending.is_confirmed = True
+            if self._held.processors is not sending.processors:
+                return False
+        sending.letters += (*effects.dead_letters, *effects.late)
+        step = Step(effects, partition, sending.started)
+        for due in self._first_records.due(step, processor.reached.counters):
+            self._outputs.send(*due)
+        await self._outputs.room()
+        return self._held.processors is sending.processors
