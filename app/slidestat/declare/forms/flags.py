@@ -8,7 +8,7 @@ An objective is NAME:GOOD:NAME=VALUE...: availability:status < 500:objective=0.9
 """
 
 import re
-from collections.abc import Mapping, Sequence as AbcSequence
+from collections.abc import Callable, Mapping, Sequence as AbcSequence
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -49,14 +49,8 @@ def topology_of_flags(given: Mapping[str, Any]) -> Topology:
     flag.
     """
     table = dict(given)
-    if STATISTICS in table:
-        table[STATISTICS] = [_statistic(text) for text in table[STATISTICS]]
-    if ALERTS in table:
-        table[ALERTS] = [_alert(text) for text in table[ALERTS]]
-    if RANKINGS in table:
-        table[RANKINGS] = [_ranking(text) for text in table[RANKINGS]]
-    if SLOS in table:
-        table[SLOS] = [_slo(text) for text in table[SLOS]]
+    for name in _READERS.keys() & table.keys():
+        table[name] = [_read(name, text) for text in table[name]]
     if table.get("publish", PARTITION) != PARTITION:
         table["publish"] = _listed(table["publish"])
     for name in ("sources", "expected"):
@@ -80,56 +74,42 @@ def _with_flags(text: str) -> str:
     return _FIELD.sub(lambda field: flag_of(field[0]), text)
 
 
-def _statistic(text: str) -> Statistic:
+def _read(field: str, text: str) -> object:
+    """Return what a flag declares; raises SlidestatError that begins with the flag and its text."""
     try:
-        return _parsed(text)
+        return _READERS[field](text)
     except SlidestatError as error:
-        raise SlidestatError(
-            f"{flag_of(STATISTICS)} {text!r}: {error.message}", error.advice
-        ) from error
+        raise SlidestatError(f"{flag_of(field)} {text!r}: {error.message}", error.advice) from error
 
 
 def _alert(text: str) -> Alert:
-    table: dict[str, str] = {}
+    table = _named_parts(text, "when", _ALERT_FORM)
     try:
-        table = _named_parts(text, "when", _ALERT_FORM)
         if table.get("change") == "":
             advice = 'Name a figure: "slower::change=mean_took_ms".'
             raise SlidestatError("change names nothing.", advice)
         literals = _literals(table, "for", "certain", "delta")
         return declared_of(Alert, {**table, **literals, **_texts(table)})
     except SlidestatError as error:
-        given = table.get("when", "").partition("=")
+        given = table["when"].partition("=")
         if given[1] and is_field(name := given[0].strip()):
             # As a condition it could not be read.
-            said = (
-                f"{flag_of(ALERTS)} {text!r}: the condition begins with {name}, {NOT_IN_CONDITION}"
-            )
+            said = f"the condition begins with {name}, {NOT_IN_CONDITION}"
             raise SlidestatError(said, beside(table["name"], name)) from error
-        raise SlidestatError(
-            f"{flag_of(ALERTS)} {text!r}: {error.message}", error.advice
-        ) from error
+        raise
 
 
 def _ranking(text: str) -> Ranking:
-    try:
-        table = _named_parts(text, "by", _RANKING_FORM)
-        return declared_of(Ranking, {**table, **_literals(table, "largest", "smallest")})
-    except SlidestatError as error:
-        raise SlidestatError(
-            f"{flag_of(RANKINGS)} {text!r}: {error.message}", error.advice
-        ) from error
+    table = _named_parts(text, "by", _RANKING_FORM)
+    return declared_of(Ranking, {**table, **_literals(table, "largest", "smallest")})
 
 
 def _slo(text: str) -> Slo:
-    try:
-        table = _named_parts(text, "good", _SLO_FORM)
-        numbers = _literals(table, "objective", "least_events")
-        texts = (text for text in table.get("alerts", "").split(",") if text)
-        alerts = {"alerts": tuple(texts)} if "alerts" in table else {}
-        return declared_of(Slo, {**table, **numbers, **alerts, **_texts(table)})
-    except SlidestatError as error:
-        raise SlidestatError(f"{flag_of(SLOS)} {text!r}: {error.message}", error.advice) from error
+    table = _named_parts(text, "good", _SLO_FORM)
+    numbers = _literals(table, "objective", "least_events")
+    texts = (text for text in table.get("alerts", "").split(",") if text)
+    alerts = {"alerts": tuple(texts)} if "alerts" in table else {}
+    return declared_of(Slo, {**table, **numbers, **alerts, **_texts(table)})
 
 
 _SECOND = {"when": "condition", "good": "condition", "by": "figure"}
@@ -171,7 +151,7 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if text[:1] in ("'", '"') and text[-1:] == text[:1] else text
 
 
-def _parsed(text: str) -> Statistic:
+def _statistic(text: str) -> Statistic:
     kind, *parts = _COLON.split(text)
     hints = get_type_hints(kind_of(kind))
     parameters: dict[str, object] = {}
@@ -208,3 +188,11 @@ def _literal(text: str) -> object:
         except ValueError:
             continue
     return text
+
+
+_READERS: Mapping[str, Callable[[str], object]] = {
+    STATISTICS: _statistic,
+    ALERTS: _alert,
+    RANKINGS: _ranking,
+    SLOS: _slo,
+}
