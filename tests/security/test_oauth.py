@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import math
 import os
 import ssl
 import subprocess
@@ -29,7 +30,7 @@ from slidestat.errors import SlidestatError
 from slidestat.kafka.column_producer import bulk_producer
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.fetches.partition_range import PartitionRange, read_range
-from slidestat.kafka.oauth import TokenProvider
+from slidestat.kafka.oauth import TokenProvider, _life_s
 from slidestat.kafka.settings import CarriedSecurity, broker_security, client_config, java_settings
 from slidestat.local.broker import LocalBroker
 from slidestat.local.java import find_java
@@ -50,13 +51,16 @@ def _text(data: bytes) -> str:
 
 @dataclass
 class TokenServer:
-    """A server of signed tokens; `life_s` of each, and what it answers instead, may change."""
+    """A server of signed tokens; `life_s` of each, what it answers instead, and how many bytes of
+    an answer it leaves out may change.
+    """
 
     key: rsa.RSAPrivateKey = field(
         default_factory=lambda: rsa.generate_private_key(public_exponent=65537, key_size=2048)
     )
     life_s: int = 3600
     fault: tuple[int, bytes] | None = None
+    left_out: int = 0
     asked: list[dict[str, list[str]]] = field(default_factory=list)
     address: str = ""
 
@@ -99,7 +103,7 @@ def serving(tokens: TokenServer, certificate: trustme.LeafCert | None) -> Iterat
             status, answer = tokens.answer(self.headers["Authorization"], parse_qs(body))
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
+            self.send_header("Content-Length", str(len(answer) + tokens.left_out))
             self.end_headers()
             self.wfile.write(answer)
 
@@ -169,6 +173,8 @@ def test_a_token_is_fetched_once_and_again_before_it_ends() -> None:
         ((200, b"<html>"), "Expecting value"),
         ((200, b"[]"), "no access_token"),
         ((200, b'{"access_token": 7}'), "no access_token"),
+        ((200, b"[" * 90_000), "recursion"),
+        ((500, b"[" * 9_000), "500 Internal Server Error"),
     ],
 )
 def test_a_server_that_gives_no_token(fault: tuple[int, bytes], told: str) -> None:
@@ -178,6 +184,18 @@ def test_a_server_that_gives_no_token(fault: tuple[int, bytes], told: str) -> No
         assert "canary" not in str(error.value)
     with pytest.raises(KafkaConnectionError, match="refused"):
         token_of(TokenProvider(security_of(tokens)))
+
+
+def test_an_answer_that_breaks_off() -> None:
+    """The token that there is serves until its end."""
+    with serving(TokenServer(), None) as tokens:
+        provider = TokenProvider(security_of(tokens))
+        first = token_of(provider)
+        provider._renewed_at, tokens.left_out = 0, 9
+        assert token_of(provider) == first
+        provider._ends_at = 0
+        with pytest.raises(KafkaConnectionError, match="9 more expected"):
+            token_of(provider)
 
 
 def test_the_life_of_a_token_is_its_own_where_the_answer_has_none() -> None:
@@ -193,6 +211,32 @@ def test_the_life_of_a_token_is_its_own_where_the_answer_has_none() -> None:
             before = time.monotonic()
             token_of(provider)
             assert least - 1 <= provider._ends_at - before <= most + 5
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, True, "", "soon", "9" * 5_000, "1e999", 10**400, math.inf, -math.inf, math.nan, [50]],
+    ids=lambda it: str(it)[:9],
+)
+def test_a_life_that_is_no_number(given: object) -> None:
+    """Or has no end: the token's own is taken."""
+    token = TokenServer(life_s=1_000).token()
+    assert 900 < _life_s({"expires_in": given}, token) <= 1_000
+    assert _life_s({"expires_in": given}, "opaque") == 0
+
+
+@pytest.mark.parametrize(("given", "life_s"), [(49.5, 49.5), ("49.5", 49.5), (0, 0), (-50, -50)])
+def test_a_life_that_is_any_number(given: object, life_s: float) -> None:
+    assert _life_s({"expires_in": given}, "opaque") == life_s
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [b'{"exp":1e999}', b'{"exp":%d}' % 10**400, b'{"exp":null}', b"[]", b"\xff", b"[" * 90_000],
+    ids=lambda it: str(it)[:9],
+)
+def test_a_token_that_says_nothing_of_its_life(claims: bytes) -> None:
+    assert _life_s({}, f"head.{_text(claims)}.sign") == 0
 
 
 def test_an_authority_of_its_own(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ import asyncio
 import base64
 import binascii
 import json
+import math
 import ssl
 import threading
 import time
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote_plus, urlencode
@@ -82,7 +84,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
             if now >= self._renewed_at:
                 try:
                     self._fetch(now)
-                except (OSError, ValueError) as error:
+                except (OSError, HTTPException, ValueError, RecursionError) as error:
                     # The server may be away for a moment: the token that we have is good yet.
                     if now >= self._ends_at:
                         raise KafkaConnectionError(
@@ -121,17 +123,27 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
 
 def _life_s(found: dict[str, Any], token: str) -> float:
     """Return how long a token is good: as its answer has it, else as it has itself; else 0."""
-    life_s = found.get("expires_in")
-    if isinstance(life_s, str) and life_s.isdecimal():
-        life_s = int(life_s)
-    if isinstance(life_s, int | float) and not isinstance(life_s, bool):
-        return float(life_s)
+    life_s = _seconds(found.get("expires_in"))
+    if life_s is not None:
+        return life_s
     try:
         body = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-        return float(claims["exp"]) - time.time()
-    except (IndexError, KeyError, TypeError, ValueError, binascii.Error):
+        ends_at = _seconds(claims["exp"])
+    except (IndexError, KeyError, TypeError, ValueError, RecursionError, binascii.Error):
         return 0.0
+    return 0.0 if ends_at is None else ends_at - time.time()
+
+
+def _seconds(given: object) -> float | None:
+    """Return a number that a server gave, also in a text; None if it is none, or has no end."""
+    if isinstance(given, bool) or not isinstance(given, int | float | str):
+        return None
+    try:
+        number = float(given)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _reason(error: Exception) -> str:
@@ -140,7 +152,7 @@ def _reason(error: Exception) -> str:
         try:
             found = json.loads(error.read(10_000))
             told = found.get("error_description") or found.get("error")
-        except (OSError, ValueError, AttributeError):
+        except (OSError, HTTPException, ValueError, RecursionError, AttributeError):
             told = None
         return f"{error.code} {told or error.reason}"
     return str(getattr(error, "reason", error))
