@@ -43,6 +43,7 @@ _TESTS = {
     "synopses/core": [
         *("tests/synopses/core/test_wire.py", "tests/synopses/core/test_rounding.py"),
         *("tests/synopses/merge/test_merge_bundle.py", "tests/synopses/waves/test_wave_bytes.py"),
+        "tests/synopses/exponential_histogram/test_exponential_histogram_limits.py",
     ],
 }
 # Of modules with kernels, as they are slow as plain Python.
@@ -51,6 +52,7 @@ _TESTS_OF_KERNELS = {
     "synopses/core": [
         *("tests/synopses/core/test_wire.py", "tests/synopses/core/test_rounding.py"),
         *("tests/synopses/waves/test_wave_bytes.py", "tests/synopses/merge/test_merge_bundle.py"),
+        "tests/synopses/exponential_histogram/test_exponential_histogram_limits.py",
     ],
 }
 _LIBRARIES: tuple[str, ...] = (
