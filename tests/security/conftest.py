@@ -106,7 +106,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         }
     protocols = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
     with LocalBroker(secured_protocols=protocols, secured_settings=settings) as broker:
-        _make_user(broker.bootstrap_servers)
+        make_user(broker.bootstrap_servers)
         yield Secured(broker, ca_file, certificate_file, key_file, other_ca_file)
 
 
@@ -121,11 +121,12 @@ def _key(certificate: trustme.LeafCert, password: str | None) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
 
 
-def _make_user(bootstrap: str) -> None:
+def make_user(bootstrap: str, name: str = USER, password: str = PASSWORD) -> None:
+    """Make a user, or give one that there is another password."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         credential = UserScramCredentialUpsertion(
-            USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode()
+            name, ScramCredentialInfo(mechanism, 4096), password.encode()
         )
         for future in admin.alter_user_scram_credentials([credential]).values():
             future.result(30)

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from slidestat.local.jars import log_folder
 from slidestat.schemas.emission import Emission, Figure
 from tests.broker.workers import wait_until
-from tests.security.conftest import PASSWORD, RunSecured, Secured, secured_worker
+from tests.security.conftest import PASSWORD, RunSecured, Secured, make_user, secured_worker
 
 OF_THE_CLIENT = ("KAFKA_SSL_CERTIFICATE_FILE", "KAFKA_SSL_KEY_FILE", "KAFKA_SSL_KEY_PASSWORD")
 TOPOLOGY = """
@@ -96,6 +96,40 @@ def test_whom_the_broker_does_not_let_in(secured: Secured, run_secured: RunSecur
         assert run.stderr.count("\n") == 2, run.stderr
         assert wrong not in run.stderr
         assert PASSWORD not in run.stderr
+
+
+@pytest.mark.long
+def test_a_password_that_is_replaced(secured: Secured, secured_topic: str, tmp_path: Path) -> None:
+    """A worker says that it is refused. Once its file has the new password it ends, to be started
+    again, and what is started then is let in.
+    """
+    user, file = f"of-{secured_topic}", tmp_path / "password"
+    variables = secured.environment("SASL_PLAINTEXT")
+    del variables["KAFKA_SASL_PASSWORD"]
+    variables |= {"KAFKA_SASL_USERNAME": user, "KAFKA_SASL_PASSWORD_FILE": str(file)}
+    file.write_text("old-password")
+    make_user(secured.broker.bootstrap_servers, user, "old-password")
+    topology = tmp_path / "t.toml"
+    topology.write_text(TOPOLOGY.format(name=secured_topic))
+    said = tmp_path / "said"
+
+    def await_text(text: str, timeout_s: float) -> None:
+        wait_until(lambda: text in said.read_text(), text, timeout_s)
+
+    with secured_worker(variables, topology, tmp_path / "data", said) as worker:
+        await_text("ready, partitions", 300)
+        make_user(secured.broker.bootstrap_servers, user, "new-password")
+        secured.broker.restart()
+        await_text(f"refuses the user '{user}'", 120)
+        assert worker.poll() is None
+        file.write_text("new-password")
+        assert worker.wait(240) == 1, said.read_text()
+        assert "its certificate or its password was replaced" in said.read_text()
+    with secured_worker(variables, topology, tmp_path / "data", said) as worker:
+        await_text("ready, partitions", 300)
+        worker.terminate()
+        assert worker.wait(60) == 0, said.read_text()
+    assert "-password'" not in said.read_text()
 
 
 @pytest.mark.long

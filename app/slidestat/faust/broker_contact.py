@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
-from slidestat.errors import SlidestatError
+from slidestat.errors import EndedError, SlidestatError
+from slidestat.kafka.connection import NotLetInError, require_broker
 from slidestat.kafka.producer import BulkProducer
 from slidestat.kafka.retries import broker_pauses
 from slidestat.log import log_event
@@ -22,6 +23,8 @@ LOOK_EVERY_S = 5.0
 _PATIENCE_S = 3.0
 # Half a minute at most, as a look comes each 5 to 8 s.
 _TELL_EVERY_S = 25.0
+# So often in a row, with that time between, another client is let in before the worker ends.
+_OTHERS_LET_IN = 3
 
 
 def went_away_at_start() -> SlidestatError:
@@ -31,6 +34,15 @@ def went_away_at_start() -> SlidestatError:
     return SlidestatError(
         "The Kafka broker went away while the worker was starting.",
         "Start the worker again when the broker is back: nothing is lost.",
+    )
+
+
+def _left_out(silent_s: int) -> EndedError:
+    """Return the error of a worker that brokers do not answer, where they answer others."""
+    return EndedError(
+        f"The brokers have not answered this worker for {silent_s} s, and answer others: perhaps"
+        " its certificate or its password was replaced, which it reads when it starts.",
+        "Start the worker again: nothing is lost, it reads on from the last commit.",
     )
 
 
@@ -49,10 +61,15 @@ async def until_told(ask: Callable[[], Awaitable[Told]]) -> Told:
 class BrokerContact:
     """A monitor that logs when the brokers fall silent or leave records unacknowledged, each half
     minute for how long they have done so, and when that is over.
+
+    Clients read certificates and passwords when they are made. A worker whose own were replaced
+    cannot connect again, for as long as it waits. So it asks by a client made anew as well, which
+    tells why brokers refuse it; and if they let that one in, the worker is to be started again.
     """
 
     def __init__(
         self,
+        bootstrap: str,
         producers: Sequence[BulkProducer],
         topic: str,
         lost_since: Callable[[], float | None] = lambda: None,
@@ -60,11 +77,13 @@ class BrokerContact:
         """Create the monitor; `lost_since` returns since when (of time.monotonic) no broker answers
         the consumer, which may have others than the producers, None while one does.
         """
+        self._bootstrap = bootstrap
         self._producers = producers
         self._lost_since = lost_since
         self._topic = topic
         self._silent_since: float | None = None
         self._told = 0.0
+        self._others_let_in = 0
 
     @property
     def is_silent(self) -> bool:
@@ -74,6 +93,8 @@ class BrokerContact:
     async def look(self, without_leader: Sequence[str]) -> None:
         """Ask, waiting a few seconds at most; nothing else waits for it. These topics have
         partitions that no broker leads, as far as is known.
+
+        Raises EndedError where brokers answer others for more than a minute, and not this worker.
         """
         loop, asked = asyncio.get_running_loop(), time.monotonic()
         answered = await loop.run_in_executor(
@@ -89,14 +110,30 @@ class BrokerContact:
         if self._is_time():
             silent_s = round(time.monotonic() - self._silent_since)
             whom = " this worker's consumer" if answered else ""
+            refusal = await loop.run_in_executor(None, self._refusal)
             log_event(
                 "brokers silent",
                 f"the brokers do not answer{whom}, for {silent_s} s now: this worker asks on, also"
-                " at the bootstrap addresses, and goes on where it was once they do",
+                f" at the bootstrap addresses, and goes on where it was once they do{refusal}",
                 seconds=silent_s,
             )
+            if self._others_let_in >= _OTHERS_LET_IN:
+                raise _left_out(silent_s)
+
+    def _refusal(self) -> str:
+        """Ask by a client made anew, and return why brokers do not let it in; "" if they do, or if
+        none answers.
+        """
+        try:
+            require_broker(self._bootstrap, _PATIENCE_S, may_tell=False)
+        except SlidestatError as error:
+            self._others_let_in = 0
+            return f". {error}" if isinstance(error, NotLetInError) else ""
+        self._others_let_in += 1
+        return ""
 
     def _answered(self, without_leader: Sequence[str]) -> None:
+        self._others_let_in = 0
         if self._silent_since is not None:
             self._silent_since = None
             log_event("brokers answer", "the brokers answer again")

@@ -56,6 +56,10 @@ _NO_MECHANISM = "mechanism handshake failed"
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:[^\s:@\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
+class NotLetInError(SlidestatError):
+    """An error of a broker that is there and does not let this client in."""
+
+
 def admin_client(
     bootstrap: str, on_error: Callable[[KafkaError], None] | None = None
 ) -> AdminClient:
@@ -85,14 +89,17 @@ def set_command(bootstrap: str, topic: str, *settings: str) -> str:
     )
 
 
-def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
-    """Return the cluster's brokers and topics; raises SlidestatError if none answers in
-    `timeout_s`, or none can be reached under the addresses that they give of themselves.
+def require_broker(
+    bootstrap: str, timeout_s: float = 10, *, may_tell: bool = True
+) -> ClusterMetadata:
+    """Return the cluster's brokers and topics; raises NotLetInError if one refuses this client, and
+    another SlidestatError if none answers in `timeout_s`, or none can be reached under the
+    addresses that they give of themselves. On a terminal it says that it waits, if it `may_tell`.
     """
     kafka_errors: list[KafkaError] = []
     admin = admin_client(bootstrap, kafka_errors.append)
     deadline = time.monotonic() + timeout_s
-    is_told = not sys.stderr.isatty()
+    is_told = not (may_tell and sys.stderr.isatty())
     while True:
         remaining_s = deadline - time.monotonic()
         try:
@@ -142,41 +149,41 @@ def _raise_refusal(bootstrap: str, kafka_errors: list[KafkaError]) -> None:
         if kafka_error.code() == KafkaError._AUTHENTICATION:
             raise _not_let_in(bootstrap, reason)
         if kafka_error.code() == KafkaError._SSL:
-            raise SlidestatError(
+            raise NotLetInError(
                 f"There is no TLS connection with the broker at {bootstrap}: {reason}.",
                 f"Check {CA_FILE} and {CERTIFICATE_FILE}, and the port: each has one protocol.",
             )
 
 
-def _not_let_in(bootstrap: str, reason: str) -> SlidestatError:
+def _not_let_in(bootstrap: str, reason: str) -> NotLetInError:
     security = broker_security()
     if security.has_oauth and _NOT_ACQUIRED in reason:
-        return SlidestatError(
+        return NotLetInError(
             f"No token for the client {security.client_id!r} came from {security.token_endpoint}:"
             f" {reason.partition(_NOT_ACQUIRED)[2].strip(': ') or reason}.",
             f"Check {TOKEN_ENDPOINT}, {CLIENT_ID}, {CLIENT_SECRET}, {SCOPE} and {OAUTH_CA_FILE}"
             " against the server of tokens.",
         )
     if _NO_MECHANISM in reason:
-        return SlidestatError(
+        return NotLetInError(
             f"The broker at {bootstrap} does not offer {security.wire_mechanism}: {reason}.",
             f"Check {MECHANISM}, and the port: each listener has mechanisms of its own.",
         )
     if security.has_msk:
-        return SlidestatError(
+        return NotLetInError(
             f"AWS's identity of this process is not let in by {bootstrap}: {reason}.",
             f"Check whose it is (`aws sts get-caller-identity`), that it may"
             f" kafka-cluster:Connect, that {REGIONS[0]} ({security.region}) is that of the brokers,"
             " this machine's clock, and the port (9098, or 9198 from outside).",
         )
     if security.has_oauth:
-        return SlidestatError(
+        return NotLetInError(
             f"The client {security.client_id!r} of {security.token_endpoint} is not let in by"
             f" {bootstrap}: {reason}.",
             f"Check {TOKEN_ENDPOINT}, {CLIENT_ID}, {CLIENT_SECRET}, {SCOPE} and {OAUTH_CA_FILE}"
             " against the server of tokens, and whether the brokers trust its tokens.",
         )
-    return SlidestatError(
+    return NotLetInError(
         f"The broker at {bootstrap} refuses the user {security.username!r}: {reason}.",
         f"Check {USERNAME}, {PASSWORD} and {MECHANISM} against the broker's users.",
     )

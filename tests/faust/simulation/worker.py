@@ -20,6 +20,7 @@ from faust.types import TP
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
 from slidestat.faust.restore import Row, StateStore
 from slidestat.faust.worker.group_member import GroupMember
 from slidestat.faust.worker.settings import WorkerSettings
@@ -457,6 +458,9 @@ def simulated_clients(brokers: Brokers) -> Iterator[None]:
     async def no_difference(*_place: object) -> None:
         await asyncio.sleep(0)
 
+    def no_broker(*_how: object, **_more: object) -> None:
+        raise SlidestatError("A process that is cut off has no other client either.")
+
     rocks = SimpleNamespace(WriteBatch=WriteBatch)
     threads = SimpleNamespace(Thread=Thread, Event=Event)
     at = "slidestat.faust."
@@ -471,6 +475,7 @@ def simulated_clients(brokers: Brokers) -> Iterator[None]:
         (at + "table.read_rows", read_rows),
         (at + "worker.group_member.BulkRecovery", mock.Mock),
         ("slidestat.kafka.groups.Consumer", Consumer),
+        (at + "broker_contact.require_broker", no_broker),
         ("slidestat.pauses.random", brokers.random),
         ("slidestat.repartition.elected_mover.threading", threads),
         ("slidestat.repartition.mover.AdminClient", Admin),

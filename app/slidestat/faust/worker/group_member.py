@@ -126,6 +126,7 @@ class GroupMember:
         self._topics = parts.topics
         self._producers = parts.producers
         self._contact = BrokerContact(
+            self._bootstrap,
             self._producers,
             self._source,
             lambda: cast(BatchConsumer, self.app.consumer).lost_since,
@@ -466,10 +467,10 @@ class GroupMember:
     # Timers.
 
     async def _look_for_brokers(self) -> None:
-        await self._contact.look(self._topics.without_leader)
-        for topology in self._live.values():
-            topology.is_up_to_date = not self._contact.is_silent
         try:
+            await self._contact.look(self._topics.without_leader)
+            for topology in self._live.values():
+                topology.is_up_to_date = not self._contact.is_silent
             await self._topics.confirm()
         except SlidestatError as error:
             # A client keeps what it has for a topic that is gone for half a minute.
