@@ -11,6 +11,7 @@ of a replay by those after.)
 """
 
 import re
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -20,13 +21,14 @@ from slidestat.admin.worker_topics import require_events
 from slidestat.declare.topology import Topology, require_times, without_move
 from slidestat.engine.extent import Extent
 from slidestat.errors import SlidestatError
-from slidestat.kafka.read.scan import offset_bounds, reading, scan
+from slidestat.kafka.read.scan import offset_bounds, open_scanner, reading, scan
 from slidestat.options import EARLIEST, LATEST
 
 _TIMEOUT_S = 30.0
 _OFFSET = re.compile(r"[0-9]{1,18}")
 # Behind the last record there may be marks of transactions; rarely more of them than this.
 _FIRST_LOOK_BACK = 16
+_UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class PartitionPlan:
     """The plan for a partition: records [start, end) are read; windows that end after
     `silent_until` (ms of event time, None: all) are emitted. `oldest` is the first record that the
     broker still has; `newest_ms` the timestamp of its last one, where none lies in the time asked
-    for.
+    for. So many offsets behind `end` are `waiting` behind a transaction that has not ended.
     """
 
     partition: int
@@ -43,6 +45,7 @@ class PartitionPlan:
     end: int
     silent_until: int | None
     newest_ms: int | None = None
+    waiting: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,9 +105,12 @@ def plan_replay(
         group = f"{topology.group_name}-into-{into}"
         replayed = without_move(topology, output=into, group=group)
     count = require_events(bootstrap, topology.events_topic)
-    with reading(bootstrap, topology.events_topic) as consumer:
+    with (
+        reading(bootstrap, topology.events_topic) as consumer,
+        closing(open_scanner(bootstrap, _UNCOMMITTED)) as of_all,
+    ):
         partitions = tuple(
-            _plan(consumer, topology, number, first, last) for number in range(count)
+            _plan(consumer, of_all, topology, number, first, last) for number in range(count)
         )
     moved_from = topology.source_topics if topology.repartition else ()
     return ReplayPlan(replayed, into is None, partitions, moved_from)
@@ -140,14 +146,23 @@ def point(text: str, flag: str, otherwise: str) -> Point | None:
 
 
 def _plan(
-    consumer: Consumer, topology: Topology, number: int, first: Point | None, last: Point | None
+    consumer: Consumer,
+    of_all: Consumer,
+    topology: Topology,
+    number: int,
+    first: Point | None,
+    last: Point | None,
 ) -> PartitionPlan:
+    """Plan a partition; `of_all` sees records of open transactions, too."""
     tp = TopicPartition(topology.events_topic, number)
+    # Asked first: what comes between both answers does not seem to wait.
+    _, written = offset_bounds(of_all, tp.topic, tp.partition)
     oldest, newest = offset_bounds(consumer, tp.topic, tp.partition)
     end = newest
     if last is not None:
         at = offset_at(consumer, tp, last.number, newest) if last.is_time else last.number
         end = min(max(at, oldest), newest)
+    waiting = max(0, written - newest) if end == newest else 0
     start, silent_until = oldest, None
     if first is not None:
         silent_until = first.number
@@ -163,7 +178,7 @@ def _plan(
         newest_ms = timestamp_at(consumer, tp, _after_last(consumer, tp, oldest, newest) - 1)
     start = min(start, end)
     end = _after_last(consumer, tp, start, end)
-    return PartitionPlan(number, oldest, start, end, silent_until, newest_ms)
+    return PartitionPlan(number, oldest, start, end, silent_until, newest_ms, waiting)
 
 
 def offset_at(consumer: Consumer, tp: TopicPartition, time_ms: int, newest: int) -> int:

@@ -16,6 +16,7 @@ from slidestat.kafka.read.open_transactions import OpenTransactions
 from slidestat.log import logging_to_stderr
 from tests.broker.conftest import MakeStage
 from tests.broker.outputs.test_queries import get
+from tests.broker.restarts.test_replay import replay
 from tests.broker.workers import Stage, Worker, produce, wait_until
 
 NOON = 1_700_000_000_000
@@ -91,6 +92,29 @@ def test_markers_and_an_open_transaction(make_stage: MakeStage) -> None:
         wait_until(lambda: 25 in provisional(stage), "what came then is emitted", SOON_S)
         worker.stop()
     assert sample_topic(stage.bootstrap, stage.topology.source, 100).topic_records == 25
+
+
+def test_a_plan_tells_what_waits(make_stage: MakeStage) -> None:
+    """A replay ends before an open transaction: it says which records of which partition are left,
+    unless it is to end before them anyway.
+    """
+    stage = make_stage(partitions=1, body=BODY)
+    transaction(stage, 0, 10).commit_transaction(SOON_S)
+    told = replay(stage, "--dry-run").stdout
+    assert "offsets 0 to 10" in told
+    assert "wait behind" not in told
+    hanging = transaction(stage, 10, 1)
+    produce(stage.bootstrap, stage.topology.source, values(11, 5))
+    told = replay(stage, "--dry-run").stdout
+    assert "offsets 0 to 10" in told
+    assert (
+        "6 records of partition 0 wait behind a transaction that its producer has not ended: they"
+        " are not replayed" in told
+    )
+    planned = json.loads(replay(stage, "--dry-run", "--json").stdout)
+    assert planned["partitions"][0]["waiting"] == 6
+    assert "wait behind" not in replay(stage, "--dry-run", "--to", "5").stdout
+    hanging.abort_transaction(SOON_S)
 
 
 def test_waiting_is_logged(

@@ -155,6 +155,11 @@ def plan_lines(plan: "ReplayPlan") -> Iterator[str]:
                 f" its last one has {p.newest_ms} ms"
                 f"{remark_on_seconds(p.newest_ms) or f', {iso_time(p.newest_ms)}'}"
             )
+        if p.waiting:
+            yield (
+                f"beware      {p.waiting:,} records of partition {p.partition} wait behind a"
+                " transaction that its producer has not ended: they are not replayed"
+            )
     lost = [p for p in plan.partitions if p.oldest > 0 and p.start == p.oldest]
     if lost:
         positions = ", ".join(f"{p.oldest:,} of partition {p.partition}" for p in lost)
