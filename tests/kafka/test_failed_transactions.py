@@ -9,8 +9,8 @@ from unittest import mock
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from slidestat.errors import SlidestatError
-from slidestat.kafka.producer import BulkProducer
+from slidestat.errors import EndedError, SlidestatError
+from slidestat.kafka.producer import BulkProducer, not_sent
 from slidestat.kafka.transactional_producer import FencedError, LostError, TransactionalProducer
 
 TOO_LATE = KafkaError(KafkaError._STATE, "the transaction has failed")
@@ -44,6 +44,23 @@ async def test_the_first_record_that_fails_is_the_cause(code: int, ends: type[Ex
         assert client.produce.call_count == 1
     with pytest.raises(ends):
         await producer.commit()
+
+
+@pytest.mark.parametrize(
+    ("code", "ends"),
+    [
+        (KafkaError._FATAL, EndedError),
+        (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, EndedError),
+        (KafkaError.UNKNOWN_PRODUCER_ID, EndedError),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, SlidestatError),
+        (KafkaError.MSG_SIZE_TOO_LARGE, SlidestatError),
+    ],
+)
+def test_a_worker_whose_producer_is_lost_is_started_again(code: int, ends: type[Exception]) -> None:
+    """By a parent, too: of a partition that was silent for long, brokers may have forgotten who
+    wrote. What a person must correct ends all.
+    """
+    assert type(not_sent("t", 0, KafkaError(code))) is ends
 
 
 @pytest.mark.asyncio

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.errors import SlidestatError
+from slidestat.errors import EndedError, SlidestatError
 from slidestat.kafka.connection import ANY_TIME, MAX_MESSAGE_BYTES, set_command
 from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION
@@ -36,6 +36,18 @@ _NO_SUCH_PLACE = frozenset(
 )
 # A broker that has looked at a record refuses it for its timestamp: keys and checksums are right.
 REFUSED_TIMES = frozenset({KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD})
+# The brokers, or the client, take nothing more of this producer: they have forgotten it, or lack a
+# record of it. They take a new one.
+_PRODUCER_LOST = frozenset(
+    {
+        KafkaError._FATAL,
+        KafkaError._INCONSISTENT,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        KafkaError.UNKNOWN_PRODUCER_ID,
+    }
+)
 # In advice, where the address is not known.
 _BOOTSTRAP = "HOST:PORT"
 # Of emissions of three windows and five statistics, 40 MB.
@@ -214,6 +226,12 @@ def not_sent(
             f" time: {reason}.",
             f"{advice_on_times(topic)} Nothing is lost: a restarted worker goes on from the last"
             " commit.",
+        )
+    if kafka_error.code() in _PRODUCER_LOST:
+        return EndedError(
+            f"The brokers take no more records of this worker for {topic!r}: {reason}.",
+            "Start the worker again, with which it gets a new producer: nothing is lost, it goes on"
+            " from the last commit.",
         )
     if kafka_error.code() in _NO_SUCH_PLACE:
         return SlidestatError(
