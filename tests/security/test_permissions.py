@@ -390,3 +390,42 @@ def last_count(guarded: Guarded, file: Path, declared: Topology, data: Path, min
         worker.terminate()
         assert worker.wait(60) == 0, said.read_text()
     return found[0]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "which", "operation"),
+    [
+        ("topic", "source", "Read"),
+        ("topic", "output_topic", "Write"),
+        ("topic", "changelog_topic", "Write"),
+        ("group", "application_id", "Read"),
+    ],
+)
+def test_a_permission_that_is_taken_back(
+    guarded: Guarded,
+    topology: Path,
+    topic_name: str,
+    tmp_path: Path,
+    kind: str,
+    which: str,
+    operation: str,
+) -> None:
+    """A worker from which it is taken ends within a minute, and says what it may not."""
+    declared = load_topology(str(topology))
+    name = getattr(declared, which)
+    needed = documented(topic_name)
+    guarded.allow(*needed, *(("topic", one, "Create") for one in declared.written_topics))
+    said = tmp_path / "said"
+    with secured_worker(guarded.environment, topology, tmp_path / "data", said) as worker:
+        wait_until(lambda: ": ready, " in said.read_text(), "a worker that is ready", 240)
+        assert (kind, name, operation) in guarded.granted
+        guarded.allow(*(guarded.granted - {(kind, name, operation)}))
+        produced(guarded, declared.source, range(5 * 60))
+        assert worker.wait(120) in (1, 2), said.read_text()
+    told = said.read_text()
+    assert "Traceback" not in told
+    _, is_told, reason = told.rpartition("error: ")
+    assert is_told
+    assert name in reason
+    assert "uthoriz" in reason

@@ -21,7 +21,12 @@ from typing import Any, NamedTuple, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import OffsetMetadataTooLargeError
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaError,
+    OffsetMetadataTooLargeError,
+    TopicAuthorizationFailedError,
+)
 from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types import TP
@@ -29,7 +34,7 @@ from faust.types.tuples import ConsumerMessage
 from faust.web.base import Web
 
 from slidestat.engine.records import RecordBatch
-from slidestat.errors import EndedError
+from slidestat.errors import EndedError, SlidestatError
 from slidestat.faust.bootstrap import BootstrapContact
 from slidestat.faust.broker_contact import until_told
 from slidestat.kafka.fetches.columns import FetchedColumns, Fetches, keep_fetched_bytes
@@ -203,6 +208,19 @@ def no_client(group: str, error: BaseException) -> EndedError:
     )
 
 
+def _unreadable(group: str, error: KafkaError) -> SlidestatError:
+    """Return the error of a worker whose client raises an error where it fetches."""
+    if isinstance(error, GroupAuthorizationFailedError):
+        return no_member(group, error)
+    if isinstance(error, TopicAuthorizationFailedError):
+        return SlidestatError(
+            f"This worker may no longer read {error.args[0]!r}: {error!r}.",
+            "Let its user Read it (`slidestat doctor` finds what is lacking), and start it again:"
+            " nothing is lost, it reads on from the last commit.",
+        )
+    return no_client(group, error)
+
+
 class BatchConsumerThread(AIOKafkaConsumerThread):
     """The thread that fetches, and coalesces what it fetched of batch topics.
 
@@ -314,9 +332,12 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
             consumer._fetcher._records = Fetches(app.batch_topics, consumer._fetcher._records)
         partitions = self.positions.before_fetch(_assignment(consumer))
         began_ns = now_ns()
-        fetched_records: Mapping[TP, list[Any]] = await super()._fetch_records(
-            consumer, active_partitions, timeout, max_records
-        )
+        try:
+            fetched_records: Mapping[TP, list[Any]] = await super()._fetch_records(
+                consumer, active_partitions, timeout, max_records
+            )
+        except KafkaError as error:
+            raise _unreadable(app.conf.id, error) from error
         app.fetched_at = now = time.monotonic()
         batches = {
             tp: _as_batch(tp, cast(FetchedColumns, records), self.positions.start_of(tp))
