@@ -24,7 +24,7 @@ from slidestat.faust.fencing import (
     epoch_header,
     replacing_epoch,
 )
-from slidestat.faust.restore import EPOCH_KEY, BulkRecovery, Row, StateStore
+from slidestat.faust.restore import EPOCH_KEY, OVERWRITTEN, BulkRecovery, Row, StateStore
 from slidestat.faust.table import StateTable
 from slidestat.kafka.producer import BulkProducer
 from tests.engine.cases import laws
@@ -59,13 +59,18 @@ def content(disk: Disk) -> tuple[int, int, dict[bytes, bytes]]:
 
 
 def of_log(log: Sequence[Row], last: int) -> tuple[int, int, dict[bytes, bytes]]:
-    """What a database has that follows a changelog up to an offset."""
+    """What a database has that follows a changelog up to an offset: with the keys of which a zombie
+    wrote last.
+    """
     owners, rows = Restored(NO_EPOCH), dict[bytes, bytes]()
     for _, key, value, headers in log[: last + 1]:
         if owners.counts(headers):
             rows.pop(key, None)
+            rows.pop(OVERWRITTEN + key, None)
             if value is not None:
                 rows[key] = value
+        else:
+            rows[OVERWRITTEN + key] = b""
     return last, owners.newest, rows
 
 
@@ -226,9 +231,9 @@ def test_a_take_over_that_is_given_up_leaves_nothing_owned(changelog: Changelog)
             await writes
         position, *_ = found = content(disk)
         assert found == of_log(changelog.log, position)
-        last = len(changelog.log) - 1
-        assert await stored.own({0: position}, (), 3) == {0: last + 1}
-        assert content(disk) == of_log(changelog.log, last + 1)
+        ends = await stored.own({0: position}, (), 3)
+        assert ends == {0: len(changelog.log) - 1}
+        assert content(disk) == of_log(changelog.log, len(changelog.log) - 1)
         assert stored.owns(0)
         await stored.write({stored.partition(0): snapshot(k2=b"of the owner")})
         assert content(disk) == of_log(changelog.log, len(changelog.log) - 1)
@@ -252,6 +257,41 @@ def test_a_flush_that_is_stored_late_lies_over_nothing(changelog: Changelog) -> 
         assert content(disk) == of_log(changelog.log, len(changelog.log) - 1)
 
     asyncio.run(store_late())
+
+
+def test_a_take_over_writes_again_what_a_zombie_wrote_last(changelog: Changelog) -> None:
+    """Its records do not count, and are all that a compacting broker leaves of their keys: without
+    a folder, nothing would be restored of what their owner had written.
+    """
+    disk = Disk()
+    for key, epoch in ((b"kk1", 1), (b"kk2", 1), (b"f", 3), (b"kk1", 3), (b"p", 3)):
+        changelog.add(key, epoch)
+    for key in (b"kk1", b"kk3", b"p"):
+        changelog.add(key, 1)
+
+    def compacted() -> list[Row]:
+        last = {key: row for row in changelog.log for key in [row[1]]}
+        return sorted(last.values())
+
+    async def take_over() -> None:
+        stored = state_table(changelog, disk)
+        before = len(changelog.log)
+        stored._store.restore(0, changelog.log)
+        lost = Disk()
+        Store("", app_on(lost), SimpleNamespace(name="t")).restore(0, compacted())
+        assert content(lost)[2].keys() >= {b"kk2", OVERWRITTEN + b"kk1"}
+        assert b"kk1" not in content(lost)[2]
+        ends = await stored.own({0: before - 1}, (), 5)
+        assert ends == {0: len(changelog.log) - 1}
+        assert {row[1] for row in changelog.log[before:]} == {b"f", b"kk1", b"kk3", b"p"}
+        assert content(disk) == of_log(changelog.log, len(changelog.log) - 1)
+        fresh = Disk()
+        Store("", app_on(fresh), SimpleNamespace(name="t")).restore(0, compacted())
+        assert content(fresh) == content(disk)
+        await stored.write({stored.partition(0): snapshot(k2=b"next")})
+        assert content(disk) == of_log(changelog.log, len(changelog.log) - 1)
+
+    asyncio.run(take_over())
 
 
 @pytest.mark.parametrize("given_up_by", ["a rebalance", "the next take-over"])

@@ -178,6 +178,17 @@ class TransactionalTable(StateTable):
             store.owner.last_offset = last + 1
             await loop.run_in_executor(None, self.store_rows, store, rows_of(snapshot))
 
+    async def write_again(self, store: TablePartition, keys: set[bytes]) -> None:
+        """Write them in a transaction: of a worker that was one of at least once."""
+        producer = self._transactions.of(store.partition)
+        rows = [(key, store.database.get(key)) for key in sorted(keys)]
+        self.queue(store.partition, rows, store.owner, producer)
+        await self._transactions.commit([store.partition])
+        last = producer.last_offset(self.changelog_topic, store.partition)
+        store.owner.last_offset = last + 1
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.store_rows, store, rows)
+
     def _require_owned(self, store: TablePartition) -> None:
         """Raise SupersededError if a partition was given up since it was opened, also if it was
         taken over again, or if the fence of a later owner was found when it was taken over.

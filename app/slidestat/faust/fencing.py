@@ -32,7 +32,8 @@ that was last written before that epoch drops all that it has.
 A broker that compacts knows no epochs, and could keep a zombie's record instead of the owner's. So
 an owner counts: what it wrote must lie at consecutive offsets. Where they do not, it looks for the
 writers between them. Older epochs: it writes the states of their keys again. A newer one: it is the
-zombie itself.
+zombie itself. What older epochs have written before its fence, and behind newer ones, it writes
+again when it takes over: each table notes the keys whose last record does not count.
 
 Records without the header, of a version before it or of a replay, are restored wherever they are.
 """

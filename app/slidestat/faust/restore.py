@@ -8,11 +8,11 @@ partition is read until the broker reports its end.
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, cast
 
 import rocksdict
@@ -32,6 +32,8 @@ from slidestat.kafka.retries import ask_again, broker_pauses, passes
 # The RocksDB databases of a table's partitions, as Faust's recovery and our own code open them.
 
 EPOCH_KEY = b"e"
+# In front of a key whose last record in the changelog does not count: compaction leaves that one.
+OVERWRITTEN = b"z"
 _NO_OFFSET = -1
 
 # Faust's defaults are made for one large database, not for one a partition: a 2 GiB cache each.
@@ -50,8 +52,9 @@ class StateStore(Store):
     restored.
 
     Each database holds a position in its partition's changelog, and what the records up to there
-    lead to. A write moves the position forward, or does nothing: a restore that was given up, and
-    whose thread still writes, has nothing that a later one does not have (decision 78).
+    lead to, with the keys of which a zombie wrote last. A write moves the position forward, or does
+    nothing: a restore that was given up, and whose thread still writes, has nothing that a later
+    one does not have (decision 78).
     """
 
     def __init__(self, url: str, app: Any, table: Any, **kwargs: Any) -> None:
@@ -93,6 +96,7 @@ class StateStore(Store):
             last = position = _position(database)
             restored = Restored(newest_epoch(database))
             batch = rocksdict.WriteBatch(raw_mode=True)
+            overwritten = set(overwritten_keys(database))
             for offset, key, value, headers in rows:
                 if offset <= position:
                     continue
@@ -102,7 +106,11 @@ class StateStore(Store):
                         batch = rocksdict.WriteBatch(raw_mode=True)
                         for old in database.keys():  # noqa: SIM118 - it is no dictionary
                             batch.delete(old)
-                    _add(batch, key, value)
+                        overwritten.clear()
+                    _add(batch, key, value, overwritten)
+                elif key not in overwritten:
+                    overwritten.add(key)
+                    batch.put(OVERWRITTEN + key, b"")
             if last > position:
                 _move(database, batch, last, restored.newest)
 
@@ -121,8 +129,9 @@ class StateStore(Store):
             if end <= _position(database):
                 return
             batch = rocksdict.WriteBatch(raw_mode=True)
+            overwritten = set(overwritten_keys(database))
             for key, value in rows:
-                _add(batch, key, value)
+                _add(batch, key, value, overwritten)
             _move(database, batch, end, epoch)
 
     def newest_epoch(self, partition: int) -> int:
@@ -157,11 +166,26 @@ def _position(database: rocksdict.Rdict) -> int:
     return int(database.get(StateStore.offset_key) or _NO_OFFSET)
 
 
-def _add(batch: rocksdict.WriteBatch, key: bytes, value: bytes | None) -> None:
+def overwritten_keys(database: rocksdict.Rdict) -> list[bytes]:
+    """Return the keys whose last record in the changelog, up to the database's position, does not
+    count.
+    """
+    keys = cast(Iterator[bytes], database.keys(from_key=OVERWRITTEN))
+    own = takewhile(lambda key: key.startswith(OVERWRITTEN), keys)
+    return [key.removeprefix(OVERWRITTEN) for key in own]
+
+
+def _add(
+    batch: rocksdict.WriteBatch, key: bytes, value: bytes | None, overwritten: set[bytes]
+) -> None:
+    """Add a row to a batch; the key is none of the `overwritten` any more."""
     if value is None:
         batch.delete(key)
     else:
         batch.put(key, value)
+    if key in overwritten:
+        overwritten.discard(key)
+        batch.delete(OVERWRITTEN + key)
 
 
 def _move(

@@ -20,7 +20,7 @@ from slidestat.declare.declared import Declared
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Snapshot
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.faust.fencing import FENCE_KEY, SupersededError, epoch_header, epoch_of, next_epoch
-from slidestat.faust.restore import Row, StateStore, read_rows
+from slidestat.faust.restore import Row, StateStore, overwritten_keys, read_rows
 from slidestat.kafka.producer import BulkProducer
 
 STATE_KEY, _TOLD = b"k", b"t"
@@ -86,9 +86,11 @@ class StateTable:
         they are restored then.
 
         A partition is owned once it has all up to its fence, and not before: given up meanwhile,
-        it is nobody's here, and nothing is written of it. One whose records were all deleted stays
-        without a record: a worker without its table reads the source from the start, and would be
-        refused if there were one. Raises SupersededError if another worker has taken one over.
+        it is nobody's here, and nothing is written of it. Keys of which a zombie wrote last are
+        written again: a broker that compacts leaves the last record of a key alone. A partition
+        whose records were all deleted stays without a record: a worker without its table reads the
+        source from the start, and would be refused if there were one. Raises SupersededError if
+        another worker has taken one over.
         """
         self._owned = owned = dict[int, Owned]()
         taken = {
@@ -96,20 +98,30 @@ class StateTable:
             for partition, last in restored.items()
         }
         ends = dict(restored)
+        loop = asyncio.get_running_loop()
         try:
             fences = await self.write_fences({p: it for p, it in taken.items() if p not in emptied})
+            for partition, owner in taken.items():
+                if partition in fences:
+                    fence = fences[partition]
+                    await loop.run_in_executor(
+                        None, self._restore_to_fence, partition, owner, fence
+                    )
+                    if owner.last_offset == fence and self._owned is owned:
+                        await self._write_overwritten(partition, owner)
+                    ends[partition] = max(fence, owner.last_offset)
+                owned[partition] = owner
         except SupersededError:
             if self._owned is not owned:
                 return ends  # Given up meanwhile, they are taken over again.
             raise
-        loop = asyncio.get_running_loop()
-        for partition, owner in taken.items():
-            if partition in fences:
-                fence = fences[partition]
-                await loop.run_in_executor(None, self._restore_to_fence, partition, owner, fence)
-                ends[partition] = fence
-            owned[partition] = owner
         return ends
+
+    async def _write_overwritten(self, partition: int, owner: "Owned") -> None:
+        """Write the keys again whose last record is a zombie's."""
+        database = self._store._db_for_partition(partition)
+        if keys := set(overwritten_keys(database)):
+            await self.write_again(TablePartition(partition, database, owner), keys)
 
     async def write_fences(self, owners: Mapping[int, "Owned"]) -> dict[int, int]:
         """Write the fence of the owner of each partition; return their offsets."""
@@ -160,7 +172,7 @@ class StateTable:
         for store, snapshot in snapshots.items():
             await loop.run_in_executor(None, self.store_rows, store, rows_of(snapshot))
         for store, keys in strangers.items():
-            await self._write_again(store, keys)
+            await self.write_again(store, keys)
 
     def store_rows(
         self, store: "TablePartition", rows: Iterable[tuple[bytes, bytes | None]]
@@ -215,8 +227,10 @@ class StateTable:
                 keys.add(key)
         return keys
 
-    async def _write_again(self, store: "TablePartition", keys: set[bytes]) -> None:
-        """Write this worker's own states of keys again, after those that others wrote."""
+    async def write_again(self, store: "TablePartition", keys: set[bytes]) -> None:
+        """Write this worker's own states of keys again, after those that others wrote; raises
+        SupersededError if another worker has taken the partition over.
+        """
         loop = asyncio.get_running_loop()
         while keys:
             rows = [(key, store.database.get(key)) for key in keys]

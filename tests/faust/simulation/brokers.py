@@ -6,6 +6,7 @@ does so in the middle of the next transaction of its producers.
 """
 
 import asyncio
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
@@ -63,6 +64,9 @@ class Brokers:
         # Of topics that are asked for.
         self.partitions: dict[str, int] = {}
         self.logs: dict[Place, list[Written]] = {}
+        self._times: dict[Place, list[float]] = {}
+        # Records that compaction has taken away, by their offsets.
+        self._gone: dict[Place, set[int]] = {}
         self.offsets: dict[str, dict[Place, tuple[int, str]]] = {}
         self._moment = 0
         self._epochs: dict[str, int] = {}
@@ -89,6 +93,25 @@ class Brokers:
     def readable(self, topic: str, partition: int, start: int, end: int) -> list[Written]:
         return [one for one in self.log(topic, partition)[start:end] if one.is_readable]
 
+    def fetched(self, topic: str, partition: int, start: int, end: int) -> list[Written]:
+        """The readable ones that compaction has left."""
+        gone = self._gone.get((topic, partition), ())
+        return [
+            one for one in self.readable(topic, partition, start, end) if one.offset not in gone
+        ]
+
+    def compact(self, topic: str, partition: int, older_s: float) -> None:
+        """Of the records that are older leave the last of each key. Of writers and epochs a broker
+        knows nothing.
+        """
+        place, now = (topic, partition), asyncio.get_running_loop().time()
+        until = bisect_right(self._times.get(place, []), now - older_s)
+        last: dict[bytes | None, int] = {}
+        for one in self.readable(topic, partition, 0, min(until, self.end(topic, partition))):
+            if one.key in last:
+                self._gone.setdefault(place, set()).add(last[one.key])
+            last[one.key] = one.offset
+
     def append(
         self,
         place: Place,
@@ -102,6 +125,7 @@ class Brokers:
     ) -> int:
         log = self.log(*place)
         self._moment += 1
+        self._times.setdefault(place, []).append(asyncio.get_running_loop().time())
         record = (key, value, timestamp, headers, transaction, is_marker, self._moment)
         log.append(Written(len(log), *record))
         return len(log) - 1

@@ -21,7 +21,7 @@ from slidestat.engine.checkpoints.checkpoint import (
 )
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import NO_EPOCH, Restored
-from slidestat.faust.restore import EPOCH_KEY, StateStore
+from slidestat.faust.restore import EPOCH_KEY, OVERWRITTEN, StateStore
 from slidestat.schemas.dead_letter import dead_letter_key
 from tests.broker.workers import Expected, table, undisturbed
 from tests.faust.simulation.brokers import Brokers, Group, Written
@@ -38,6 +38,8 @@ _CHECK_S = 0.5
 # The share of requests to commit with which a connection is lost.
 OFTEN = 0.3
 _CHANGELOG = "t-state-changelog"
+# Compaction leaves the segment alone that is written: what is younger.
+_OLDER_S = 20.0
 
 
 class Outcome(NamedTuple):
@@ -122,7 +124,7 @@ class Schedule:
         await self.before()
         background = [
             asyncio.ensure_future(work)
-            for work in (self.group.watch(), self.feed(), self._supervise())
+            for work in (self.group.watch(), self.feed(), self._supervise(), self._compact())
         ]
         self.workers = [self._worker(slot) for slot in range(len(self._disks))]
         for _ in range(self.random.randint(1, 4)):
@@ -192,6 +194,12 @@ class Schedule:
                 self.brokers.append(("events", partition), one.key, one.value, one.timestamp)
             if not offset % 8:
                 await asyncio.sleep(self.random.random() * 6)
+
+    async def _compact(self) -> None:
+        """Compact the changelogs, now and then."""
+        while True:
+            await asyncio.sleep(self.random.random() * 10)
+            self.brokers.compact(_CHANGELOG, self.random.randrange(PARTITIONS), _OLDER_S)
 
     async def _supervise(self) -> None:
         """Start workers again that have ended."""
@@ -288,12 +296,17 @@ class Schedule:
             states = self._restored(partition, 10**9)
             states = {key[1:].decode(): state for key, state in states.items() if key[:1] == b"k"}
             assert table(self.topology, states) == expected.tables[partition]
+            # So would a worker without a folder restore them.
+            left = self._restored(partition, 10**9, self.brokers.fetched)
+            left = {key[1:].decode(): state for key, state in left.items() if key[:1] == b"k"}
+            assert table(self.topology, left) == expected.tables[partition], "compacted"
         for partition in range(PARTITIONS):
             self.trace(partition).check()
         for disk in self._disks:
             for (_, partition), database in disk.items():
                 rows = dict(database.rows)
                 rows.pop(EPOCH_KEY, None)
+                rows = {key: row for key, row in rows.items() if not key.startswith(OVERWRITTEN)}
                 position = int(rows.pop(StateStore.offset_key, b"-1"))
                 assert rows == self._restored(partition, position), "another table"
 
@@ -340,10 +353,12 @@ class Schedule:
                 assert found.setdefault(one.key, one.value) == one.value, "another figure"
         return found
 
-    def _restored(self, partition: int, last: int) -> dict[bytes, bytes]:
+    def _restored(
+        self, partition: int, last: int, read: Callable[..., list[Written]] | None = None
+    ) -> dict[bytes, bytes]:
         """What the changelog comes to, up to an offset."""
         owners, rows = Restored(NO_EPOCH), dict[bytes, bytes]()
-        for one in self.brokers.readable(_CHANGELOG, partition, 0, last + 1):
+        for one in (read or self.brokers.readable)(_CHANGELOG, partition, 0, last + 1):
             if owners.counts(one.headers):
                 rows.pop(one.key or b"", None)
                 if one.value is not None:

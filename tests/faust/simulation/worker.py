@@ -64,8 +64,8 @@ class Database:
     def items(self, from_key: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         return iter(sorted(row for row in self.rows.items() if row[0] >= from_key))
 
-    def keys(self) -> Iterator[bytes]:
-        return iter(sorted(self.rows))
+    def keys(self, from_key: bytes = b"") -> Iterator[bytes]:
+        return iter(sorted(key for key in self.rows if key >= from_key))
 
     def property_int_value(self, _name: str) -> int:
         return 0
@@ -386,7 +386,7 @@ class Worker:
 
     def rows(self, topic: str, partition: int, start: int, end: int) -> list[Row]:
         """The records of a changelog that are committed."""
-        found = self.brokers.readable(topic, partition, start, end)
+        found = self.brokers.fetched(topic, partition, start, end)
         return [(one.offset, one.key or b"", one.value, one.headers) for one in found]
 
     # Records.
@@ -449,7 +449,7 @@ def simulated_clients(brokers: Brokers) -> Iterator[None]:
     """Have the worker's modules reach these brokers, and such disks."""
 
     def read_rows(_servers: str, topic: str, partition: int, start: int, end: int) -> list[Row]:
-        found = brokers.readable(topic, partition, start, end)
+        found = brokers.fetched(topic, partition, start, end)
         return [(one.offset, one.key or b"", one.value, one.headers) for one in found]
 
     def producer(servers: str, *, track_offsets: bool = False) -> BulkProducer:
