@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest import mock
 
 import faust
 import pytest
@@ -292,6 +293,31 @@ def test_a_take_over_writes_again_what_a_zombie_wrote_last(changelog: Changelog)
         assert content(disk) == of_log(changelog.log, len(changelog.log) - 1)
 
     asyncio.run(take_over())
+
+
+def test_a_worker_that_dies_before_it_writes_again(changelog: Changelog) -> None:
+    """What a zombie wrote between its records is noted with them: the next take-over finds it."""
+    disk = Disk()
+
+    async def die() -> None:
+        stored = state_table(changelog, disk)
+        await stored.own({0: -1}, (), 5)
+        await stored.write({stored.partition(0): snapshot(k1=b"first", k2=b"first")})
+        for key in (b"kk1", b"kk3"):
+            changelog.add(key, 1)
+        dies = mock.patch.object(stored, "write_again", side_effect=ZeroDivisionError)
+        with dies, pytest.raises(ZeroDivisionError):
+            await stored.write({stored.partition(0): snapshot(k2=b"second")})
+        before = len(changelog.log)
+        assert content(disk) == of_log(changelog.log, before - 1)
+        again = state_table(changelog, disk)
+        await again.own({0: before - 1}, (), 6)
+        assert {row[1:3] for row in changelog.log[before + 1 :]} == {
+            (b"kk1", b"first"),
+            (b"kk3", None),
+        }
+
+    asyncio.run(die())
 
 
 @pytest.mark.parametrize("given_up_by", ["a rebalance", "the next take-over"])

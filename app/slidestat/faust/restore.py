@@ -121,17 +121,21 @@ class StateStore(Store):
         rows: Iterable[tuple[bytes, bytes | None]],
         end: int,
         epoch: int,
+        overwritten: Iterable[bytes] = (),
     ) -> None:
         """Write the rows that are what counts of a partition's changelog since the database's
-        position, up to the offset `end`; do nothing if it was restored up to there meanwhile.
+        position, up to the offset `end`, and note the keys that zombies have `overwritten` in it;
+        do nothing if it was restored up to there meanwhile.
         """
         with self._lock(partition):
             if end <= _position(database):
                 return
             batch = rocksdict.WriteBatch(raw_mode=True)
-            overwritten = set(overwritten_keys(database))
+            before = set(overwritten_keys(database))
             for key, value in rows:
-                _add(batch, key, value, overwritten)
+                _add(batch, key, value, before)
+            for key in overwritten:
+                batch.put(OVERWRITTEN + key, b"")
             _move(database, batch, end, epoch)
 
     def newest_epoch(self, partition: int) -> int:

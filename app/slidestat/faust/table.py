@@ -170,16 +170,23 @@ class StateTable:
             for store, count in written.items()
         }
         for store, snapshot in snapshots.items():
-            await loop.run_in_executor(None, self.store_rows, store, rows_of(snapshot))
+            rows, keys = rows_of(snapshot), strangers[store]
+            await loop.run_in_executor(None, self.store_rows, store, rows, keys)
         for store, keys in strangers.items():
             await self.write_again(store, keys)
 
     def store_rows(
-        self, store: "TablePartition", rows: Iterable[tuple[bytes, bytes | None]]
+        self,
+        store: "TablePartition",
+        rows: Iterable[tuple[bytes, bytes | None]],
+        overwritten: Collection[bytes] = (),
     ) -> None:
-        """Write to RocksDB what the changelog has up to where its owner knows it."""
+        """Write to RocksDB what the changelog has up to where its owner knows it, and which keys
+        zombies have overwritten in it.
+        """
         owner = store.owner
-        self._store.advance(store.partition, store.database, rows, owner.last_offset, owner.epoch)
+        place = store.partition, store.database
+        self._store.advance(*place, rows, owner.last_offset, owner.epoch, overwritten)
 
     def queue(
         self,
@@ -237,7 +244,7 @@ class StateTable:
             count = self.queue(store.partition, rows, store.owner)
             await self._changelog.flush()
             keys = await loop.run_in_executor(None, self._strangers, store, count)
-            await loop.run_in_executor(None, self.store_rows, store, rows)
+            await loop.run_in_executor(None, self.store_rows, store, rows, keys)
 
 
 @dataclass
