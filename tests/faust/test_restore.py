@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
@@ -16,6 +17,7 @@ from hypothesis import given, strategies as st
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Snapshot
+from slidestat.errors import SlidestatError
 from slidestat.faust import restore, table
 from slidestat.faust.delivery import BatchApp
 from slidestat.faust.fencing import (
@@ -465,6 +467,22 @@ def test_a_table_ahead_of_its_changelog_is_refused(have: int, end: int) -> None:
                 consumer(0), {CHANGELOG}, offsets, "active"
             )
         )
+
+
+@laws
+@given(st.one_of(st.none(), st.integers(-1, 9)), st.integers(0, 9), st.integers(-1, 9))
+def test_states_that_were_deleted_and_that_a_table_lacks_are_missed(
+    have: int | None, first: int, end: int
+) -> None:
+    """Those after where the table ends, and before the first record that is left; a partition
+    without a record lacks none.
+    """
+    lacks = any((-1 if have is None else have) < offset < first for offset in range(10))
+    lacks &= first <= end
+    persisted: Any = {CHANGELOG: have}
+    refused = pytest.raises(SlidestatError, match=f"the first {first} records of partition 0")
+    with refused if lacks else nullcontext():
+        recovery(None, {CHANGELOG: end})._require_all_states({CHANGELOG: first}, persisted)
 
 
 def test_a_restore_that_is_about_to_be_given_up_takes_nothing_over() -> None:

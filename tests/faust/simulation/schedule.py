@@ -39,7 +39,7 @@ _CHECK_S = 0.5
 OFTEN = 0.3
 _CHANGELOG = "t-state-changelog"
 # Compaction leaves the segment alone that is written: what is younger.
-_OLDER_S = 20.0
+_OLDER_S = 10.0
 
 
 class Outcome(NamedTuple):
