@@ -8,6 +8,7 @@ from io import BytesIO
 from math import floor, log10
 from pathlib import Path
 from random import Random
+from struct import pack
 from typing import Any
 
 import fastavro
@@ -229,6 +230,40 @@ def test_a_decimal_is_the_number_with_its_digits() -> None:
         declared = topology(source_format="avro", statistics=[Maximum()])
         columns = EventDecoder(declared, schemas=known(schema)).decode(values, (), [START] * 4)
         assert columns.numbers[0].tolist() == [float(number) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("single", "text"),
+    [
+        *((0.1, b"0.1"), (-2.55, b"-2.55"), (2**24 + 2, b"16777218.0"), (2e30, b"2e30")),
+        *((3.4e38, b"3.4e38"), (1.5, b"1.5"), (float("nan"), b"null"), (1e-45, b"1e-45")),
+    ],
+)
+def test_a_float_is_the_number_that_json_has(single: float, text: bytes) -> None:
+    """Wherever it stands in a schema: not the double that has its bits, and other digits."""
+    real = pack("<f", single)
+    kinds: list[tuple[Any, bytes, bytes]] = [
+        ("float", real, text),
+        ({"type": "float", "logicalType": "money"}, real, text),
+        (["null", "float"], b"\2" + real, text),
+        ({"type": "array", "items": "float"}, b"\2" + real + b"\0", b"[" + text + b"]"),
+        ({"type": "map", "values": "float"}, b"\2\2a" + real + b"\0", b'{"a":' + text + b"}"),
+    ]
+    for kind, written_value, expected in kinds:
+        record = {"type": "record", "name": "E", "fields": [{"name": "x", "type": kind}]}
+        assert AvroSchema(json.dumps(record)).json(written_value) == b'{"x":' + expected + b"}"
+        assert AvroSchema(json.dumps(kind)).json(written_value) == expected
+
+
+def test_a_uuid_is_its_text_in_either_type() -> None:
+    """Of 16 bytes, as Avro has it since 1.12, and as a text."""
+    text = "00000000-0000-0000-0000-000000000007"
+    for kind in ("string", {"type": "fixed", "name": "U", "size": 16}):
+        base = {"type": kind} if isinstance(kind, str) else kind
+        schema = AvroSchema(json.dumps(base | {"logicalType": "uuid"}))
+        assert schema.json(schema.write(text)) == f'"{text}"'.encode()
+    short = {"type": "fixed", "name": "U", "size": 1, "logicalType": "uuid"}
+    assert AvroSchema(json.dumps(short)).json(b"\1") == b'"AQ=="'
 
 
 def test_a_decimal_of_more_digits_than_its_precision_keeps_them() -> None:

@@ -219,8 +219,8 @@ def _plain(message: Any) -> dict[str, Any]:
         if name in found:
             found[name] = int(found[name])
     for name in ("real", "wide"):  # A number that JSON does not have is null.
-        number = getattr(message, name)
-        found[name] = number if isfinite(number) else None
+        if not isfinite(getattr(message, name)):
+            found[name] = None
     found["many"] = [int(number) for number in found["many"]]
     found["by_text"] = {name: int(number) for name, number in found["by_text"].items()}
     found["inner"] = [_plain(inner) for inner in message.inner]

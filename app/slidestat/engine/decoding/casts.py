@@ -6,7 +6,7 @@ A text is cast to the number that JSON would have in its place, so whole ones ar
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from math import isnan
+from math import isfinite, isnan
 from sys import float_info
 from typing import Any, NamedTuple
 
@@ -117,6 +117,14 @@ def number_text(number: float) -> str:
     if isinstance(number, int) or (number.is_integer() and abs(number) < WHOLE_LIMIT):
         return str(int(number))
     return msgspec.json.encode(number).decode()
+
+
+def of_single(number: float) -> float:
+    """Return the double that is meant by one that was read of 32 bits: a whole number as it is, and
+    of others the one whose shortest decimal reads back as these bits, as files and JSON have it.
+    """
+    is_whole = abs(number) < WHOLE_LIMIT and number.is_integer()
+    return number if is_whole or not isfinite(number) else float(str(np.float32(number)))
 
 
 def rest_of(number: int | Fraction) -> float:

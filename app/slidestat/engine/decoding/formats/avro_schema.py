@@ -1,9 +1,9 @@
 """An Avro schema, and the JSON of the values that it describes.
 
 Numbers, texts, enums, arrays, maps, records and unions of these are what they are in JSON; a
-decimal is the number with all of its digits, bytes are base64, and a number that JSON does not have
-is null. Timestamps are whole numbers in the schema's unit, but for the event time, which is in the
-topology's.
+decimal is the number with all of its digits, a float the shortest number that reads back as it, a
+UUID its text, bytes are base64, and a number that JSON does not have is null. Timestamps are whole
+numbers in the schema's unit, but for the event time, which is in the topology's.
 
 Values are read by fastavro. It trusts a schema with as much stack and time as that asks for: one
 whose records hold themselves, or whose lists have items without a byte, is refused.
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from decimal import MIN_ETINY, Decimal, DecimalException
 from io import BytesIO
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
@@ -24,6 +25,7 @@ from fastavro.write import LOGICAL_WRITERS
 
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.times.time_format import TimeFormat
+from slidestat.engine.decoding.casts import of_single
 from slidestat.engine.decoding.formats.source_schemas import NotReadableError, UnusableSchemaError
 from slidestat.errors import SlidestatError, shown
 
@@ -46,6 +48,8 @@ _MEANING = "slidestat.logicalType"
 # A decimal under a name of ours: fastavro's own is rounded to the digits of its schema, and an
 # invalid one, which Avro has readers ignore, is an error.
 _DECIMAL = "slidestat.decimal"
+# Two that fastavro has no readers for.
+_FLOAT, _UUID = "slidestat.float", "slidestat.uuid"
 # Of the longest one: 600 digits; more are no amount of anything, and take long to write.
 _DECIMAL_BYTES = 256
 _INSIDE = ("type", "items", "values")
@@ -212,10 +216,14 @@ class AvroSchema:
             value[name] = self._times.written(time * 1_000 // to_a_second)
 
 
-def _with_meanings_aside(schema: Any, ignored: dict[str, str], path: FieldPath = ()) -> Any:
-    """Return a schema with what its values mean out of fastavro's sight; `ignored` takes up why the
-    decimal at a path is none.
+def _with_meanings_aside(
+    schema: Any, ignored: dict[str, str], path: FieldPath = (), *, is_field: bool = False
+) -> Any:
+    """Return a schema, or a field of one, with what its values mean out of fastavro's sight;
+    `ignored` takes up why the decimal at a path is none.
     """
+    if schema == "float":
+        return {"type": "float", "logicalType": _FLOAT}
     if isinstance(schema, list):
         return [_with_meanings_aside(part, ignored, path) for part in schema]
     if not isinstance(schema, dict):
@@ -224,10 +232,11 @@ def _with_meanings_aside(schema: Any, ignored: dict[str, str], path: FieldPath =
     for name, part in schema.items():
         if name == "fields" and isinstance(part, list):
             found[name] = [
-                _with_meanings_aside(field, ignored, _below(path, field)) for field in part
+                _with_meanings_aside(field, ignored, _below(path, field), is_field=True)
+                for field in part
             ]
         else:
-            inside = name in _INSIDE
+            inside = name in _INSIDE and (is_field or name != "type" or part != "float")
             found[name] = _with_meanings_aside(part, ignored, path) if inside else part
     meaning = found.pop("logicalType", None)
     fault = _decimal_fault(found) if meaning == "decimal" else None
@@ -235,6 +244,10 @@ def _with_meanings_aside(schema: Any, ignored: dict[str, str], path: FieldPath =
         found["logicalType"] = _DECIMAL
     elif meaning is not None:
         found[_MEANING] = meaning
+    if found.get("type") == "float":
+        found["logicalType"] = _FLOAT
+    elif meaning == "uuid" and (found.get("type"), found.get("size")) == ("fixed", 16):
+        found["logicalType"] = _UUID
     if fault is not None:
         ignored[field_text(path) if path else "the value"] = fault
     return found
@@ -275,6 +288,11 @@ def _decimal(value: bytes, schema: Any, _reader: object = None) -> Decimal:
     return Decimal((number.sign, number.digits, -schema.get("scale", 0)))
 
 
+LOGICAL_READERS[f"float-{_FLOAT}"] = lambda value, *_: of_single(value)
+LOGICAL_READERS[f"fixed-{_UUID}"] = lambda value, *_: str(UUID(bytes=value))
+LOGICAL_WRITERS[f"fixed-{_UUID}"] = lambda value, *_: (
+    value if isinstance(value, bytes) else UUID(value).bytes
+)
 for _kind in ("bytes", "fixed"):
     LOGICAL_READERS[f"{_kind}-{_DECIMAL}"] = _decimal
     LOGICAL_WRITERS[f"{_kind}-{_DECIMAL}"] = LOGICAL_WRITERS[f"{_kind}-decimal"]

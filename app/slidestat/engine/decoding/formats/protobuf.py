@@ -22,6 +22,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.times.time_format import TimeFormat
+from slidestat.engine.decoding.casts import of_single
 from slidestat.engine.decoding.formats.proto_files import declared_files, registered_files
 from slidestat.engine.decoding.formats.source_schemas import (
     NamedText,
@@ -34,9 +35,9 @@ from slidestat.errors import SlidestatError, shown
 #
 # Fields have the names of the .proto file. One with presence that is not set is left out: so it is
 # a missing field. One without presence (of proto3, without `optional`) has its default. Enums are
-# texts, numbers have all of their digits, bytes stay bytes; a Timestamp is the seconds since 1970,
-# a Duration its seconds, each with all digits; a wrapper is what is in it. A number that an enum
-# has no name for stays a number.
+# texts, numbers have all of their digits, a float is the shortest number that reads back as it,
+# bytes stay bytes; a Timestamp is the seconds since 1970, a Duration its seconds, each with all
+# digits; a wrapper is what is in it. A number that an enum has no name for stays a number.
 
 _Take = Callable[[Any], object]
 
@@ -100,7 +101,7 @@ class MessageValues:
                 return _none
             names = {value.number: value.name for value in reversed(field.enum_type.values)}
             return lambda number: names.get(number, number)
-        return _text if field.type == FieldDescriptor.TYPE_STRING else None
+        return _OF_TYPE.get(field.type)
 
 
 def _is_map(field: FieldDescriptor) -> bool:
@@ -180,11 +181,15 @@ def _decimal(value: Any) -> Decimal:
     return Decimal((number.sign, number.digits, -value.scale))
 
 
+_OF_TYPE: Mapping[int, _Take] = {
+    FieldDescriptor.TYPE_STRING: _text,
+    FieldDescriptor.TYPE_FLOAT: of_single,
+}
 _KEYS: Mapping[int, Callable[[object], str]] = {
     FieldDescriptor.CPPTYPE_BOOL: _truth,
     FieldDescriptor.CPPTYPE_STRING: _text,
 }
-_WRAPPERS = ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
+_WRAPPERS = ("Bool", "Bytes", "Double", "Int32", "Int64", "String", "UInt32", "UInt64")
 _WELL_KNOWN: Mapping[str, _Take] = {
     TIMESTAMP: _seconds,
     "google.protobuf.Duration": _seconds,
@@ -193,6 +198,7 @@ _WELL_KNOWN: Mapping[str, _Take] = {
     "google.protobuf.Value": _any_json,
     "confluent.type.Decimal": _decimal,
     **{f"google.protobuf.{name}Value": _wrapped for name in _WRAPPERS},
+    "google.protobuf.FloatValue": lambda value: of_single(value.value),
 }
 
 
