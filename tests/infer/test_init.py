@@ -245,6 +245,17 @@ def test_numbers_of_times_may_be_texts_or_fractions(
     assert not driver.dead_letters
 
 
+@pytest.mark.parametrize(
+    "text", ["Tue, 25 Nov 2025 12:00:%02d GMT", "25/Nov/2025:12:00:%02d +0000", "12:00:%02d PM"]
+)
+def test_a_time_that_is_not_read_is_named(text: str, tmp_path: Path) -> None:
+    """And no item: its different values are of no interest."""
+    events: list[Record] = [(b"k", {"id": "k", "time": text % (i % 60)}) for i in range(300)]
+    proposal, topology = proposed(sample(events, 1), tmp_path)
+    assert any(it.startswith("'time' has texts such as") for it in proposal.warnings)
+    assert topology.labels == ("count",)
+
+
 def test_times_in_two_units_are_told(tmp_path: Path) -> None:
     events: list[Record] = [
         (b"k", {"id": "k", "time": (START_MS + i) // (1, 1_000)[i % 2]}) for i in range(300)
@@ -265,6 +276,10 @@ def test_times_in_two_units_are_told(tmp_path: Path) -> None:
         (b"\x00\x02", (("apicurio.value.globalId", bytes(8)),), "use-id=contentId"),
         (bytes(8) + b"\x07\x06abc", (), "as Apicurio's serializers write it up to version 2"),
         (b"\x06abc", (), "Events are JSON objects"),
+        (b'{"key": "a", "value": NaN}', (), "it has NaN or Infinity"),
+        (b'{"key": "a", "values": [1, -Infinity]}', (), "it has NaN or Infinity"),
+        (b'"{\\"key\\": 1}"', (), "JSON that was encoded twice"),
+        (b'\xef\xbb\xbf{"key": "a"}', (), "a byte order mark is before it"),
     ],
 )
 def test_other_framings_are_named(

@@ -3,6 +3,8 @@
 Guesses are marked as such, in a file that a person reads before it runs.
 """
 
+import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -35,6 +37,7 @@ from slidestat.infer.proposed_fields import (
     common_fields,
     is_measure,
     is_number_text,
+    is_time_unread,
     path_of,
     propose_items,
     propose_key,
@@ -304,12 +307,14 @@ class Proposal:
 
 
 _MOST_DECIMALS = 6
+# As a value of an object or of a list, as Python and JavaScript's libraries write it.
+_NOT_FINITE = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,}\]]")
 
 
 def _no_objects(sample: Sample) -> SlidestatError:
     advice = "Events are JSON objects: `slidestat schema event` shows one."
     values = [record.value for record in sample.records if record.value]
-    seen = Counter(filter(None, map(other_framing, values)))
+    seen = Counter(filter(None, map(_trouble, values)))
     if seen:
         ((framing, count),) = seen.most_common(1)
         advice = f"Of {count:,} of them: {framing}."
@@ -318,6 +323,21 @@ def _no_objects(sample: Sample) -> SlidestatError:
         " object.",
         advice,
     )
+
+
+def _trouble(value: bytes) -> str:
+    """Return why a value is no JSON object, and what to do; "" where nothing is known."""
+    text = value.lstrip()
+    if text.startswith(BOM_UTF8):
+        return "a byte order mark is before it: have the producers write UTF-8 without one"
+    if text.startswith(b'"'):
+        return "it is a text, maybe JSON that was encoded twice: have the object itself sent"
+    if _NOT_FINITE.search(text):
+        return (
+            "it has NaN or Infinity, which JSON does not have: have the producers write null"
+            " (Python's json.dumps refuses them with allow_nan=False)"
+        )
+    return other_framing(value)
 
 
 def _as_number(
@@ -378,7 +398,7 @@ def propose(
         value, computed = _as_number(value, chosen, found, warnings)
     texts = [f for f in common_fields(found) if f.texts == f.present and not f.formats]
     texts = [f for f in texts if written(f.path) not in taken and f.longest <= 1_000]
-    texts = [f for f in texts if not is_number_text(f)]
+    texts = [f for f in texts if not is_number_text(f) and not is_time_unread(f)]
     distinct, top = propose_items(texts, found)
     lateness = Guess(*propose_lateness(order))
     spread = spread_warning(sample, None if key.value == RECORD_KEY else path_of(key.value))

@@ -221,6 +221,11 @@ def propose_time(
                 f"{field_text(seen.path)!r} has times in several formats, {shares}, and a topology"
                 " reads one: have the producers write one."
             )
+    for seen in filter(is_time_unread, common_fields(found)):
+        doubts.warnings.append(
+            f"{field_text(seen.path)!r} has texts such as {next(iter(seen.values))!r}, in which no"
+            " time is read: have the producers write ISO 8601, or a number since 1970."
+        )
     doubts.warnings.append(
         "No field of the records is a time: the timestamps of the Kafka records are taken, which"
         " say when an event was produced, or stored, not when it happened."
@@ -268,6 +273,15 @@ def _is_duration(seen: FieldSurvey) -> bool:
 def _has_times(seen: FieldSurvey) -> bool:
     """Return whether more of a field's values are times than by chance."""
     return seen.formats.total() > (1 - _ALMOST_ALL) * seen.present
+
+
+def is_time_unread(seen: FieldSurvey) -> bool:
+    """Return whether a field has the name of a time, and texts that are none in any format."""
+    return (
+        bool(TIME_NAMES.fullmatch(seen.path[-1]))
+        and seen.texts == seen.present > 0
+        and (not seen.formats and not seen.number_texts)
+    )
 
 
 def is_number_text(seen: FieldSurvey) -> bool:
