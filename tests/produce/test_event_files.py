@@ -116,6 +116,15 @@ def test_progress_ends_at_the_total(tmp_path: Path) -> None:
         assert reader.done == reader.total > 0
 
 
+def test_streams_of_xz_are_read_one_after_another(tmp_path: Path) -> None:
+    """As of joined files, with the zeros that may lie between them; in any pieces."""
+    lines = [f'{{"key":"{i}"}}\n'.encode() * 999 for i in range(3)]
+    content = bytes(4).join(map(lzma.compress, lines)) + bytes(8)
+    (tmp_path / "a.jsonl.xz").write_bytes(content)
+    found = Reader(event_file(tmp_path / "a.jsonl.xz")).lines()
+    assert b"".join(line + b"\n" for _, part in found for line in part) == b"".join(lines)
+
+
 def test_csv_types_are_not_guessed(tmp_path: Path) -> None:
     """A word after a million digits is that row's own: earlier rows set no type."""
     lines = ["key,time,value"] + [f"{i},{i},{i}" for i in range(200_000)] + ["word,word,word"]
@@ -294,6 +303,8 @@ def test_standard_input_without_a_column_is_not_read_to_its_end(
         ("a.jsonl.bz2", bz2.compress(b'{"key":1}\n' * 999)[:-5], "cannot be read"),
         ("a.jsonl.xz", lzma.compress(b'{"key":1}\n' * 999)[:-5], "cannot be read"),
         ("b.jsonl.xz", b"no xz at all", "cannot be read"),
+        # A stream behind the first one that is damaged at its beginning.
+        ("c.jsonl.xz", lzma.compress(b'{"key":1}\n') + b"garbage", "cannot be read"),
         ("b.csv.gz", b"no gzip at all", "cannot be read"),
         ("a.parquet", b"no parquet at all, though long enough", "cannot be read"),
         ("long.jsonl", b" " * (20 << 20), "longer than 16 MiB"),

@@ -50,6 +50,7 @@ _SIGNS = re.compile(
     rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)"
 )
 _SIGN_BYTES = 10
+_XZ_BYTES = 64 << 10
 _OTHER_COMPRESSIONS = {".zip", ".lz4", ".br", ".7z", ".z", ".lzma", ".sz", ".snappy", ".rar"}
 
 _FORMAT_ADVICE = (
@@ -143,7 +144,7 @@ class OpenFile:
         if share.of > 1:
             self.stream = _Lines(self._raw, share.part(file.size), headed=headed)
         elif file.compression == "xz":
-            self.stream = lzma.open(self._raw)  # noqa: SIM115  # close() closes it
+            self.stream = _Xz(self._raw)
         elif file.compression:
             self.stream = pa.CompressedInputStream(pa.PythonFile(self._raw, "r"), file.compression)
         else:
@@ -159,6 +160,39 @@ class OpenFile:
         finally:
             if self._raw is not sys.stdin.buffer:
                 self._raw.close()
+
+
+class _Xz(io.RawIOBase):
+    """The content of .xz streams, one after another. What is no stream behind one is damage:
+    Python's own reader ends there, without a word.
+    """
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._stream = lzma.LZMADecompressor()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
+        data = b""
+        while not data:
+            block = b""
+            if self._stream.eof:  # Zeros may lie between two of them.
+                block = self._stream.unused_data.lstrip(b"\0")
+                while not block:
+                    block = self._raw.read(_XZ_BYTES)
+                    if not block:
+                        return 0
+                    block = block.lstrip(b"\0")
+                self._stream = lzma.LZMADecompressor()
+            elif self._stream.needs_input:
+                block = self._raw.read(_XZ_BYTES)
+                if not block:
+                    raise EOFError("it ends within a compressed stream")
+            data = self._stream.decompress(block, len(into))
+        into[: len(data)] = data
+        return len(data)
 
 
 class _Lines(io.RawIOBase):
