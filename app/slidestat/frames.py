@@ -42,6 +42,7 @@ Frame = TypeVar("Frame")
 _BATCH_RECORDS = 50_000
 _NAME = "frame"
 _NO_TIMESTAMP = -1
+_UNREADABLE = (pa.ArrowException, OverflowError, TypeError, ValueError, NotImplementedError)
 _OWN_COLUMNS = {name: name for name in (KEY_FIELD, TIME_FIELD, VALUE_FIELD)}
 _TYPES: dict[str, pa.DataType] = {
     "statistic": pa.string(),
@@ -289,11 +290,11 @@ def _table(frame: Any, names: Sequence[str]) -> pa.Table:
                 f"The frame has several columns {', '.join(map(repr, same))}.",
                 "Rename all but one.",
             )
-    except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
+    except _UNREADABLE as error:
         raise SlidestatError(
             f"The frame cannot be read: {': '.join(map(str, error.args)).splitlines()[0]}.",
             "Give a DataFrame of pandas or Polars (collected, if it is lazy), or a table of Arrow,"
-            " with one type in each column.",
+            " with one type in each column; whole numbers of more than 64 bits as texts.",
         ) from error
     return table
 

@@ -260,8 +260,15 @@ KINDS: list[tuple[pa.DataType, Sequence[tuple[Any, bytes | None]]]] = [
     (pa.binary(), BYTES),
     (pa.bool_(), [(True, b"true"), (False, b"false"), NULL]),
     (pa.date32(), [(date(2025, 11, 25), b'"2025-11-25"'), NULL]),
-    (pa.timestamp("ns"), [(NOON * 10**6, b'"2025-11-25 12:00:00.000000000"'), NULL]),
-    (pa.timestamp("us", "UTC"), [(moment(NOON), b'"2025-11-25 12:00:00.000000Z"'), NULL]),
+    *[
+        (pa.timestamp(unit), [(NOON * per, b'"2025-11-25 12:00:00.000000"'), NULL])
+        for unit, per in (("ms", 1), ("us", 1_000), ("ns", 1_000_000))
+    ],
+    (pa.timestamp("ns"), [(NOON * 10**6 + 1, b'"2025-11-25 12:00:00.000000001"'), NULL]),
+    *[
+        (pa.timestamp(unit, zone), [(moment(NOON), b'"2025-11-25 12:00:00.000000Z"'), NULL])
+        for unit, zone in (("us", "UTC"), ("ms", "Europe/Berlin"), ("ns", "+05:30"))
+    ],
     *[
         (kind, [(clock(10, 30, 5), b'"10:30:05.000000"'), NULL])
         for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"))

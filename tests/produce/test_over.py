@@ -5,12 +5,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, time as clock, timedelta
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import duckdb
 import msgspec
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from slidestat.declare.statistics import (
@@ -28,6 +31,8 @@ from slidestat.declare.statistics import (
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.frames import over
+from slidestat.produce.files import event_file
+from slidestat.produce.readers import Reader
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.testing.driver import TopologyDriver
 
@@ -179,8 +184,12 @@ def test_times_are_instants(times: pa.Array) -> None:
             for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"))
         ),
         *(
-            (pa.array([NOON // 1_000] * 2, pa.timestamp("s", zone)), {f"2025-11-25 {text}"})
-            for zone, text in ((None, "12:00:00.000"), ("Asia/Kolkata", "17:30:00.000+0530"))
+            (
+                pa.array([NOON] * 2, pa.timestamp("ms", zone)).cast(pa.timestamp(unit, zone)),
+                {f"2025-11-25 12:00:00.000000{sign}"},
+            )
+            for zone, sign in ((None, ""), ("Asia/Kolkata", "Z"), ("UTC", "Z"))
+            for unit in ("s", "ms", "us", "ns")
         ),
     ],
 )
@@ -264,6 +273,19 @@ class Series:
     __module__ = "pandas"
 
 
+def test_what_pandas_has_and_files_lack_is_told(tmp_path: Path) -> None:
+    """Periods, which are counts of no unit in a file, and whole numbers beyond 64 bits."""
+    months = pd.DataFrame({"key": pd.period_range("2025-10", periods=2, freq="M"), "time": NOON})
+    with pytest.raises(SlidestatError, match=r"type pandas\.period, which is not read"):
+        over(months, [Count()])
+    pq.write_table(pa.Table.from_pandas(months), tmp_path / "a.parquet")
+    with pytest.raises(SlidestatError, match=r"type pandas\.period, which is not read"):
+        list(Reader(event_file(tmp_path / "a.parquet")).batches(["key", "time"]))
+    large = pd.DataFrame({"key": [2**64, 1], "time": NOON})
+    with pytest.raises(SlidestatError, match=r"too large.*more than 64 bits as texts"):
+        over(large, [Count()])
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -280,6 +302,16 @@ class Series:
         (lambda t: over(t, [Count()], every="5m", windows=["1h", "9 events"]), "windows"),
         (lambda _: over(Lazy(), [Count()]), "The frame cannot be read"),
         (lambda t: over(t, []), "statistic"),
+        *(
+            (
+                lambda _, column=column: over(one_key(pa.array([NOON] * 2), column), [Count()]),
+                f"'key' is a column of the type {kind}, which is not read",
+            )
+            for column, kind in (
+                (pa.array([pa.MonthDayNano([1, 2, 3])] * 2), "month_day_nano_interval"),
+                (pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array([1, 2])]), "s.*"),
+            )
+        ),
         (lambda t: over(t, [Count(), ItemCounts()]), "item_counts has no items"),
         (
             lambda t: over(t, replace(TOPOLOGY, statistics=(ItemCounts(),), derived=())),

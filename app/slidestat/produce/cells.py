@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from slidestat.declare.expressions.nodes import WHOLE_LIMIT
 from slidestat.engine.decoding.times import moments_of, of_fractions, of_number_texts, scaled
+from slidestat.errors import SlidestatError
 from slidestat.options import TimeUnit
 from slidestat.synopses.core.arrays import Bools
 
@@ -48,8 +49,10 @@ _FIRST_POWER, _FIRST_ROUNDED = 1e10, 2.0**24
 _NO_DIGIT = re.compile(r"-?[0.]*(?:[eE]|$)", re.ASCII)
 _SHOWN = 60
 _NOT_UTF8 = "which is not UTF-8: convert the file, as by iconv -f CP1252 -t UTF-8"
+_PERIOD = "pandas.period"
 _NO_DATE = "<value out of range"
-_SECONDS = r"(:\d\d)(Z|[+-]\d{4})?$"
+# What the text of a moment lacks of microseconds.
+_FRACTIONS = {"s": ".000000", "ms": "000"}
 _DATE = r"^\d{4}-|^\d{8}[Tt ]"
 _PER_SECOND = {
     TimeUnit.SECONDS: 1,
@@ -147,8 +150,6 @@ class TypedCells(Cells):
         kind = self.column.type
         if pa.types.is_floating(kind):
             return "which is not a finite number"
-        if pa.types.is_timestamp(kind) and kind.tz:
-            return f"beyond the years of a calendar, or of a zone not known here: {kind.tz}"
         if pa.types.is_temporal(kind):
             return "which is beyond the years of a calendar"
         if pa.types.is_nested(kind):
@@ -331,6 +332,21 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
+def require_readable(name: str, field: pa.Field) -> None:
+    """Raise SlidestatError for a column of a type whose cells have no JSON, or of pandas' periods:
+    their numbers mean nothing without the length of a period, which a file loses.
+    """
+    kind = field.type
+    extension = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode()
+    if isinstance(kind, pa.BaseExtensionType):
+        extension, kind = kind.extension_name, kind.storage_type
+    if extension == _PERIOD or pa.types.is_interval(kind) or pa.types.is_union(kind):
+        raise SlidestatError(
+            f"{name!r} is a column of the type {extension or kind}, which is not read.",
+            "Give its values as texts, numbers or times, such as by a cast.",
+        )
+
+
 def _is_textual(kind: pa.DataType) -> bool:
     return any(
         test(kind)
@@ -382,19 +398,23 @@ def _typed_text(column: pa.Array) -> pa.Array:
         return column.cast(pa.int64()).cast(pa.string())
     if pa.types.is_time(kind):
         return _time_of_day(column)
-    try:
-        text = column.cast(pa.string())
-    except pa.ArrowInvalid:  # Its time zone is not known here.
-        return pa.nulls(len(column), pa.string())
-    if not pa.types.is_temporal(kind):
-        return text
-    if pa.types.is_timestamp(kind) and kind.unit == "s":
-        # Parquet has no seconds: a table's moments are those of its file.
-        text = pc.replace_substring_regex(text, _SECONDS, r"\1.000\2")
-    # In a zone, what is out of range would wrap.
-    is_zoned = pa.types.is_timestamp(kind) and kind.tz
-    plain = column.cast(pa.timestamp(kind.unit)).cast(pa.string()) if is_zoned else text
-    return _in_range(text, plain)
+    if pa.types.is_timestamp(kind):
+        return _moment(column)
+    text = column.cast(pa.string())
+    return _in_range(text) if pa.types.is_temporal(kind) else text
+
+
+def _moment(column: pa.Array) -> pa.Array:
+    """Return moments with microseconds, or with nanoseconds where they have some, and those of a
+    zone in UTC, so that one moment has one text whatever its column's unit and zone: a file does
+    not keep either, and Spark gives its session's zone.
+    """
+    unit, signs = column.type.unit, "Z" if column.type.tz else ""
+    text = _in_range(column.cast(pa.timestamp(unit)).cast(pa.string()))
+    if unit == "ns":
+        text = pc.replace_substring_regex(text, r"(\.\d{6})000$", r"\1")
+    signs = _FRACTIONS.get(unit, "") + signs
+    return pc.binary_join_element_wise(text, signs, "") if signs else text
 
 
 def _time_of_day(column: pa.Array) -> pa.Array:
@@ -407,12 +427,12 @@ def _time_of_day(column: pa.Array) -> pa.Array:
         rounded = column.cast(pa.time64("us"), safe=False)
         is_whole = pc.equal(rounded.cast(pa.time64("ns")), column)
         text = pc.if_else(is_whole, rounded.cast(pa.string()), column.cast(pa.string()))
-    return _in_range(text, text)
+    return _in_range(text)
 
 
-def _in_range(text: pa.Array, plain: pa.Array) -> pa.Array:
-    """Return texts, null where Arrow has none for a time; `plain` is what it has without a zone."""
-    return pc.if_else(pc.starts_with(plain, _NO_DATE), None, text)
+def _in_range(text: pa.Array) -> pa.Array:
+    """Return texts, null where Arrow has none for a time."""
+    return pc.if_else(pc.starts_with(text, _NO_DATE), None, text)
 
 
 def _typed_json(column: pa.Array) -> pa.Array:

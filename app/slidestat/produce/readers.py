@@ -23,7 +23,14 @@ import pyarrow.parquet
 
 from slidestat.engine.decoding.record_type import reader, struct_of
 from slidestat.errors import SlidestatError
-from slidestat.produce.cells import NOT_JSON, Cells, JsonCells, TypedCells, WrittenCells
+from slidestat.produce.cells import (
+    NOT_JSON,
+    Cells,
+    JsonCells,
+    TypedCells,
+    WrittenCells,
+    require_readable,
+)
 from slidestat.produce.files import (
     STANDARD_INPUT,
     WHOLE,
@@ -157,6 +164,7 @@ class Reader:
             paths = {name: path for name in names if (path := _path_to(schema, name))}
             _require_columns(self.file, needed, [*schema.names, *paths])
             _require_each_once(self.file, names, schema.names)
+            _require_readable(schema, paths)
             self.total = parquet.metadata.num_rows
             leaves = list(map(".".join, paths.values()))
             groups = list(self._share.part(parquet.num_row_groups))
@@ -522,6 +530,14 @@ def _path_to(fields: Iterable[pa.Field], name: str) -> tuple[str, ...] | None:
     return None
 
 
+def _require_readable(schema: pa.Schema, paths: Mapping[str, Sequence[str]]) -> None:
+    for name, (first, *inner) in paths.items():
+        field = schema.field(first)
+        for one in inner:
+            field = field.type.field(one)
+        require_readable(name, field)
+
+
 def _in_objects(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
     """Return a column, or a field in one of objects, null where an object around it is."""
     column = batch[path[0]]
@@ -564,6 +580,7 @@ def rows_of_table(table: pa.Table, names: Sequence[str]) -> Iterator[Rows]:
             f" {', '.join(map(repr, table.column_names))}.",
             "Say which columns hold key, time and value.",
         )
+    _require_readable(table.schema, paths)
     first = 1
     for batch in table.to_batches(BATCH_ROWS):
         numbers = range(first, first + batch.num_rows)
