@@ -123,6 +123,14 @@ TOML: list[tuple[str, str, str]] = [
         "where is 'status >=', which is no SQL near '>='",
         "status >= 500",
     ),
+    *(
+        (WHOLE + f"where = '{text}'", "`is` comes behind a comparison", "(a = b) is true")
+        for text in (
+            "p = q is true",
+            "not p <> (q) is not null",
+            "b > 1 and case when a = 1 then p end = q is null",
+        )
+    ),
     (WHOLE + "where = 5", "where is 5, which is no text", "status >= 500"),
     (WHOLE + "where = 'count(*) > 1'", "'COUNT(*)' cannot be computed", "There are = <>"),
     (WHOLE + "where = 'a > 1 and lower(a) > b'", "a is a number in one place and a text", "'500'"),

@@ -1,6 +1,7 @@
 """Conditions say of every event what SQL says."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import duckdb
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from slidestat.declare.expressions.expression import Expression, condition
 from slidestat.declare.expressions.nodes import Node, Sort, fields_of, text_of
+from slidestat.declare.expressions.parsing import parsed
 from slidestat.engine.decoding.evaluation import Computed, Evaluation
 from slidestat.errors import SlidestatError
 from slidestat.spark.audit.events.conditions import NotComputableError, computed as audited, holds
@@ -72,6 +74,29 @@ def test_conditions_are_those_of_sql(
     assert found == row_by_row(text, rows), text
     if "error" not in found:
         assert found == [truth is True for truth in by_duckdb(connection, text, rows)], text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(p = q) is not true",
+        "p = (q is null)",
+        "a = 1 and p is true or q is null",
+        "a in (1, 2) is null",
+        "not a between 1 and 2 is true",
+        "s like 'a%' is not false",
+        "case when p = q then a end is null",
+        "coalesce(p = q, p) is not true",
+    ],
+)
+def test_tests_bind_as_in_sql(connection: duckdb.DuckDBPyConnection, text: str) -> None:
+    """What is written without parentheses, of all truths; a test of a comparison has them."""
+    rows = [
+        {"a": a, "b": 1.0, "s": s, "t": "a", "p": p, "q": q}
+        for a, s, p, q in product((1.0, 3.0, None), ("a", None), *[(True, False, None)] * 2)
+    ]
+    expected = [truth is True for truth in by_duckdb(connection, text, rows)]
+    assert computed(parsed(text, "where"), rows) == expected
 
 
 @laws

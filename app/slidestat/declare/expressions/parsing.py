@@ -47,6 +47,7 @@ def parsed(text: str, what: str) -> Node:
     _check_length(text, what)
     with _not_too_deep(what):
         node = _Reader(text, what).node(_tree(text, what))
+        _check_tests(text, what)
         _check_levels(node, what)
         return node
 
@@ -60,6 +61,7 @@ def parsed_with_name(text: str, what: str, example: str) -> tuple[Node, str]:
     with _not_too_deep(what):
         tree, name = _named_tree(text, what, example)
         node = _Reader(text, what).node(tree)
+        _check_tests(text, what)
         _check_levels(node, what)
         return node, name
 
@@ -70,6 +72,33 @@ def _check_length(text: str, what: str) -> None:
             f"{what} is {len(text):,} characters long.",
             f"Write at most {_MOST_CHARACTERS:,} characters.",
         )
+
+
+def _check_tests(text: str, what: str) -> None:
+    """Raise SlidestatError for `a = b is true`, which is (a = b) is true in SQL, and sqlglot reads
+    as a = (b is true).
+    """
+    from sqlglot.dialects import Dialect
+    from sqlglot.tokens import TokenType as T
+
+    signs = (T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE)
+    # Whether there is a comparison before, in each of the parentheses and cases that are open.
+    compared = [False]
+    for token in Dialect.get_or_raise(None).tokenize(text):
+        match token.token_type:
+            case T.L_PAREN | T.CASE:
+                compared.append(False)
+            case T.R_PAREN | T.END:
+                compared.pop()
+            case T.IS if compared[-1]:
+                raise SlidestatError(
+                    f"{what} is {text!r}, and `is` comes behind a comparison.",
+                    "Write what is meant in parentheses: (a = b) is true, or a = (b is true).",
+                )
+            case T.AND | T.OR | T.COMMA | T.WHEN | T.THEN | T.ELSE:
+                compared[-1] = False
+            case kind if kind in signs:
+                compared[-1] = True
 
 
 def _check_levels(node: Node, what: str) -> None:
