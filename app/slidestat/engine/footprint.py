@@ -180,5 +180,7 @@ def _items(rng: np.random.Generator, count: int, named: Sequence[str]) -> "pa.Ar
 
     shares = 1 / np.arange(1, _ITEMS + 1)
     drawn = rng.choice(_ITEMS, count, p=shares / shares.sum())
-    different = [*named, *(f"item-{i}" for i in range(len(named), _ITEMS))]
-    return numbered_texts(drawn, texts(different))
+    # Few events have few of them.
+    different, places = np.unique(drawn, return_inverse=True)
+    names = [named[i] if i < len(named) else f"item-{i}" for i in different.tolist()]
+    return numbered_texts(places, texts(names))

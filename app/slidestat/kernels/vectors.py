@@ -122,17 +122,36 @@ class Vectors(dict[str, list[Vector]]):
         head = json.dumps(calls, separators=(",", ":")).encode()
         return zlib.compress(b"".join((_LENGTH.pack(len(head)), head, *writer.parts)), 9)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Vectors":
+    @staticmethod
+    def from_bytes(data: bytes) -> "StoredVectors":
         """Read a file."""
         data = zlib.decompress(data)
         start = _LENGTH.size + _LENGTH.unpack_from(data)[0]
         calls = json.loads(data[_LENGTH.size : start])
-        reader = _Reader(memoryview(data)[start:])
-        return cls(
-            (name, [Vector(*map(reader.read, parts)) for parts in ones])
-            for name, ones in calls.items()
-        )
+        return StoredVectors(calls, _Reader(memoryview(data)[start:]))
+
+
+class StoredVectors(Mapping[str, Sequence[Vector]]):
+    """The vectors of a file. Those of a kernel are read when they are asked for: a command loads a
+    few of a package's kernels.
+    """
+
+    def __init__(self, calls: dict[str, list[Any]], reader: "_Reader") -> None:
+        self._calls, self._reader = calls, reader
+        self._read: dict[str, list[Vector]] = {}
+
+    def __getitem__(self, name: str) -> list[Vector]:
+        if name not in self._read:
+            self._read[name] = [
+                Vector(*map(self._reader.read, parts)) for parts in self._calls[name]
+            ]
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._calls)
+
+    def __len__(self) -> int:
+        return len(self._calls)
 
 
 @dataclass
