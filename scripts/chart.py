@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[1]
 CHART = ROOT / "deploy" / "helm" / "slidestat"
 # The oldest one with all that the chart uses; helm that is built from its module knows none.
 KUBERNETES = "1.27.0"
+# Helm takes it; of a service it is no name, and in YAML some such are numbers.
+RELEASE = "7.other"
 
 _HEAD = """\
 # Workers of one topology, a pod each, with a volume of its own.
@@ -46,7 +48,7 @@ def renderings() -> dict[Path, tuple[str, list[str]]]:
             found[target] = _HEAD, ["slidestat", *given]
         else:
             target = ROOT / "tests" / "deploy" / "rendered" / values.name
-            found[target] = _TESTED, ["other", "--namespace", "stats", *given]
+            found[target] = _TESTED, [RELEASE, "--namespace", "stats", *given]
     return found
 
 

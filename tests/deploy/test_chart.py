@@ -1,15 +1,17 @@
 """The Helm chart, by its renderings: there is no helm here, and `make chart` makes them."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
-from scripts.chart import CHART, ROOT, renderings, stamp
+from scripts.chart import CHART, RELEASE, ROOT, renderings, stamp
 from slidestat.declare.forms.files import load_topology
 from slidestat.options import (
     BOOTSTRAP_VARIABLE,
@@ -80,7 +82,7 @@ def test_all_that_is_selected_is_of_the_release(rendering: str) -> None:
     labels = resource(rendering, "StatefulSet")["spec"]["template"]["metadata"]["labels"]
     own = {"app.kubernetes.io/name", "app.kubernetes.io/instance"}
     selector = {name: text for name, text in labels.items() if name in own}
-    release = "slidestat" if rendering == "slidestat" else "other"
+    release = "slidestat" if rendering == "slidestat" else RELEASE
     assert selector["app.kubernetes.io/instance"] == release
     assert resource(rendering, "Service")["spec"]["selector"] == selector
     assert resource(rendering, "StatefulSet")["spec"]["selector"]["matchLabels"] == selector
@@ -109,7 +111,9 @@ def test_the_values_are_in_the_manifest() -> None:
 
 
 def test_values_of_another_release(tmp_path: Path) -> None:
-    """An image by its digest, brokers without a secret, several topologies, a second token."""
+    """An image by its digest, brokers without a secret, several topologies, a second token, a role,
+    another port, which is Prometheus's as well.
+    """
     own = worker("keda")
     assert re.fullmatch(r"registry\.example\.com/slidestat@sha256:[0-9a-f]{64}", own["image"])
     files = [it for it in own["args"] if it.startswith("/etc/")]
@@ -124,8 +128,36 @@ def test_values_of_another_release(tmp_path: Path) -> None:
         VIEW_TOKEN_FILE_VARIABLE: "/run/secrets/web/view-token",
     }
     assert not any("kafka" in it["mountPath"] for it in own["volumeMounts"])
-    (claim,) = resource("keda", "StatefulSet")["spec"]["volumeClaimTemplates"]
+    pods = resource("keda", "StatefulSet")["spec"]
+    assert pods["template"]["spec"]["serviceAccountName"] == "reads-msk"
+    assert own["ports"][0]["containerPort"] == 7000
+    assert pods["template"]["metadata"]["annotations"]["prometheus.io/port"] == "7000"
+    (claim,) = pods["volumeClaimTemplates"]
     assert claim["spec"]["storageClassName"] == "fast"
+
+
+@pytest.mark.parametrize("rendering", RENDERED)
+def test_names_are_those_of_a_service(rendering: str) -> None:
+    """Of a release with a name that helm takes and Kubernetes does not (helm 4692)."""
+    for it in RENDERED[rendering]:
+        name = it["metadata"]["name"]
+        assert re.fullmatch(r"[a-z]([-a-z0-9]{,61}[a-z0-9])?", name)
+    pods = resource(rendering, "StatefulSet")
+    assert pods["spec"]["serviceName"] == resource(rendering, "Service")["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["KAFKA_SASL_PASSWORD", "AWS_SECRET_ACCESS_KEY", "SLIDESTAT_WEB_TOKEN", TOKEN_FILE_VARIABLE],
+)
+def test_no_secret_is_a_setting(name: str) -> None:
+    """Nor what the chart itself sets, of which one of two would be left out in silence."""
+    schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+    given = {"settings": {BOOTSTRAP_VARIABLE: "kafka:9092", f"{name}": "x"}}
+    validator = jsonschema.Draft7Validator(schema)
+    (error,) = validator.iter_errors(VALUES | EXAMPLE | given)
+    assert list(error.path) == ["settings"]
+    assert not list(validator.iter_errors(VALUES | EXAMPLE))
 
 
 @pytest.mark.parametrize(
