@@ -140,7 +140,7 @@ def test_misspelled_topic(bootstrap_servers: str, make_topic: MakeTopic) -> None
     assert raised.value.advice.startswith(f"Did you mean {topic}?")
     with pytest.raises(SlidestatError) as raised:
         require_topic(bootstrap_servers, topic[:-1], "slidestat run it")
-    assert raised.value.advice == "Create it: `slidestat run it`."
+    assert raised.value.advice == "`slidestat run it` makes it."
 
 
 def test_missing_topic(bootstrap_servers: str, topic_name: str) -> None:

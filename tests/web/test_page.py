@@ -915,6 +915,11 @@ def test_contrast_and_names(browser: Browser, worker: Shop, scheme: str) -> None
     for text in ("--ink", "--muted"):
         assert contrast(colors[text], colors["--chosen"]) >= 4.5, text
     assert contrast(colors["--accent-ink"], colors["--accent"]) >= 4.5
+    # Charts name their lines in the text's colour, also once the other theme is chosen.
+    browser.media(prefers_color_scheme="dark" if scheme == "light" else "light")
+    label = "return getComputedStyle(document.querySelectorAll('.u-legend .u-label')[1]).color"
+    assert browser.script(label) == browser.script("return getComputedStyle(document.body).color")
+    browser.media(prefers_color_scheme=scheme)
     for element in browser.all("button, input, select, [role=img], [role=region]"):
         if element.is_displayed():
             assert element.accessible_name, element.get_attribute("outerHTML")

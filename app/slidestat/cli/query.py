@@ -68,8 +68,7 @@ def watch(
         if not alerts:
             require_emissions(declared, "`slidestat watch`")
         topic = require_alert_topic(declared) if alerts else declared.output_topic
-        verb = "topics create --topology" if declared.counted is not None else "run"
-        create_command = f"slidestat {verb} {topology}"
+        create_command = f"slidestat run {topology}"
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)
     if alerts:

@@ -209,7 +209,7 @@ def require_topic(bootstrap: str, topic: str, create_command: str | None = None)
     if found is None or not found.partitions:
         raise SlidestatError(
             f"There is no topic {topic!r} on {bootstrap}.",
-            f"Create it: `{create_command}`."
+            f"`{create_command}` makes it."
             if create_command
             else missing_topic_advice(topic, topics),
         )
