@@ -38,6 +38,7 @@ async def test_an_assistant_asks_a_worker() -> None:
             listed = (await client.list_tools()).tools
             assert {tool.name for tool in listed} == {it.__name__ for it in tools(worker.url)}
             assert all(tool.annotations.read_only_hint for tool in listed)
+            assert not [tool.name for tool in listed if "  " in tool.description]
             assert "lower and an upper bound" in client.instructions
             assert (await call("list_topologies"))["topologies"][0]["name"] == "orders"
             assert (await call("list_keys", topology="orders", prefix="b"))["keys"] == ["b"]

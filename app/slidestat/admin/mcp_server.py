@@ -50,7 +50,8 @@ def serve(url: str) -> None:
     )
     hints = types.ToolAnnotations(read_only_hint=True)
     for tool in tools(url):
-        served.tool(annotations=hints)(_with_advice(tool, refusal))
+        told = " ".join((tool.__doc__ or "").split())
+        served.tool(description=told, annotations=hints)(_with_advice(tool, refusal))
     # The thread that reads standard input would hold the end up until a next line.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     served.run("stdio")
