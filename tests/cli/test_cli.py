@@ -209,7 +209,7 @@ def test_progress_bar_on_a_terminal(
             "no topology 'nosuch'",
             "flights_parties, landings, web",
         ),
-        (("watch", "landings"), "no topic 'landings-statistics'", "`slidestat run landings` makes it"),
+        (("watch", "landings"), "no topic 'landings-statistics'", "run landings` makes it"),
         (("dlq", "count", "landings"), "no topic 'landings-dead-letters'", "run landings"),
         (("dlq", "show", "landings", "--reason", "bad-tim"), "no reason 'bad-tim'", "bad-time?"),
         (("run", "nosuch.py"), "no file nosuch.py", "path"),

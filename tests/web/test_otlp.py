@@ -268,6 +268,19 @@ async def test_what_a_collector_answers(
         assert logged == ([f"metrics to {own.url}: {words}"] if words else [])
 
 
+async def test_a_signals_own_address_lacks_the_path(
+    asked: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is taken as it is, as OpenTelemetry has it (opentelemetry-python 3200)."""
+    with collector() as own:
+        own.status = 404
+        asked.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", own.url)
+        async with serving_of(TOPOLOGY, {0: []}):
+            await own.one_more()
+        assert set(own.paths) == {"/"}
+    assert "mostly with /v1/..." in caplog.text
+
+
 async def test_the_last_figures_are_sent_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of an interval that a worker does not live to see the end of."""
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000")
@@ -311,6 +324,7 @@ async def test_a_collector_that_hangs_holds_no_worker_up(
         ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "ftp://me:s3cret@c:4318", "'ftp://c:4318'"),
         ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://[::1:4318", "Give a URL such as"),
         (ENDPOINT, "http://collector:4318?token=1", "Give a URL such as"),
+        (ENDPOINT, "http://collector:4318/v1/traces/", "Leave the path out"),
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem", "cannot be read"),
     ],
 )

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from importlib.metadata import version
 from math import isfinite
 from typing import NamedTuple, cast
@@ -215,6 +216,12 @@ def _url(signal: Signal) -> URL:
             f"The OTLP endpoint is {without_user(whole)!r}.",
             "Give a URL such as http://collector:4318.",
         )
+    twice = tuple(f"/{it.path}/{signal.path}" for it in (METRICS, SPANS))
+    if not text and url.path.endswith(twice):
+        raise SlidestatError(
+            f"{_OTLP}ENDPOINT ends with the path of one signal, and paths are put behind it.",
+            f"Leave the path out, or set {_OTLP}{signal.name}_ENDPOINT, which is taken as it is.",
+        )
     if url.password:
         keep_secret(url.password)
     return url
@@ -360,7 +367,9 @@ async def _sent(
             if is_taken:
                 return requests.refused(answer) if is_protobuf else ""
             told = requests.reason(answer) if is_protobuf else response.content_type
-            return f"status {response.status}" + (f", {told}" if told else "")
+            lacks_path = response.status == HTTPStatus.NOT_FOUND and export.url.path == "/"
+            of_path = "; its own ENDPOINT is the whole address, mostly with /v1/..." * lacks_path
+            return f"status {response.status}" + (f", {told}" if told else "") + of_path
     except TimeoutError:
         return f"no answer within {export.timeout_s:g} s"
     except (aiohttp.ClientError, ValueError) as error:
