@@ -1,7 +1,7 @@
 // How the workers are: totals, rates from one answer to the next, and a row for each partition.
 
 import { byId, fillRows, h, say } from "./dom.js";
-import { bytes, howLong, keysText, number, perSecond, time, timeIn } from "./format.js";
+import { bytes, count, howLong, keysText, number, perSecond, time, timeIn } from "./format.js";
 
 // Rates are over so many answers back.
 const BACK = 5;
@@ -170,8 +170,8 @@ function showWorkers(workers) {
   while (list.children.length > workers.length) list.lastChild.remove();
   workers.forEach((worker, i) => {
     const item = list.children[i] ?? list.appendChild(h("li"));
-    const rest = worker.remaining ? `, ${number(worker.remaining)} changelog records to go` : "";
-    const held = worker.state === "ready" ? `, ${worker.partitions.length} partitions` : "";
+    const rest = worker.remaining ? `, ${count(worker.remaining, "changelog record")} to go` : "";
+    const held = worker.state === "ready" ? `, ${count(worker.partitions.length, "partition")}` : "";
     item.dataset.state = worker.state;
     say(item, `${worker.url}: ${worker.state}${rest}${held}`);
   });
