@@ -104,6 +104,14 @@ def test_the_user_may_read_all_sources() -> None:
     ]
 
 
+def test_topologies_of_a_group_leave_each_other_their_rights() -> None:
+    """A resource of the same name would be replaced by `kubectl apply`, without a word."""
+    declared = [declare("a", group="g"), declare("b", group="g"), declare("g"), declare("g-a")]
+    users = [of_kind(it, "KafkaUser")[0]["metadata"]["name"] for it in declared]
+    assert len({*users}) == 4
+    assert users[2:] == ["slidestat-g", "slidestat-g-a"]
+
+
 def test_the_command_prints_what_kubectl_takes(run_cli: RunCli) -> None:
     """One list, in JSON."""
     run = run_cli("topology", "show", "flights", "--strimzi", "3")

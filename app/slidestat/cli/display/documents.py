@@ -257,7 +257,10 @@ def _user(topology: Declared) -> dict[str, Any]:
         "authentication": {"type": "scram-sha-512"},
         "authorization": {"type": "simple", "acls": acls},
     }
-    return _resource("KafkaUser", _resource_name(topology.application_id), spec)
+    # Another topology of the group has another user: it would take the rights away from this one.
+    is_shared = topology.group_name != topology.name
+    name = topology.application_id + f"/{topology.name}" * is_shared
+    return _resource("KafkaUser", _resource_name(name), spec)
 
 
 def _resource(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
