@@ -22,7 +22,7 @@ from slidestat.schemas.ranking import Ranking as Written
 from slidestat.spark.audit import rankings
 from slidestat.spark.audit.declaration import Declaration, declaration_of
 from slidestat.spark.audit.key import BEFORE_ALL, Emitted, Finding, KeyEvents, KeyJudge
-from slidestat.spark.audit.rankings import Claim, KeyInRankings, judged_ranking
+from slidestat.spark.audit.rankings import Claim, KeyInRankings, KnownTicks, judged_ranking
 from slidestat.testing.driver import RefereeDriver
 from tests.engine.cases import laws
 
@@ -76,8 +76,10 @@ class Told:
         self.driver.advance_to(START + 2_000_000)
         return [one for one in self.driver.rankings if not one.provisional]
 
-    def audit(self, records: Sequence[Written]) -> list[Finding]:
-        """What an audit finds of these records, the events of each key coming one by one."""
+    def audit(self, records: Sequence[Written], changed_at: int | None = None) -> list[Finding]:
+        """What an audit finds of these records, the events of each key coming one by one. From the
+        tick `changed_at` on they are by another declaration, which says the same.
+        """
         rows = [
             {"declaration": "m", "value": json.encode(one), "place": place}
             for place, one in enumerate(records)
@@ -89,8 +91,22 @@ class Told:
         for row in facts:
             by_name[row["ranking"]].append(_Row(row))
         written = {name: rankings._written(of) for name, of in by_name.items()}
-        known = {name: it.ticks for name, it in written.items()}
-        of_any = np.unique(np.concatenate([*known.values()])) if known else np.zeros(0, np.int64)
+        of_all = {name: it.ticks for name, it in written.items()}
+        reigns = (
+            [(BEFORE_ALL, -BEFORE_ALL)]
+            if changed_at is None
+            else [
+                (BEFORE_ALL, changed_at),
+                (changed_at, -BEFORE_ALL),
+            ]
+        )
+        known = [
+            KnownTicks(
+                {name: ticks[(ticks >= start) & (ticks < end)] for name, ticks in of_all.items()},
+                of_all,
+            )
+            for start, end in reigns
+        ]
         counts: rankings.Counts = defaultdict(lambda: [0, 0])
         asked = [rankings._Asked(self.declaration, it) for it in self.declaration.rankings]
         found: list[Finding] = []
@@ -98,18 +114,26 @@ class Told:
         places = {(row["source_partition"], row["event_key"]) for row in listed}
         for partition, key in self.events.keys() | places:
             judge = KeyJudge(self.declaration, key, BEFORE_ALL, BEFORE_ALL)
-            one = KeyInRankings(
-                judge, partition, asked, written, counts, known, of_any, knows_all=True
-            )
             of_key = [
                 it for it in listed if (it["source_partition"], it["event_key"]) == (partition, key)
             ]
             emitted = [Emitted(it["window_end_ms"], it["place"], it["value"], "m") for it in of_key]
-            for it in (*self._followed(one, sorted(self.events[partition, key]), emitted),):
-                if isinstance(it, Finding):
-                    found.append(it)
-                else:
-                    claims[it[0], it[1]].append(it[2])
+            for ticks, (start, end) in zip(known, reigns, strict=True):
+                one = KeyInRankings(
+                    judge,
+                    partition,
+                    asked,
+                    {name: _between(it, start, end) for name, it in written.items()},
+                    counts,
+                    ticks,
+                    knows_all=True,
+                )
+                own = [it for it in emitted if start <= it.tick < end]
+                for it in (*self._followed(one, sorted(self.events[partition, key]), own),):
+                    if isinstance(it, Finding):
+                        found.append(it)
+                    else:
+                        claims[it[0], it[1]].append(it[2])
         for (name, tick, partition), of in counts.items():
             claims[name, tick].append(Claim(None, partition, *of))
         for record in records:
@@ -139,6 +163,12 @@ class Told:
         }
         times = np.array([time for time, _ in events], np.int64)
         return KeyEvents(times, np.arange(len(events)), columns)
+
+
+def _between(written: rankings.Written, start: int, end: int) -> rankings.Written:
+    rows = np.flatnonzero((written.ticks >= start) & (written.ticks < end))
+    last = [written.last[row] for row in rows.tolist()]
+    return rankings.Written(written.ticks[rows], written.least[rows], last)
 
 
 class _Row:
@@ -287,6 +317,25 @@ def test_a_ranking_that_is_not_there_is_found() -> None:
     assert [(it.window_end_ms, it.violation) for it in found] == [
         (gone.window_end_ms, "no ranking is there")
     ]
+
+
+def test_a_ranking_is_missed_also_where_the_declaration_has_changed() -> None:
+    """Between the first and the last record by each; which one had a tick between them, and whether
+    it was down then, nobody knows.
+    """
+    told, _ = _told(*range(100_000, 300_000, 5_000))
+    records = told.final()
+    changed_at = START + 200_000
+    assert not told.audit(records, changed_at)
+    for at, is_found in (
+        (changed_at - 3 * EVERY, True),
+        (changed_at - EVERY, False),
+        (changed_at, False),
+        (changed_at + 3 * EVERY, True),
+    ):
+        found = told.audit([it for it in records if it.window_end_ms != at], changed_at)
+        missed = [(at, "no ranking is there")] if is_found else []
+        assert [(it.window_end_ms, it.violation) for it in found] == missed
 
 
 def test_a_ranking_that_is_at_no_tick_of_the_others_is_found() -> None:

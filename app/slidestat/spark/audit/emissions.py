@@ -329,8 +329,10 @@ class AuditedRankings(AuditedAnswers):
         return runs
 
     def ticks(self) -> DataFrame:
-        """Return the event_key and window_end_ms of all records, provisional ones included."""
-        return self._own_rows.select("event_key", "window_end_ms")
+        """Return the declaration, event_key and window_end_ms of all records, provisional ones
+        included.
+        """
+        return self._own_rows.select("declaration", "event_key", "window_end_ms")
 
     def emitted_until(self) -> dict[int, int]:
         """Return the time up to which all is ranked."""

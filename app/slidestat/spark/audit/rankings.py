@@ -98,6 +98,19 @@ Counts = dict[tuple[str, int, int], list[int]]
 """By ranking, tick and partition: how many keys surely have a place, and may have one."""
 
 
+class KnownTicks(NamedTuple):
+    """The ticks at which rankings have records, by their names, rising: `own` by one declaration,
+    `of_all` by any.
+    """
+
+    own: Mapping[str, Integers]
+    of_all: Mapping[str, Integers]
+
+    def of_any(self) -> Integers:
+        """Return the ticks at which any ranking has a record by the declaration."""
+        return np.unique(np.concatenate([_NO_TICKS, *self.own.values()]))
+
+
 class _Listing(msgspec.Struct, frozen=True):
     """A place in a ranking, as its key is told."""
 
@@ -150,8 +163,7 @@ class KeyInRankings:
         asked: Sequence[_Asked],
         written: Mapping[str, Written],
         counts: Counts,
-        known_ticks: Mapping[str, Integers],
-        ticks_of_any: Integers,
+        known_ticks: KnownTicks,
         *,
         knows_all: bool,
     ) -> None:
@@ -161,7 +173,7 @@ class KeyInRankings:
         self._written = written
         self._counts = counts
         self._known_ticks = known_ticks
-        self._of_any = ticks_of_any
+        self._of_any = known_ticks.of_any()
         self._knows_all = knows_all
         self._key = ExactKey.without_events(judge_of_key.declaration)
         self._listed: dict[tuple[str, int], RankedKey] = {}
@@ -230,14 +242,15 @@ class KeyInRankings:
 
     def _without_record(self, name: str, due: Integers) -> Iterator[tuple[str, int, Claim]]:
         """Yield the ticks that are due without a record of a ranking: between its own first and
-        last, or, if it has none, those of the others.
+        last by the declaration, or, if it has none, those of the others.
         """
-        own = self._known_ticks.get(name, _NO_TICKS)
+        own = self._known_ticks.own.get(name, _NO_TICKS)
         known = own if len(own) else self._of_any
         if not len(known):
             return
         is_between = (due > known[0]) & (due < known[-1])
-        for tick in np.setdiff1d(due[is_between], own).tolist():
+        known = self._known_ticks.of_all.get(name, _NO_TICKS)
+        for tick in np.setdiff1d(due[is_between], known).tolist():
             yield name, tick, Claim(self._judge.name, self._partition, 1, 1)
 
     def _at(
@@ -482,14 +495,12 @@ def audited_rankings(
     written = {
         mark: {name: _written(rows) for name, rows in of.items()} for mark, of in known.items()
     }
-    known_ticks: dict[str, list[int]] = {}
-    # Which should be there is not known where parties were absent, or the declaration changed.
-    if len(emissions.marks()) == 1 and not emissions.absences():
-        ticks = emissions.ticks().distinct().orderBy("window_end_ms").collect()
-    else:
-        ticks = []
-    for row in ticks:
-        known_ticks.setdefault(row.event_key, []).append(row.window_end_ms)
+    known_ticks: dict[str, dict[str, list[int]]] = {}
+    # Which should be there is not known where parties were absent.
+    if not emissions.absences():
+        for row in emissions.ticks().distinct().orderBy("window_end_ms").collect():
+            of_mark = known_ticks.setdefault(row.declaration, {})
+            of_mark.setdefault(row.event_key, []).append(row.window_end_ms)
     claims = judged_keys(
         events,
         records.mapInArrow(_places, _PLACES),
@@ -578,7 +589,7 @@ def _batches(rows: list[dict[str, object]], columns: str) -> list[pa.RecordBatch
 def _auditor(
     declarations: Mapping[str, Declaration],
     written: Mapping[str, Mapping[str, Written]],
-    known_ticks: Mapping[str, Sequence[int]],
+    known_ticks: Mapping[str, Mapping[str, Sequence[int]]],
     complete_from_ms: int,
 ) -> Auditor:
     """Return the audit of keys that come one after another."""
@@ -588,8 +599,14 @@ def _auditor(
         asked = {
             mark: [_Asked(one, it) for it in one.rankings] for mark, one in declarations.items()
         }
-        known = {name: np.array(ticks, np.int64) for name, ticks in known_ticks.items()}
-        of_any = np.unique(np.concatenate([_NO_TICKS, *known.values()]))
+        known = {
+            mark: {name: np.array(ticks, np.int64) for name, ticks in of_mark.items()}
+            for mark, of_mark in known_ticks.items()
+        }
+        of_all = {
+            name: np.unique(np.concatenate([it.get(name, _NO_TICKS) for it in known.values()]))
+            for name in {name for of_mark in known.values() for name in of_mark}
+        }
 
         def begin(partition: int, name: str) -> list[KeyInRankings]:
             return [
@@ -599,8 +616,7 @@ def _auditor(
                     asked[mark],
                     written.get(mark, {}),
                     counts,
-                    known,
-                    of_any,
+                    KnownTicks(known.get(mark, {}), of_all),
                     knows_all=complete_from_ms <= 0,
                 )
                 for mark, one in declarations.items()
