@@ -226,3 +226,18 @@ def test_a_field_that_is_missing_and_names_that_are_taken() -> None:
             topology_of({**NEEDED, **more})
     with pytest.raises(SlidestatError, match="--slo 'up': there is no condition"):
         topology_of_flags({**NEEDED, "slos": ["up"]})
+
+
+def test_a_budget_is_of_the_window_that_slides_where_one_of_the_calendar_is_as_long() -> None:
+    """An hour that begins anew is hardly ever as long as the last 60 minutes."""
+    for windows, longest in (
+        (("5m", "1h", "this_hour"), "1h"),
+        (("this_hour", "60m"), "60m"),
+        (("today", "24h", "this_hour"), "24h"),
+        (("5m", "today"), "today"),
+        (("1h", "today", "48h"), "48h"),
+    ):
+        slo = Slo(name="up", good="status < 500", objective=0.99, alerts=())
+        given = {**NEEDED, "span": "48h", "windows": windows}
+        topology = Topology(**given, time_zone="UTC", slos=(slo,))
+        assert topology.derived[-1] == f"1 - up_burn_{longest} as up_budget_left"

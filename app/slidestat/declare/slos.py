@@ -18,6 +18,7 @@ from slidestat.declare.figure_names import text_name
 from slidestat.declare.kinds import DEFAULT
 from slidestat.declare.naming import check_digits, check_texts
 from slidestat.declare.statistics import Count
+from slidestat.declare.times.calendar_windows import CalendarWindow
 from slidestat.errors import SlidestatError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
@@ -158,15 +159,16 @@ class Slo:
             Count(name=f"{self.name}_bad", where=f"{known} and not ({self._good})"),
         )
 
-    def derived(self, windows: Sequence[str]) -> tuple[str, ...]:
-        """Return its derived figures over windows, of which the last is the longest."""
+    def derived(self, windows: Sequence[str], longest: str) -> tuple[str, ...]:
+        """Return its derived figures over windows, of which one is the longest."""
         names = list(map(text_name, windows))
         burns = (
             f"{self.name}_bad_{it} / {self.name}_events_{it} / {_text(self.budget)}"
             f" as {self.name}_burn_{it}"
             for it in names
         )
-        return (*burns, f"1 - {self.name}_burn_{names[-1]} as {self.name}_budget_left")
+        left = f"1 - {self.name}_burn_{text_name(longest)} as {self.name}_budget_left"
+        return (*burns, left)
 
     def told(self, names: Mapping[str, str]) -> tuple[Alert, ...]:
         """Return its alerts; `names` are those that windows have in names, by their texts."""
@@ -229,12 +231,15 @@ def with_slos(topology: KeptFigures, slos: object) -> dict[str, tuple[Any, ...]]
     # A length that is written in two ways has one name.
     written = {text: text_name(lengths[topology.window(text, "windows").length]) for text in texts}
     windows = [lengths[length] for length in sorted(lengths)]
+    # An hour of the calendar is at most as long as one that slides.
+    longest = max(lengths, key=lambda it: (int(it), not isinstance(it, CalendarWindow)))
+    derived = [it for slo in slos for it in slo.derived(windows, lengths[longest])]
     own = () if topology.statistics is DEFAULT else topology.statistics
     return {
         "slos": (),
         "windows": tuple(texts),
         "statistics": _with(own, (it for slo in slos for it in slo.statistics)),
-        "derived": _with(topology.derived, (it for slo in slos for it in slo.derived(windows))),
+        "derived": _with(topology.derived, derived),
         "alerts": _with(topology.alerts, (it for slo in slos for it in slo.told(written))),
     }
 
