@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -76,22 +76,6 @@ def stream(
             print(f"{dataset}: {count:,} records")
 
 
-if TYPE_CHECKING:
-    from slidestat.declare.topology import Topology
-
-
-def timed_topology(name: str, what: str) -> "Topology":
-    """Return the topology of that name or file, for a job that goes by times; raises SlidestatError
-    for one of a sequence.
-    """
-    from slidestat.declare.forms.files import load_topology
-    from slidestat.declare.topology import require_times
-
-    topology = load_topology(name)
-    require_times(topology, what)
-    return topology
-
-
 _FilesOption = Annotated[
     str | None,
     typer.Option(
@@ -137,32 +121,43 @@ def backfill(
     master: MasterOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Compute a topology's statistics and synopses of history, as a worker would have.
+    """Compute a topology's statistics, alerts and synopses of history, as a worker would have; of a
+    referee, its answers or rankings.
 
     Example: slidestat spark backfill flights --lake lake --files flights.parquet --key origin
     --time date --value delay --synopses 1d
     """
     from dataclasses import replace
 
-    from slidestat.declare.topology import require_json
+    from slidestat.declare.forms.files import load_declaration
+    from slidestat.declare.topology import Topology, require_json, require_times
+    from slidestat.errors import SlidestatError
     from slidestat.produce.file_records import named_columns
+    from slidestat.spark.backfill.backfill import of_history
     from slidestat.spark.backfill.history import Files, read_files, read_topic
     from slidestat.spark.backfill.stretches import require_stretches
     from slidestat.spark.kafka import topic_state
     from slidestat.spark.session import spark_session
 
-    declared = timed_topology(topology, "a backfill")
-    require_json(declared, "a backfill")
+    declared = load_declaration(topology)
+    require_times(declared.answering, "a backfill")
+    require_json(declared.answering, "a backfill")
     # Errors are raised before Spark starts, where possible.
     if synopses is not None:
-        # What leads in rankings is not computed of history.
+        if not isinstance(declared, Topology):
+            raise SlidestatError(
+                f"{declared.name} is a referee, which keeps no synopses of keys.",
+                "Leave --synopses out, or give the topology that it is of.",
+            )
+        # What leads in rankings is left to their referee.
         declared = replace(declared, synopses=synopses, rankings=())
+    counting = of_history(declared)
     if split_hot_keys:
-        require_stretches(declared)
-    named = named_columns(declared, key, time, value)
+        require_stretches(counting)
+    named = named_columns(counting, key, time, value)
     where = None
     if files is None:
-        partitions = len(topic_state(bootstrap, declared.events_topic).end)
+        partitions = len(topic_state(bootstrap, counting.events_topic).end)
     else:
         where = Files(files, file_format, named, time_unit, partitions)
     with spark_session("backfill", master) as spark:
@@ -170,9 +165,9 @@ def backfill(
         from slidestat.spark.lake.lake import Lake
 
         if where is None:
-            history = read_topic(spark, declared, bootstrap)
+            history = read_topic(spark, counting, bootstrap)
         else:
-            history = read_files(spark, declared, where)
+            history = read_files(spark, counting, where)
         place = Lake(lake, declared.name)
         filled = fill_lake(declared, history, place, partitions, split_hot_keys=split_hot_keys)
         for dataset, count in filled.counts.items():
@@ -183,6 +178,8 @@ def backfill(
             print(f"split by time: {name} in {count:,} stretches")
         if split_hot_keys and not filled.split:
             print("split by time: no key, none is hot over more than two spans")
+        if declared.answering.rankings and declared.counted is not None:
+            print("rankings: none, they are written by a backfill of a referee of this topology")
 
 
 def rollup(
@@ -212,12 +209,15 @@ def rollup(
 
     Example: slidestat spark rollup flights --lake lake --by 1d --group "'all'"
     """
+    from slidestat.declare.forms.files import load_topology
     from slidestat.declare.lengths import duration_ms
+    from slidestat.declare.topology import require_times
     from slidestat.errors import SlidestatError
     from slidestat.spark.lake.session import session_of_lake
     from slidestat.spark.rollup.rollup import Rollup, left_out, require_interval_of, roll_up
 
-    declared = timed_topology(topology, "a rollup")
+    declared = load_topology(topology)
+    require_times(declared, "a rollup")
     if declared.span_length.of_events:
         raise SlidestatError(
             f"{declared.name} has a span of {declared.span!r}, and a rollup goes by times.",

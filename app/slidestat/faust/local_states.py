@@ -47,7 +47,7 @@ class LocalStates:
             yield key.decode(), state
 
     def told(self) -> Iterator[tuple[str, bytes]]:
-        """Yield nothing: a backfill writes no alerts."""
+        """Yield nothing: history has no provisional alerts."""
         return iter(())
 
     def checkpoint(self) -> None:

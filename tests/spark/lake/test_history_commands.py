@@ -8,16 +8,18 @@ from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Producer
 
 from slidestat.cli.main import main
 from slidestat.produce.events import Columns
 from slidestat.produce.produce import produce_file
-from tests.docs.markdown import ROOT, commands
+from tests.docs.markdown import ROOT, blocks, commands
 
 EVENTS = 8_000
 Type = Callable[[str], tuple[int, str, str]]
@@ -81,7 +83,7 @@ def test_history_is_filled_in_and_rolled_up(
     twice; rollup shows figures of all airports in whose bounds the exact ones lie, or writes them.
     """
     table, _ = flights
-    code, said, _ = typed(_documented("backfill", tmp_path))
+    code, said, _ = typed(_documented("backfill flights", tmp_path))
     assert code == 0
     counts = _counts(said)
     assert counts.keys() == {"statistics", "late", "dead-letters", "synopses"}
@@ -90,7 +92,7 @@ def test_history_is_filled_in_and_rolled_up(
     for dataset in ("statistics", "synopses"):
         assert counts[dataset] == _records(lake / dataset) > 100
 
-    code, _, complaint = typed(_documented("backfill", tmp_path))
+    code, _, complaint = typed(_documented("backfill flights", tmp_path))
     assert code == 2
     assert complaint.startswith(f"error: {lake}/statistics has records already.\nwhat to do: ")
 
@@ -199,6 +201,66 @@ def test_history_that_keeps_synopses_by_the_day_is_rolled_up_by_the_week(
     )
     code, said, _ = typed(f"{roll}{tmp_path / 'end'}")
     assert said.startswith("This lake has synopses of the end of its history alone")
+
+
+def test_rankings_of_history_are_those_of_the_referee(
+    typed: Type,
+    make_topic: Callable[..., str],
+    bootstrap_servers: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The command of the guide, with the two files of the guide to rankings. A backfill of the
+    topology itself says who writes them. From a topic, an audit finds each of them right.
+    """
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(ROOT / "docs" / "rankings.md", "toml")[1:]:
+        Path(block.text.splitlines()[0].removeprefix("# ")).write_text(block.text)
+    # Of four partitions, each has events until the end.
+    count = 8_000
+    names = [f"/{number}" for number in range(40)]
+    table = pa.table(
+        {
+            "path": [names[i % 40] for i in range(count)],
+            "at": [1_764_072_000_000 + 500 * i for i in range(count)],
+            "took_ms": [float(i % 97 * (1 + i % 40)) for i in range(count)],
+        }
+    )
+    pq.write_table(table, "requests.parquet")
+    command = _documented("backfill slow_ranked", tmp_path)
+    code, said, _ = typed(command)
+    counts = _counts(said)
+    assert code == 0
+    assert counts.keys() == {"rankings", "synopses", "late", "dead-letters"}
+    minutes = count // 120
+    assert counts["rankings"] == minutes == _records(tmp_path / "lake/slow-global/rankings")
+    first = ds.dataset("lake/slow-global/rankings", partitioning="hive").head(1).to_pylist()[0]
+    assert (first["parties"], first["provisional"]) == ([f"requests/{n}" for n in range(4)], None)
+
+    for more, why in (
+        ("--synopses 1h", "slow-global is a referee, which keeps no synopses of keys."),
+        ("--split-hot-keys", "slow publishes for a referee"),
+    ):
+        code, _, complaint = typed(f"{command} {more}")
+        assert (code, why in complaint) == (2, True), complaint
+    alone = command.replace("slow_ranked", "slow").replace("--partitions 4", "")
+    code, said, _ = typed(alone)
+    assert (code, said.splitlines()[-1]) == (
+        0,
+        "rankings: none, they are written by a backfill of a referee of this topology",
+    )
+
+    source = make_topic(partitions=2)
+    Path("slow.toml").write_text(Path("slow.toml").read_text().replace('"requests"', f'"{source}"'))
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for row in table.rename_columns(["key", "time", "took_ms"]).to_pylist():
+        producer.produce(source, msgspec.json.encode(row), row["key"])
+    assert producer.flush(60) == 0
+    where = f"--lake audited --bootstrap {bootstrap_servers}"
+    assert typed(f"slidestat spark backfill slow_ranked.toml {where}")[0] == 0
+    code, said, _ = typed(f"slidestat spark audit slow_ranked.toml {where}")
+    assert code == 0, said
+    assert "rankings audited: every promise kept" in said
 
 
 def test_a_history_of_which_nothing_could_be_counted_is_an_error(

@@ -7,16 +7,14 @@ import numpy as np
 from slidestat.declare.declared import Declared
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.engine.effects import Effects
-from slidestat.engine.emissions.output_records import AlertRecord, OutputRecord, OutputRecords
+from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.publishing import Clock, Publication, SynopsisTopic
+from slidestat.kafka.alert_headers import headers_of
 from slidestat.kafka.letter_record import letter_record
 from slidestat.kafka.producer import BulkProducer
 from slidestat.live.observed import Observed
-from slidestat.schemas.alert import cloud_event_headers
 from slidestat.schemas.emission import DECLARATION_HEADER
-from slidestat.schemas.sequence import decode_alert_change
-from slidestat.text import iso_time
 
 
 class OutputTopics:
@@ -55,7 +53,8 @@ class OutputTopics:
         if self._topology.alert_topic is not None and effects.alerts:
             if self._topology.alert_headers:
                 for alert in effects.alerts:
-                    self._queue_event(self._topology.alert_topic, alert, partition)
+                    headers = headers_of(alert, self._topology)
+                    self._queue(self._topology.alert_topic, [alert], partition, headers)
             else:
                 self._queue(self._topology.alert_topic, effects.alerts, partition)
         if effects.published:
@@ -117,21 +116,6 @@ class OutputTopics:
             [*self._declared_by, *headers],
         )
         return columns
-
-    def _queue_event(self, topic: str, alert: AlertRecord, partition: int) -> None:
-        """Queue a change of an alert, with headers of its own."""
-        self._queue(
-            topic,
-            [alert],
-            partition,
-            cloud_event_headers(
-                self._topology.name,
-                decode_alert_change(alert.value).state,
-                alert.key,
-                alert.value,
-                None if self._topology.is_sequence else iso_time(alert.timestamp),
-            ),
-        )
 
     def _send_letter(self, letter: Letter, partition: int, topic: str) -> None:
         name, source = self._topology.name, self._topology.events_topic

@@ -13,32 +13,41 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, functions as f
+from pyspark.sql import DataFrame, SparkSession, Window, functions as f
 
+from slidestat.declare.declared import Declared
+from slidestat.declare.forms.resolved import fingerprint_of
+from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology, require_json
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.keys.shared_keys import shared_key
-from slidestat.engine.keys.stored_keys import PartitionStore
+from slidestat.engine.keys.stored_keys import NoStates, PartitionStore
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
+from slidestat.kafka.partitioner import expected_places
 from slidestat.options import Tables
+from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.schemas.emission import DECLARATION_HEADER
+from slidestat.schemas.synopsis import ClockKey
 from slidestat.spark.backfill.by_key import Spread, spread_by_key, spreads_keys
 from slidestat.spark.backfill.emissions import EmissionFolder, emission_folder
 from slidestat.spark.backfill.engine_outputs import KEYS, READ, EngineOutputs, read_row
-from slidestat.spark.backfill.partition_batches import by_number, one_after_another
+from slidestat.spark.backfill.partition_batches import by_number, by_place, one_after_another
 from slidestat.spark.backfill.partition_history import History
-from slidestat.spark.backfill.record_rows import RECORD_SCHEMA, arrow_rows
+from slidestat.spark.backfill.record_rows import RECORD_SCHEMA, arrow_rows, emitted
 from slidestat.spark.backfill.stretches import require_stretches
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.declarations import keep_declaration
 from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.lake import Dataset, Lake, records_of, rows_of, unread_rows
 from slidestat.spark.lake.locks import locked
+from slidestat.spark.lake.session import lake_topics
 
 # Sum up the records that a backfill refused, and why.
 
@@ -112,7 +121,8 @@ def by_partition(
 
     def run(rows: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         decoder, published = EventDecoder(topology), SynopsisTopic(topology, partitions)
-        begin = partial(_Partition, topology, decoder, published, folder)
+        expected = expected_places(topology.expected, partitions)
+        begin = partial(_Partition, topology, decoder, published, expected, folder)
         with calm_garbage_collector():
             yield from one_after_another(by_number(read(rows)), begin)
 
@@ -127,10 +137,12 @@ class _Partition:
         topology: Topology,
         decoder: EventDecoder,
         published: SynopsisTopic,
+        expected: Mapping[str, int],
         folder: EmissionFolder | None,
         number: int,
     ) -> None:
         self._topology = topology
+        self._expected = expected
         self._number = number
         self._read = 0
         self._decoder = decoder
@@ -149,7 +161,9 @@ class _Partition:
 
     def _engine(self, states: PartitionStore, codec: JsonCodec | None) -> PartitionProcessor:
         place = self._topology, self._topology.events_topic, self._number
-        self._processor = PartitionProcessor(*place, states, self._decoder, codec)
+        self._processor = PartitionProcessor(
+            *place, states, self._decoder, codec, expected=self._expected
+        )
         return self._processor
 
 
@@ -158,8 +172,8 @@ _STAGING = "_backfill"
 
 
 def backfill(topology: Topology, history: History, partitions: int = 1) -> DataFrame:
-    """Compute what the topology writes for records of history: emissions, letters and synopses,
-    under the topics that they would be on.
+    """Compute what the topology writes for records of history: emissions, alerts, letters and
+    synopses, under the topics that they would be on.
 
     Synopses are those at the end of history; of a topology with `synopses`, also those at that
     interval. One that publishes for a referee publishes with them how many `partitions` its source
@@ -168,15 +182,18 @@ def backfill(topology: Topology, history: History, partitions: int = 1) -> DataF
     not in JSON.
     """
     require_json(topology, "a backfill")
-    written = by_partition(_unranked(topology), history, partitions)
+    written = by_partition(of_history(topology), history, partitions)
     return written.where(~f.col("topic").isin(KEYS, READ))
 
 
-def _unranked(topology: Topology) -> Topology:
-    """Return a topology without rankings: what leads at a tick is of all keys of a partition, which
-    may be spread over tasks.
+def of_history(declared: Declared) -> Topology:
+    """Return the topology that counts the events of history: of a referee that of its parties, else
+    it is without rankings, which are their referee's. What leads at a tick is of all keys of a
+    partition, which may be spread over tasks.
     """
-    return replace(topology, rankings=())
+    return (
+        declared.of if isinstance(declared, Referee) else replace(declared.answering, rankings=())
+    )
 
 
 @contextmanager
@@ -192,7 +209,6 @@ def _with_keys(
     many tasks as there are cores, where partitions are fewer or hot keys are to be split. With a
     `folder` emissions go to files there instead.
     """
-    topology = _unranked(topology)
     cores = history.rows.sparkSession.sparkContext.defaultParallelism
     if not (split_hot_keys or spreads_keys(topology, cores, partitions)):
         yield Spread(by_partition(topology, history, partitions, folder))
@@ -208,8 +224,79 @@ def _with_keys(
         yield spread
 
 
+# What a referee of the partitions answers.
+
+
+def answered(referee: Referee, published: DataFrame) -> DataFrame:
+    """Compute what a referee writes of what partitions published, as `by_partition` gives it: for
+    each tick as early as all of them have come to it, or without those that are over.
+
+    The parties' records follow each other tick by tick, whatever order a topic would have had:
+    final answers are the same for any.
+    """
+    topic, mark = referee.output_topic, fingerprint_of(referee).encode()
+    declared_by = [(DECLARATION_HEADER, mark)]
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        begin = partial(_Answers, referee, topic, declared_by)
+        yield from one_after_another(by_place(batches, ("partition",)), begin)
+
+    # A clock comes behind what was published up to it; its key has a name less.
+    is_clock = f.size(f.from_json(f.col("key").cast("string"), "array<string>")) == len(
+        ClockKey._fields
+    )
+    parts = published.withColumn("is_clock", is_clock)
+    ordered = parts.repartition("partition").sortWithinPartitions(
+        "partition", "timestamp", "is_clock", "key"
+    )
+    return ordered.drop("is_clock").mapInArrow(run, RECORD_SCHEMA)
+
+
+def _last_of_each_key(answers: DataFrame) -> DataFrame:
+    """Return the rows of answers without provisional ones that later ones have replaced."""
+    newest_first = Window.partitionBy("key").orderBy(f.desc("source_offset"))
+    numbered = answers.withColumn("number", f.row_number().over(newest_first))
+    return numbered.where("number = 1").drop("number")
+
+
+class _Answers:
+    """The answers of a referee from one partition of what was published."""
+
+    def __init__(
+        self, referee: Referee, topic: str, declared_by: list[tuple[str, bytes]], number: int
+    ) -> None:
+        self._topic, self._number, self._declared_by = topic, number, declared_by
+        self._source = referee.source
+        self._processor = RefereeProcessor(referee, referee.source, number, NoStates())
+
+    def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take records in."""
+        first = self._processor.next_offset
+        stamps = part["timestamp"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
+        effects = self._processor.process(
+            RecordBatch(
+                self._source,
+                self._number,
+                np.arange(first, first + len(part), dtype=np.int64),
+                part["key"].to_pylist(),
+                part["value"].to_pylist(),
+                stamps // 1_000,
+                first,
+            )
+        )
+        if effects.dead_letters:
+            raise RuntimeError(f"a party published {effects.dead_letters[0].detail}")
+        self._processor.snapshot()  # What has changed is kept for it.
+        if effects.emissions:
+            yield emitted(self._topic, self._number, self._declared_by, effects.emissions)
+
+    def close(self) -> Iterator[pa.RecordBatch]:
+        """Yield nothing more."""
+        return iter(())
+
+
 def fill_lake(
-    topology: Topology,
+    declared: Declared,
     history: History,
     lake: Lake,
     partitions: int = 1,
@@ -217,24 +304,28 @@ def fill_lake(
     split_hot_keys: bool = False,
 ) -> Filled:
     """Write what `backfill` gives into the folders of a topology in a lake, as an ingest of its
-    topics does. Raises SlidestatError for folders that are not empty, while another job writes to
-    them, for history that cannot be read or counted, if no record could be counted, and for a key
-    that lies in two partitions: then nothing is written.
+    topics does. Of a referee, for records of its topology's source: its answers or rankings, what
+    its parties publish, and their letters.
+
+    Raises SlidestatError for folders that are not empty, while another job writes to them, for
+    history that cannot be read or counted, if no record could be counted, and for a key that lies
+    in two partitions: then nothing is written.
 
     With more cores than `partitions`, keys are spread over one task for each core. With
     `split_hot_keys` they always are, and the history of a key that one task would be waited for is
     split by time: its figures keep all promises, but may be others than a worker's. SlidestatError
     is raised for topologies whose keys cannot be split.
     """
+    topology = of_history(declared)
     require_json(topology, "a backfill")
     if split_hot_keys:
         require_stretches(topology)
     with locked(history.rows.sparkSession, lake, "backfill"):
-        return _fill(topology, history, lake, partitions, split_hot_keys=split_hot_keys)
+        return _fill(declared, history, lake, partitions, split_hot_keys=split_hot_keys)
 
 
 def _fill(
-    topology: Topology,
+    declared: Declared,
     history: History,
     lake: Lake,
     partitions: int,
@@ -242,12 +333,8 @@ def _fill(
     split_hot_keys: bool,
 ) -> Filled:
     spark = history.rows.sparkSession
-    topics = {
-        Dataset.STATISTICS: topology.output_topic,
-        Dataset.LATE: topology.late_topic,
-        Dataset.DEAD_LETTERS: topology.dead_letter_topic,
-        Dataset.SYNOPSES: topology.synopsis_topic,
-    }
+    topology, topics = of_history(declared), lake_topics(declared)
+    output = next(iter(topics))
     _require_empty(spark, lake, topics)
     # All comes out of one run. What Spark writes is written in one go as what nearly all of it may
     # be, and only the rest is read again.
@@ -256,24 +343,31 @@ def _fill(
     files = LakeFiles(spark)
     files.remove(staging)
     folder = None
-    if not split_hot_keys:
+    is_answered = declared.counted is None
+    if not split_hot_keys and not is_answered:
         folder = emission_folder(spark, files, topology, of_tasks)
     places = {dataset: f"{of_spark}/dataset={dataset}" for dataset in topics}
-    if folder is not None:
-        places[Dataset.STATISTICS] = of_tasks
-    with in_words(f"The backfill of {topology.name}", "Spark's log says more."):
+    if is_answered or folder is not None:
+        places[output] = of_tasks
+    with in_words(f"The backfill of {declared.name}", "Spark's log says more."):
         kinds = [text for dataset, topic in topics.items() for text in (topic, str(dataset))]
         kind_of = f.create_map(*map(f.lit, [*kinds, KEYS, KEYS, READ, READ]))
         with _with_keys(
             topology, history, partitions, folder, split_hot_keys=split_hot_keys
         ) as spread:
-            if folder is None:
-                rows = rows_of(Dataset.STATISTICS, spread.written)
-            else:  # Of what the tasks have left to Spark, nothing is an emission.
-                rows = unread_rows(spread.written)
+            written = spread.written
+            if is_answered:  # What the parties would emit is of no use to it.
+                written = written.where(f.col("topic") != topology.output_topic)
+            # What the tasks have left to Spark has no emission.
+            is_left = places[output] == of_tasks
+            rows = unread_rows(written) if is_left else rows_of(output, written)
             _write(rows.withColumn("dataset", kind_of[f.col("record_topic")]), of_spark, "dataset")
         history.verify()
         _check_keys(topology, spark, staging, f"{of_spark}/dataset={KEYS}")
+        if isinstance(declared, Referee) and files.exists(places[Dataset.SYNOPSES]):
+            published = records_of(spark.read.parquet(places[Dataset.SYNOPSES]))
+            answers = rows_of(output, answered(declared, published))
+            _write(_last_of_each_key(answers), places[output])
         found = {
             dataset: spark.read.parquet(place)
             for dataset, place in places.items()
@@ -285,12 +379,12 @@ def _fill(
         if refusals.total >= records:
             files.remove(staging)
             raise nothing_counted(topology, records, refusals)
-        keep_declaration(spark, lake, topology)
+        keep_declaration(spark, lake, declared)
         for dataset, records_of_it in found.items():
-            if dataset is not Dataset.STATISTICS:
+            if dataset is not output:
                 _write(rows_of(dataset, records_of(records_of_it)), lake.data(dataset))
-    if counts[Dataset.STATISTICS]:
-        files.rename(places[Dataset.STATISTICS], lake.data(Dataset.STATISTICS))
+    if counts[output]:
+        files.rename(places[output], lake.data(output))
     kept_ms = topology.every_ms if topology.publish else topology.synopses_ms or None
     files.write(lake.backfilled, json.dumps({"synopses_ms": kept_ms}) + "\n")
     files.remove(staging)

@@ -246,9 +246,9 @@ class Spread(NamedTuple):
 def spreads_keys(topology: Topology, cores: int, partitions: int) -> bool:
     """Return whether keys are to be spread: where partitions would leave cores idle, and what is
     published is not of whole partitions. Elsewhere it would only be more work: events go over the
-    network.
+    network. Keys that are expected and never come are of no event that could be handed out.
     """
-    return not topology.publish and cores > partitions
+    return not (topology.has_referee or topology.expected) and cores > partitions
 
 
 @contextmanager

@@ -22,7 +22,13 @@ from slidestat.faust.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
 from slidestat.spark.backfill.emissions import EmissionFolder
-from slidestat.spark.backfill.record_rows import Out, arrow_rows, emitted, letter_rows
+from slidestat.spark.backfill.record_rows import (
+    Out,
+    arrow_rows,
+    changed_alerts,
+    emitted,
+    letter_rows,
+)
 
 KEYS = "_keys"
 """Not a real topic: the keys that each partition has counted, to be compared."""
@@ -78,6 +84,7 @@ class EngineOutputs:
                 yield emitted(
                     topology.output_topic, self._number, self._declared_by, effects.emissions
                 )
+            yield from changed_alerts(topology, self._number, self._declared_by, effects.alerts)
             letters = letter_rows(effects.dead_letters, effects.late, topology, self._number)
             yield from arrow_rows(letters)
             yield from self._publish(effects.published)
@@ -93,7 +100,7 @@ class EngineOutputs:
         if self._topology.synopses:
             for published in self._processor.synopses_left():
                 yield from self._publish(published)
-        elif not self._topology.publish:
+        elif not self._topology.has_referee:
             yield from arrow_rows(self._synopses())
         self._states.close()
 

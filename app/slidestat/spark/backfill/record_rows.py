@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+import numpy as np
 import pyarrow as pa
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
+from slidestat.engine.emissions.output_records import AlertRecord, OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import Letter
+from slidestat.kafka.alert_headers import headers_of
 from slidestat.kafka.letter_record import letter_record
 
 _ROWS_OUT = 10_000
@@ -74,6 +76,38 @@ def emitted(
         ],
         schema=RECORD_ARROW,
     )
+
+
+def timed(
+    topology: Topology,
+    topic: str,
+    partition: int,
+    headers: list[tuple[str, bytes]],
+    records: Sequence[OutputRecord],
+) -> pa.RecordBatch:
+    """Return the same of any topology: the numbers of a sequence are no times."""
+    columns = OutputRecords.of(records)
+    if topology.is_sequence:
+        columns = OutputRecords(columns.keys, columns.values, np.zeros_like(columns.ends))
+    return emitted(topic, partition, headers, columns)
+
+
+def changed_alerts(
+    topology: Topology,
+    partition: int,
+    headers: list[tuple[str, bytes]],
+    alerts: Sequence[AlertRecord],
+) -> Iterator[pa.RecordBatch]:
+    """Yield changes of alerts as rows; of a topology with `alert_headers` each has its own."""
+    topic = topology.alert_topic
+    if topic is None or not alerts:
+        return
+    if not topology.alert_headers:
+        yield timed(topology, topic, partition, headers, alerts)
+        return
+    for alert in alerts:
+        own = [*headers, *headers_of(alert, topology)]
+        yield timed(topology, topic, partition, own, [alert])
 
 
 def arrow_rows(rows: Iterable[Out]) -> Iterator[pa.RecordBatch]:

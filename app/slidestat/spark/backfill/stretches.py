@@ -55,11 +55,17 @@ class Stretch:
 def require_stretches(topology: Topology) -> None:
     """Raise SlidestatError for a topology whose keys' histories cannot be split by time."""
     advice = "Leave --split-hot-keys out."
-    if topology.publish:
+    if topology.has_referee:
         raise SlidestatError(
-            f"{topology.name} publishes its synopses, each of all that came before it, so no key's"
-            " history can be split.",
+            f"{topology.name} publishes for a referee, each time of all its keys as they are then,"
+            " so no key's history can be split.",
             advice,
+        )
+    if topology.alerts:
+        raise SlidestatError(
+            f"{topology.name} has alerts, which go on from one tick to the next, so no key's"
+            " history can be split by time.",
+            f"{advice[:-1]}, or backfill a topology of another name without alerts.",
         )
     if not topology.sees_span_alone:
         raise SlidestatError(

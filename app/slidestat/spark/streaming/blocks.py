@@ -10,7 +10,6 @@ Arrow in a binary column.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,6 @@ from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.effects import Effects
-from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.kafka.partitioner import partitions_of
@@ -29,7 +27,13 @@ from slidestat.produce.ordered_pieces import BATCH_RECORDS
 from slidestat.produce.readers import rows_of_table
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.emission import DECLARATION_HEADER
-from slidestat.spark.backfill.record_rows import RECORD_ARROW, arrow_rows, emitted, letter_rows
+from slidestat.spark.backfill.record_rows import (
+    RECORD_ARROW,
+    arrow_rows,
+    changed_alerts,
+    letter_rows,
+    timed,
+)
 
 SHARDS = pa.schema([("slot", pa.int32()), ("shard", pa.int32()), ("block", pa.binary())])
 """Blocks of records of a shard, by the slot that stands for it."""
@@ -270,17 +274,12 @@ class EffectsWriter:
     def _rows(self, effects: Effects, shard: int) -> Iterator[pa.RecordBatch]:
         topology = self._topology
         if effects.emissions:
-            yield self._timed(topology.output_topic, effects.emissions, shard)
-        if effects.alerts and topology.alert_topic is not None:
-            yield self._timed(topology.alert_topic, effects.alerts, shard)
+            yield timed(
+                topology, topology.output_topic, shard, self._declared_by, effects.emissions
+            )
+        yield from changed_alerts(topology, shard, self._declared_by, effects.alerts)
         letters = letter_rows(effects.dead_letters, effects.late, topology, shard)
         yield from arrow_rows(letters)
-
-    def _timed(self, topic: str, records: Sequence[Any], shard: int) -> pa.RecordBatch:
-        columns = OutputRecords.of(records)
-        if self._topology.is_sequence:  # Its numbers are no times.
-            columns = OutputRecords(columns.keys, columns.values, np.zeros_like(columns.ends))
-        return emitted(topic, shard, self._declared_by, columns)
 
 
 def rows_of_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
