@@ -2,7 +2,6 @@
 
 import weakref
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -33,6 +32,8 @@ from slidestat.faust.local_states import LocalStates
 from slidestat.options import TIME_UNIT
 from slidestat.produce.file_records import FileRecords
 from slidestat.produce.files import event_file
+from slidestat.schemas.alert import AlertState
+from slidestat.schemas.sequence import decode_alert_change
 from slidestat.testing.records import Row
 from tests.engine.cases import BY_FIGURES, EMITTED, TOPOLOGIES, Case, cases, laws
 from tests.engine.memory import (
@@ -78,9 +79,21 @@ def emitted(outputs: list[Output]) -> dict[object, object]:
     return {(kind, key): rest for kind, key, rest in outputs if kind != "alert"}
 
 
-def alerts_of(partition: Partition) -> dict[object, object]:
+def alerts_of(outputs: list[Output]) -> dict[object, object]:
     """The changes of alerts that a worker has told."""
-    return {key: rest for kind, key, rest in partition.outputs if kind == "alert"}
+    return {key: rest for kind, key, rest in outputs if kind == "alert"}
+
+
+def firing(outputs: list[Output]) -> dict[tuple[str, str], bytes]:
+    """What was told last of the alerts that fire in the end."""
+    found = {}
+    for kind, _, rest in outputs:
+        if kind == "alert":
+            change = decode_alert_change(rest[0])
+            found.pop((change.alert, change.key), None)
+            if change.state is AlertState.FIRING:
+                found[change.alert, change.key] = rest[0]
+    return found
 
 
 def run(case: Case, records: list[Record]) -> Partition:
@@ -94,8 +107,8 @@ def run(case: Case, records: list[Record]) -> Partition:
 @given(cases(topologies=SEEDABLE), st.floats(0, 1))
 def test_records_and_then_the_topic(case: Case, share: float) -> None:
     """Cut at any record: states, counters and clock in the end are those of a worker that read all,
-    and what it writes is what that one wrote after the cut. Its alerts are those of a worker to
-    which they were added there.
+    and what it writes, alerts included, is what that one wrote after the cut. Of the alerts that
+    fire there, the seed has the record that it wrote last.
     """
     until = int(share * (len(case.records) + 1))
     before, whole = case.records[:until], run(case, case.records)
@@ -109,11 +122,10 @@ def test_records_and_then_the_topic(case: Case, share: float) -> None:
     assert synopses(partition.store(), topology) == synopses(whole.store(), topology)
     wanted = whole.store().newest_checkpoint(topology)
     assert partition.store().newest_checkpoint(topology) == wanted
-    if topology.alerts:
-        added = run(Case(replace(topology, alerts=()), before, Random(1)), before)
-        added.topology, added.records, added.outputs = topology, case.records, []
-        added.live()
-        assert alerts_of(partition) == alerts_of(added)
+    told = alerts_of(history.outputs)
+    expected = {key: it for key, it in alerts_of(whole.outputs).items() if key not in told}
+    assert alerts_of(partition.outputs) == expected
+    assert sorted(it.value for it in found.firing) == sorted(firing(history.outputs).values())
     if not topology.chooses:
         out = emitted(history.outputs)
         expected = {key: it for key, it in emitted(whole.outputs).items() if key not in out}
@@ -177,9 +189,9 @@ def test_events_up_to_a_time_and_then_the_topic(case: Case, share: float, moved_
 
     decoder = TickDecoder(topology)
     whole = PartitionProcessor(topology, SOURCE, PARTITION, NoStates(), decoder)
-    if history:
-        whole.process(batch_of(history))
-    whole.process(ticks_at(cut + topology.lateness_ms, SOURCE, PARTITION, len(history)))
+    told = outputs_of(whole.process(batch_of(history))) if history else []
+    ticks = ticks_at(cut + topology.lateness_ms, SOURCE, PARTITION, len(history))
+    told += outputs_of(whole.process(ticks))
     snapshot = whole.snapshot()
     assert snapshot is not None
     before, first = whole.checkpoint, rows_of(snapshot)
@@ -190,6 +202,13 @@ def test_events_up_to_a_time_and_then_the_topic(case: Case, share: float, moved_
     assert found.next_offset == start
     assert found.counters.counted == before.counters.counted
     assert found.counters.read == len(history)
+    fires = firing(told)
+    if start == end:
+        assert sorted(it.value for it in found.firing) == sorted(fires.values())
+    else:
+        changes = [decode_alert_change(it.value) for it in found.firing]
+        assert {(it.alert, it.key) for it in changes} == fires.keys()
+        assert all(it.source_offset < start for it in changes)
     after = PartitionProcessor(topology, SOURCE, PARTITION, MemoryStore(rows))
     got, written = read_on(after, numbered(tail, start), random)
 
@@ -197,9 +216,14 @@ def test_events_up_to_a_time_and_then_the_topic(case: Case, share: float, moved_
     assert synopses(one, topology) == synopses(other, topology)
     if start == end and not topology.chooses:
         assert emitted(got) == emitted(wanted)
+        assert alerts_of(got) == alerts_of(wanted)
         states = [dict(it.scan()) for it in (one, other)]
         if not topology.alerts and topology.forget_ms is None:
             assert states[0] == states[1]
+        standing = [{key: decode_key_state(it).alerts for key, it in of.items()} for of in states]
+        assert {key: it for key, it in standing[0].items() if it} == {
+            key: it for key, it in standing[1].items() if it
+        }
 
 
 def test_an_event_of_the_time_of_the_cut_is_counted() -> None:
@@ -222,7 +246,7 @@ def test_offsets_of_a_state_are_moved_and_nothing_was_written() -> None:
     state = encode_key_state(1, 103, 2, 3, (b"one", b"two"), used.tobytes(), b"a", b"w")
     found = decode_key_state(with_nothing_written(state, -104))
     used[:, 2] -= 104
-    assert found == KeyState(1, -1, 2, 3, (b"one", b"two"), used.tobytes())
+    assert found == KeyState(1, -1, 2, 3, (b"one", b"two"), used.tobytes(), b"a")
 
 
 def test_one_engine_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

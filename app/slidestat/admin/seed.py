@@ -12,17 +12,20 @@ What is written is what a worker has that has read all of it:
               later, but for those that lie more than `ahead` after their timestamps, which are dead
               letters.
 
-Emissions, letters and alerts of history are not written: the states have no alert and nothing that
-was written, as if alerts and `emit` were declared at the end of it.
+Emissions and letters of history are not written, so the states have nothing that was, as if `emit`
+was declared at the end of it. Alerts go on as those of that worker. What it has told of those that
+fire in the end is written, so that nobody hears of an end without a beginning.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import numpy as np
 from confluent_kafka import KafkaException, TopicPartition
 from msgspec.structs import replace
@@ -36,14 +39,15 @@ from slidestat.admin.seed_files import (
     RecordFiles,
 )
 from slidestat.admin.state_reset import (
+    ChangelogWriter,
     Row,
     changelog_contents,
     replace_state,
     require_no_workers,
 )
 from slidestat.admin.worker_topics import prepare_topics
-from slidestat.declare.alerts import ALERTS_LABEL
 from slidestat.declare.derived import EMIT_LABEL
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.topology import Topology, require_json, require_times
 from slidestat.engine.checkpoints.checkpoint import (
     BEING_SEEDED,
@@ -58,6 +62,7 @@ from slidestat.engine.checkpoints.checkpoint import (
 from slidestat.engine.clock import RECORDS as CLOCK_RECORDS
 from slidestat.engine.decoding.tick_records import TickDecoder, ticks_at
 from slidestat.engine.effects import Effects
+from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.garbage_collector import collect_garbage
 from slidestat.engine.keys.key_state import with_nothing_written
 from slidestat.engine.partition import PartitionProcessor
@@ -65,6 +70,7 @@ from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.faust.table import STATE_KEY
+from slidestat.kafka.alert_headers import headers_of
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.partitioner import expected_places
 from slidestat.kafka.read.same_log import first_difference
@@ -74,6 +80,9 @@ from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import TIME_UNIT
 from slidestat.produce.file_records import FileRecords
 from slidestat.produce.files import files_of
+from slidestat.schemas.alert import AlertState
+from slidestat.schemas.emission import DECLARATION_HEADER
+from slidestat.schemas.sequence import decode_alert_change
 from slidestat.text import iso_time
 
 # One partition, without a broker.
@@ -82,8 +91,8 @@ from slidestat.text import iso_time
 @dataclass
 class Seeded:
     """A partition that has counted its history: where it goes on in the topic, its checkpoint, the
-    outcomes of its records, why some were refused (an example of each reason), and its newest
-    event.
+    outcomes of its records, why some were refused (an example of each reason), the last records of
+    the alerts that fire, and its newest event.
     """
 
     partition: int
@@ -91,14 +100,14 @@ class Seeded:
     checkpoint: bytes
     counters: Counters
     refused: dict[str, str] = field(default_factory=dict)
+    firing: Sequence[AlertRecord] = ()
     newest_ms: int | None = None
     moved_by: int = 0
 
 
 def seed_label(topology: Topology) -> dict[str, str]:
-    """Return what is stored with the states: nothing was written of them, by any rule."""
-    label = topology.state_label
-    return {name: text for name, text in label.items() if name not in (ALERTS_LABEL, EMIT_LABEL)}
+    """Return what is stored with the states: no rule has chosen what was written of them."""
+    return {name: text for name, text in topology.state_label.items() if name != EMIT_LABEL}
 
 
 class SeededPartition:
@@ -130,6 +139,7 @@ class SeededPartition:
         self._stored: bytes | None = None
         self._unflushed = 0
         self._refused: dict[str, str] = {}
+        self._firing: dict[tuple[str, str], AlertRecord] = {}
 
     def read(self, batches: Iterable[RecordBatch]) -> None:
         """Count records, in their order."""
@@ -176,16 +186,26 @@ class SeededPartition:
         seeded.counters = checkpoint.counters
         seeded.newest_ms = newest if checkpoint.counters.counted else None
         seeded.moved_by = next_offset - found.next_offset
+        seeded.firing = [_moved(it, seeded.moved_by) for it in seeded.firing]
         return seeded
 
     def _seeded(self, checkpoint: bytes, next_offset: int) -> Seeded:
         counters = self._processor.reached.counters
         newest = self._processor.newest_time if counters.counted else None
-        return Seeded(self._partition, next_offset, checkpoint, counters, self._refused, newest)
+        firing = list(self._firing.values())
+        return Seeded(
+            *(self._partition, next_offset, checkpoint, counters, self._refused, firing, newest)
+        )
 
     def _note(self, effects: Effects) -> None:
         for letter in (*effects.dead_letters, *effects.late):
             self._refused.setdefault(str(letter.reason), letter.detail)
+        for record in effects.alerts:
+            change = decode_alert_change(record.value)
+            place = change.alert, change.key
+            self._firing.pop(place, None)
+            if change.state is AlertState.FIRING:
+                self._firing[place] = record
 
     def _flush(self) -> None:
         for effects in self._processor.kept_back():
@@ -196,6 +216,13 @@ class SeededPartition:
             self._states.write(snapshot)
             self._stored = snapshot.checkpoint
             self._processor.written()
+
+
+def _moved(record: AlertRecord, by: int) -> AlertRecord:
+    """Return the record of an alert that came of an event whose offset is larger by so much."""
+    change = decode_alert_change(record.value)
+    moved = replace(change, source_offset=change.source_offset + by)
+    return record._replace(value=msgspec.json.encode(moved))
 
 
 def seeded_rows(states: LocalStates, moved_by: int) -> Iterator[Row]:
@@ -291,9 +318,27 @@ def seed(
             {it.partition: it.checkpoint for it in seeded},
             {it.partition: it.next_offset for it in seeded},
             BEING_SEEDED,
-            lambda number: seeded_rows(states[number], seeded[number].moved_by),
+            partial(_rows_after_alerts, bootstrap, topology, states, seeded),
         )
     return report
+
+
+def _rows_after_alerts(
+    bootstrap: str,
+    topology: Topology,
+    states: Sequence[LocalStates],
+    seeded: Sequence[Seeded],
+    number: int,
+) -> Iterator[Row]:
+    """Write the alerts of a partition that fire, then yield its states."""
+    if seeded[number].firing and topology.alert_topic is not None:
+        writer = ChangelogWriter(bootstrap, topology.alert_topic)
+        declared_by = (DECLARATION_HEADER, fingerprint_of(topology).encode())
+        for it in seeded[number].firing:
+            own = headers_of(it, topology) if topology.alert_headers else []
+            writer.produce(number, it.key, it.value, [declared_by, *own], it.timestamp)
+        writer.flush()
+    yield from seeded_rows(states[number], seeded[number].moved_by)
 
 
 def _counted(

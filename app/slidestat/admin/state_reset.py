@@ -218,10 +218,22 @@ class ChangelogWriter:
         )
 
     def send(self, partition: int, key: bytes, value: bytes | None, epoch: int = NO_EPOCH) -> None:
-        headers = epoch_header(epoch) if epoch else []
+        self.produce(partition, key, value, epoch_header(epoch) if epoch else [])
+
+    def produce(
+        self,
+        partition: int,
+        key: bytes,
+        value: bytes | None,
+        headers: Iterable[tuple[str, bytes]],
+        timestamp: int = 0,
+    ) -> None:
+        named: list[tuple[str, str | bytes | None]] = list(headers)
         while True:
             try:
-                self._producer.produce(self._topic, value, key, partition, headers=dict(headers))
+                self._producer.produce(
+                    self._topic, value, key, partition, headers=named, timestamp=timestamp
+                )
             except BufferError:
                 self._producer.poll(0.1)
             except KafkaException as error:

@@ -388,4 +388,6 @@ def report_lines(report: "SeedReport", declared: str) -> Iterator[str]:
         )
         for reason, detail in it.refused.items():
             yield f"            refused as {reason}, such as: {detail}"
+        if it.firing:
+            yield f"            alerts that fire, and were written: {len(it.firing):,}"
     yield f"Seeded. To go on with the topic: slidestat run {declared}"

@@ -111,17 +111,14 @@ def decode_key_state(state: bytes) -> KeyState:
 
 
 def with_nothing_written(state: bytes, moved_by: int) -> bytes:
-    """Return the state of a key of which no record and no alert was ever written, and whose events
-    lie at offsets that are larger by `moved_by`.
+    """Return the state of a key of which no emission was ever written, and whose events lie at
+    offsets that are larger by `moved_by`.
     """
     found = decode_key_state(state)
     used = np.frombuffer(found.used, "<i8").reshape(-1, _ENTRY_BYTES // 8).copy()
     used[:, -1] += moved_by
-    return encode_key_state(
-        *found._replace(
-            offset=found.offset + moved_by, used=used.tobytes(), alerts=b"", written=b""
-        )
-    )
+    moved = found._replace(offset=found.offset + moved_by, used=used.tobytes(), written=b"")
+    return encode_key_state(*moved)
 
 
 class KeyClock(NamedTuple):
