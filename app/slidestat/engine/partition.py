@@ -61,14 +61,10 @@ from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.look_ahead import LookAhead, absorb_and_publish
 from slidestat.engine.ticks.ranked_ticks import RankedTicks
 from slidestat.engine.ticks.silent_keys import SilentKeys
-from slidestat.engine.ticks.ticker import LAST, KeptTicks, Limits, Outputs, Ticker
+from slidestat.engine.ticks.ticker import LAST, KeptTicks, Limits, Ticker
 from slidestat.engine.view import PartitionView, Unabsorbed
 from slidestat.engine.waiting import EventStore
 from slidestat.schemas.query import AddedStatistic
-
-
-def _effects_of(outputs: Outputs) -> Effects:
-    return Effects(outputs.emissions, alerts=outputs.alerts, published=[*outputs.published])
 
 
 class PartitionProcessor:
@@ -352,8 +348,7 @@ class PartitionProcessor:
         self._expected.begin(advance, self._waiting)
         if self._publisher is None:
             self._ranked.begin(advance)
-            kept = self.LIMITS.kept_emissions
-            return map(_effects_of, self._ticker.outputs(self._waiting, advance, kept))
+            return self._ticker.outputs(self._waiting, advance, self.LIMITS.kept_emissions)
         placed, published = absorb_and_publish(
             self._publisher,
             self._absorber,
@@ -361,7 +356,7 @@ class PartitionProcessor:
             self._waiting.take(advance.watermark),
             advance,
         )
-        effects = map(_effects_of, self._ticker.emissions(iter([(placed, LAST)]), advance))
+        effects = self._ticker.emissions(iter([(placed, LAST)]), advance)
         return chain((Effects(published=published),), effects)
 
     def _require_none_kept(self) -> None:
@@ -413,11 +408,11 @@ class PartitionProcessor:
             return
         if self._alerting is not None and (noted := self._alerting.unconfirmed.to_write()):
             yield Effects(alerts=noted)
-        for outputs in self._ahead.outputs(self._advance_to(now - self._lateness)):
+        for effects in self._ahead.outputs(self._advance_to(now - self._lateness)):
             if self._alerting is not None:
-                self._alerting.await_final(outputs.alerts)
-            if len(outputs.emissions):
-                yield Effects(outputs.emissions)
+                self._alerting.await_final(effects.alerts)
+            if len(effects.emissions):
+                yield Effects(effects.emissions)
 
     @property
     def has_to_tell(self) -> bool:

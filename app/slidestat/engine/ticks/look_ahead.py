@@ -6,6 +6,8 @@ import numpy as np
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import Advance
+from slidestat.engine.effects import Effects
+from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_answers import PlacedAnswers, newest
 from slidestat.engine.events import Events
 from slidestat.engine.keys.held_keys import HeldKeys
@@ -13,7 +15,7 @@ from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.publishing import Clock, Publication, Publisher
 from slidestat.engine.records import NO_TIME
 from slidestat.engine.ticks.absorber import Absorber
-from slidestat.engine.ticks.ticker import Outputs, Ticker
+from slidestat.engine.ticks.ticker import Ticker
 from slidestat.engine.waiting import EventStore
 
 # Events into states tick by tick, with what is published between.
@@ -82,7 +84,7 @@ class LookAhead:
         """Reset after a new batch, as the ticks to come may differ."""
         self._emitted = self._published = NO_TIME
 
-    def outputs(self, now: Advance) -> Iterator[Outputs]:
+    def outputs(self, now: Advance) -> Iterator[Effects]:
         """Yield the emissions and changes of alerts at the ticks that the watermark would pass,
         slice by slice.
 
@@ -108,10 +110,11 @@ class LookAhead:
             silent_after = now.before  # An alert follows all ticks.
         trial = self._ticker.trial(self._keys.trial(horizon, silent_after))
         absorbed = trial.absorbed(self._waiting.copy(), now)
-        for emissions, alerts, _ in trial.emissions(absorbed, now):
-            yield Outputs(
+        for effects in trial.emissions(absorbed, now):
+            emissions = OutputRecords.of(effects.emissions)
+            yield Effects(
                 emissions.take(np.flatnonzero(emissions.ends > emitted)),
-                [alert for alert in alerts if alert.timestamp > emitted],
+                alerts=[alert for alert in effects.alerts if alert.timestamp > emitted],
             )
 
     def _may_have_silent_keys(self, horizon: int) -> bool:

@@ -1,24 +1,24 @@
 """The emissions at the ticks that the watermark passes, of all keys, some keys at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from time import thread_time
-from typing import NamedTuple
 
 import numpy as np
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.clock import Advance, tick_after
-from slidestat.engine.emissions.output_records import NO_RECORDS, AlertRecord, OutputRecords
+from slidestat.engine.effects import Effects
+from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.intake.intake import Taken
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_timers import Place, due_slices
-from slidestat.engine.publishing import Clock, Publication
+from slidestat.engine.publishing import Publication
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.interval_synopses import IntervalSynopses
 from slidestat.engine.ticks.ranked_ticks import RankedTicks
@@ -39,19 +39,9 @@ LAST: Place = (2**63 - 1, "")
 """Behind all places."""
 
 
-class Outputs(NamedTuple):
-    """A batch of emissions, of alert changes, and of what is published: what leads in rankings,
-    or synopses.
-    """
-
-    emissions: OutputRecords
-    alerts: list[AlertRecord]
-    published: Sequence[Publication | Clock] = ()
-
-
 def in_order(
     write: Callable[[PlacedAnswers], OutputRecords], *sources: Iterator[Given]
-) -> Iterator[Outputs]:
+) -> Iterator[Effects]:
     """Yield the answers of all sources in the order of their places, each written as soon as no
     other can come before it. One source is asked at a time; after each come outputs, maybe none, or
     several where there are many.
@@ -66,7 +56,7 @@ def in_order(
         sure = PlacedAnswers.joined([before for before, _ in parts])
         alerts = [record for _, record in sure.alerts]
         for start in range(0, max(len(sure), 1), _AT_ONCE):
-            yield Outputs(write(sure.between(start, start + _AT_ONCE)), alerts)
+            yield Effects(write(sure.between(start, start + _AT_ONCE)), alerts=alerts)
             alerts = []
 
 
@@ -172,7 +162,7 @@ class Ticker:
         trial._events_pace, trial._keys_pace = self._events_pace, self._keys_pace
         return trial
 
-    def outputs(self, waiting: EventStore, advance: Advance, most: int) -> Iterator[Outputs]:
+    def outputs(self, waiting: EventStore, advance: Advance, most: int) -> Iterator[Effects]:
         """Insert the events that wait up to the watermark, and yield the emissions of all keys at
         the ticks that it passes, in order. Where keys with events are emitted at every tick, about
         `most` of their emissions are in memory at once. The synopses of keys, where an interval is
@@ -188,23 +178,23 @@ class Ticker:
             offset, advance = int(advance.source_offsets(np.array([tick]))[0]), after
             for published in self._synopses.at(tick, offset, lambda: self._keys_pace.size):
                 if tick > advance.emitted:
-                    yield Outputs(NO_RECORDS, [], published)
+                    yield Effects(published=[*published])
 
     def synopses_left(self, tick: int, source_offset: int) -> Iterator[list[Publication]]:
         """Yield the synopses that were not published since their keys' newest events."""
         return self._synopses.rest(tick, source_offset, lambda: self._keys_pace.size)
 
-    def emissions(self, absorbed: Iterator[Given], advance: Advance) -> Iterator[Outputs]:
+    def emissions(self, absorbed: Iterator[Given], advance: Advance) -> Iterator[Effects]:
         """Return the emissions of all keys at the ticks of an advance, in order; `absorbed` are the
         answers for keys with events.
         """
         write = self._emissions.writer(advance.loss)
         return chain(in_order(write, absorbed, self._untouched(advance)), self._leading(advance))
 
-    def _leading(self, advance: Advance) -> Iterator[Outputs]:
+    def _leading(self, advance: Advance) -> Iterator[Effects]:
         """Yield the keys that lead in rankings, once all answers of an advance are known."""
         if published := self._ranked.take(advance):
-            yield Outputs(NO_RECORDS, [], published)
+            yield Effects(published=[*published])
 
     def _pieces(self, waiting: EventStore, advance: Advance, most: int) -> Iterator[Advance]:
         """Yield an advance piece by piece, each of some ticks, where keys with events are emitted
