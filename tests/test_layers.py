@@ -29,7 +29,7 @@ LAYERS = (
     {"addresses", "log", "local"},
     {"faces"},
     {"extras", "kernels", "options", "pauses", "schemas"},
-    {"errors"},
+    {"errors", "user_files"},
     {"redaction"},
 )
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}

@@ -68,7 +68,7 @@ def test_what_was_measured_is_remembered(
         return capsys.readouterr().out
 
     monkeypatch.setattr(display, "measure", counting)
-    monkeypatch.setattr(display, "user_cache_path", lambda _name: tmp_path)
+    monkeypatch.setattr(display, "cache_folder", lambda: tmp_path)
     many = Count(), Rate(), Quantiles(), TopItems(field="item"), Mean()
     first = shown(*many)
     (kept,) = (tmp_path / "footprints").iterdir()
@@ -82,11 +82,11 @@ def test_what_was_measured_is_remembered(
     assert len(measured) == 4
     assert shown(Own()) == shown(Own())
     assert len(measured) == 8
-    monkeypatch.setattr(display, "user_cache_path", lambda _name: kept)
+    monkeypatch.setattr(display, "cache_folder", lambda: kept)
     assert shown(*many) == first
     assert len(measured) == 10
     monkeypatch.setattr(display, "_MOST_KEPT", 2)
-    monkeypatch.setattr(display, "user_cache_path", lambda _name: tmp_path)
+    monkeypatch.setattr(display, "cache_folder", lambda: tmp_path)
     shown(Rate())
     assert len(list((tmp_path / "footprints").iterdir())) == 2
 

@@ -132,3 +132,15 @@ def test_the_first_screen_of_the_readme_says_what_it_is() -> None:
     for extra in project["optional-dependencies"]:
         assert f"`{extra}`" in install
     assert f"dist/slidestat-{project['version']}-*.whl" in install
+
+
+def test_each_variable_is_documented() -> None:
+    """A variable of slidestat's own that the code has is in a guide, for those who set it."""
+    of_code = {
+        name
+        for path in SOURCES
+        for name in re.findall(r'"(SLIDESTAT_[A-Z_]+)"', path.read_text("utf-8"))
+    }
+    guides = "".join(path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
+    assert "SLIDESTAT_CACHE_DIR" in of_code
+    assert {name for name in of_code if f"`{name}`" not in guides} == set()

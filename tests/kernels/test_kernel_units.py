@@ -29,6 +29,7 @@ from slidestat.kernels.vectors import (
     same,
     vectors_of,
 )
+from slidestat.user_files import write_whole
 from tests.synopses.plain_python import ROOT, as_plain_python
 
 SOURCES = ROOT / "app"
@@ -261,16 +262,16 @@ def test_a_folder_for_a_wheel_gets_whole_units_of_these_sources_alone(
     kept, folder = tmp_path / "kept", tmp_path / "wheel"
     monkeypatch.setattr(units, "cache_folder", lambda: kept)
     monkeypatch.setattr(units, "packages", lambda: [package])
-    units.write(kept / name, whole)
-    units.write(folder / f"{package}-of-older-sources", whole)
-    units.write(folder / "notes", b"of a user")
+    write_whole(kept / name, whole)
+    write_whole(folder / f"{package}-of-older-sources", whole)
+    write_whole(folder / "notes", b"of a user")
     units.build_all(folder)
     assert {path.name for path in folder.iterdir()} == {name, "notes"}
     assert (folder / name).read_bytes() == whole
     for damaged in (kept, folder):
-        units.write(damaged / name, whole[:-1])
+        write_whole(damaged / name, whole[:-1])
     monkeypatch.setattr(
-        units, "_build_in_a_process", lambda where, *_, **__: units.write(where / name, whole)
+        units, "_build_in_a_process", lambda where, *_, **__: write_whole(where / name, whole)
     )
     units.build_all(folder)
     assert (folder / name).read_bytes() == whole
@@ -336,11 +337,11 @@ def test_what_no_process_has_used_for_a_month_is_removed_when_a_unit_is_made(
     old, used = f"{package}-0f0f", f"{package}-f0f0"
     of_user = "0123/4567/mine/kernel-8.py311.nbi"
     for path in (old, used, f"{old}.lock", f"{old}.17.new", of_user, "notes", f"{used}.nbi"):
-        units.write(tmp_path / path, whole)
+        write_whole(tmp_path / path, whole)
         os.utime(tmp_path / path, (0, 0))
     units._kept(tmp_path / used)
     monkeypatch.setattr(
-        units, "_build_in_a_process", lambda where, *_, **__: units.write(where / name, whole)
+        units, "_build_in_a_process", lambda where, *_, **__: write_whole(where / name, whole)
     )
     assert units._made(package, tmp_path / name)
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}

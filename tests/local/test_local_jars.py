@@ -13,6 +13,7 @@ import pytest
 from slidestat.errors import SlidestatError
 from slidestat.local import jars
 from slidestat.local.jars import KAFKA_VERSION, kafka_classpath, locked_jars
+from slidestat.user_files import CACHE_VARIABLE
 
 # A process that fetches every jar: from the folder given, and says on standard output which.
 _FETCH_FROM_FOLDER = """
@@ -33,7 +34,7 @@ jars.kafka_classpath()
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_jars: list[Path]) -> Path:
     """The folder of jars in a full cache of this test's own."""
-    monkeypatch.setenv("SLIDESTAT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     folder = tmp_path / "cache" / f"kafka-{KAFKA_VERSION}"
     folder.mkdir(parents=True)
     for jar in real_jars:
@@ -169,7 +170,7 @@ def test_two_processes_fetch_each_jar_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real_jars: list[Path]
 ) -> None:
     """Of two processes that meet an empty cache at once, one fetches and the other waits."""
-    monkeypatch.setenv("SLIDESTAT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     command = [sys.executable, "-c", _FETCH_FROM_FOLDER, str(real_jars[0].parent)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     fetched = Counter(line for process in both for line in process.communicate()[0].splitlines())
@@ -184,11 +185,11 @@ def test_a_cache_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyP
     and so where the folder alone is there.
     """
     (tmp_path / "file").touch()
-    monkeypatch.setenv(jars.CACHE_ENV, str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file" / "cache"))
     with pytest.raises(SlidestatError, match="Not a directory") as raised:
         jars.cache_folder()
-    assert jars.CACHE_ENV in raised.value.advice
-    monkeypatch.setenv(jars.CACHE_ENV, str(tmp_path))
+    assert CACHE_VARIABLE in raised.value.advice
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     (tmp_path / "logs").touch()
     with pytest.raises(SlidestatError, match="logs"):
         jars.log_folder()

@@ -33,7 +33,7 @@ from slidestat.kafka.read.same_log import first_difference
 from slidestat.kafka.read.scan import reading, unreadable
 from slidestat.kafka.settings import broker_security
 from slidestat.kafka.topic_identity import topic_id
-from slidestat.local.jars import CACHE_ENV, cache_folder
+from slidestat.local.jars import cache_folder
 from slidestat.local.java import find_java
 from slidestat.options import (
     BOOTSTRAP_VARIABLE,
@@ -44,6 +44,7 @@ from slidestat.options import (
     VIEW_TOKEN_VARIABLE,
 )
 from slidestat.text import counted, human_duration
+from slidestat.user_files import CACHE_VARIABLE
 
 _PACKAGES = ("faust-streaming", "aiokafka", "confluent-kafka", "rocksdict", "numba", "pyarrow")
 # aiokafka finds out at the first batch that it cannot unpack it.
@@ -109,7 +110,7 @@ def kernels() -> Finding:
         units.try_to_write()
     except OSError as error:
         found = f"{folder} cannot be written ({error.strerror}): each start compiles for minutes"
-        advice = "Set NUMBA_CACHE_DIR to a folder that this user may write."
+        advice = f"Name a folder that this user may write in {CACHE_VARIABLE} or NUMBA_CACHE_DIR."
         return Finding("kernels", Verdict.BAD, found, advice)
     return Finding("kernels", Verdict.GOOD, f"compiled ones are kept in {folder}")
 
@@ -292,7 +293,7 @@ _READ = (
     TOKEN_FILE_VARIABLE,
     VIEW_TOKEN_VARIABLE,
     VIEW_TOKEN_FILE_VARIABLE,
-    CACHE_ENV,
+    CACHE_VARIABLE,
     settings.PROTOCOL,
     settings.MECHANISM,
     settings.USERNAME,

@@ -9,6 +9,7 @@ import msgspec
 from platformdirs import user_data_path
 
 from slidestat.errors import SlidestatError
+from slidestat.user_files import write_whole
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -84,9 +85,7 @@ def _check_label(folder: Path, label: _Label) -> None:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=_Label)
     except FileNotFoundError:
-        new = path.with_suffix(".new")
-        new.write_bytes(msgspec.json.encode(label))
-        new.replace(path)
+        write_whole(path, msgspec.json.encode(label))
         return
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SlidestatError(

@@ -41,10 +41,11 @@ from numba.core import compiler, runtime, serialize
 from numba.core.bytecode import FunctionIdentity
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
-from platformdirs import user_cache_path
 
+from slidestat import user_files
 from slidestat.errors import SlidestatError
 from slidestat.kernels.vectors import FILE_NAME, kernels_of, vectors_of
+from slidestat.user_files import write_whole
 
 # A type checker sees less of them than there is.
 config: Any = numba.config
@@ -79,8 +80,10 @@ class KernelError(SlidestatError):
 
 
 def cache_folder() -> Path:
-    """Return the folder that has what this user's processes compile."""
-    return Path(config.CACHE_DIR or str(user_cache_path("slidestat"))) / "kernels"
+    """Return the folder that has what this user's processes compile: within numba's own, where
+    NUMBA_CACHE_DIR names one.
+    """
+    return Path(config.CACHE_DIR or user_files.cache_folder()) / "kernels"
 
 
 def try_to_write() -> None:
@@ -447,17 +450,6 @@ def _described(result: Any) -> tuple[Any, ...]:
     return result.fndesc, result.environment, result.signature, environments
 
 
-def write(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        new.write_bytes(data)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
-
-
 def packages() -> list[str]:
     """Return all packages of this distribution that have kernels."""
     return sorted(_packages(files(_OURS), _OURS))
@@ -481,7 +473,7 @@ def _is_in(folder: Path, package: str) -> bool:
         except (OSError, ValueError):
             continue
         if path.parent != folder:
-            write(folder / name, data)
+            write_whole(folder / name, data)
         return True
     return False
 
@@ -523,7 +515,7 @@ def main() -> None:
         build_all(Path(folder))
         return
     for package, data in build(names):
-        write(Path(folder) / _file_of(package), data)
+        write_whole(Path(folder) / _file_of(package), data)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ runtime dependencies, and a log4j binding for SLF4J 1.
 
 import hashlib
 import logging
-import os
 import shutil
 import sys
 import tempfile
@@ -21,24 +20,21 @@ from pathlib import Path
 from threading import Event
 
 from filelock import FileLock
-from platformdirs import user_cache_dir
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from slidestat import user_files
 from slidestat.errors import SlidestatError
 from slidestat.pauses import Pauses
 
 # Where the local broker keeps what outlives a run: downloaded jars and log files.
 
-CACHE_ENV = "SLIDESTAT_CACHE_DIR"
 _LOG_AGE_S = 7 * 24 * 3600
 
 
 def cache_folder() -> Path:
-    """Return the user's cache folder for slidestat, made if missing; SLIDESTAT_CACHE_DIR overrides
-    it. Raises SlidestatError where it cannot be made.
-    """
-    return _made(Path(os.environ.get(CACHE_ENV) or user_cache_dir("slidestat")).absolute())
+    """Return the cache folder, made if missing; raises SlidestatError where it cannot be made."""
+    return _made(user_files.cache_folder())
 
 
 def _made(folder: Path) -> Path:
@@ -47,7 +43,7 @@ def _made(folder: Path) -> Path:
     except OSError as error:
         raise SlidestatError(
             f"The folder {folder} for what is kept cannot be made: {error.strerror}.",
-            f"Name one that can be written in {CACHE_ENV}.",
+            f"Name one that can be written in {user_files.CACHE_VARIABLE}.",
         ) from error
     return folder
 

@@ -23,6 +23,7 @@ from slidestat.options import (
     VIEW_TOKEN_VARIABLE,
 )
 from slidestat.redaction import keep_secret
+from slidestat.user_files import write_whole
 
 # On a request: which worker is meant, and that it is to answer for itself alone. On a response:
 # which worker answered.
@@ -197,7 +198,6 @@ def announced(folder: Path, address: WebAddress, base: Path) -> Iterator[None]:
     _announce(folder, address)
     if not is_there:
         with suppress(OSError):
-            known.mkdir(parents=True, exist_ok=True)
             _announce(known, address)
     try:
         yield
@@ -210,10 +210,7 @@ def announced(folder: Path, address: WebAddress, base: Path) -> Iterator[None]:
 
 
 def _announce(folder: Path, address: WebAddress) -> None:
-    path = folder / _FILE
-    new = path.with_suffix(".new")
-    new.write_bytes(msgspec.json.encode(Announced(address.url, address.worker)))
-    new.replace(path)
+    write_whole(folder / _FILE, msgspec.json.encode(Announced(address.url, address.worker)))
 
 
 def announcements(folders: Iterable[Path]) -> Iterator[Announced]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from platformdirs import user_cache_path
 from rich.console import Console
 from rich.table import Table
 
@@ -24,6 +23,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import Footprint, measure, measured_of
 from slidestat.schemas.emission import Figure
 from slidestat.text import bytes_text, human_duration, qualified
+from slidestat.user_files import cache_folder, write_whole
 
 # Below these, an error is that of floating-point numbers, not of a synopsis; in addition to a share
 # of the value, the smallest value that a synopsis distinguishes from zero.
@@ -89,10 +89,8 @@ def memory_of(topology: Topology) -> Memory:
         [statistic.promise(span) for statistic in topology.statistics],
     )
     if path is not None:
-        from slidestat.kernels.units import write
-
         with suppress(OSError):
-            write(path, msgspec.json.encode(found))
+            write_whole(path, msgspec.json.encode(found))
             for old in sorted(path.parent.iterdir(), key=_age)[_MOST_KEPT:]:
                 old.unlink()
     return found
@@ -112,7 +110,7 @@ def _place(topology: Topology) -> Path | None:
     for room in ("declare", "engine", "kernels", "synopses"):
         for path in sorted((Path(slidestat.__path__[0]) / room).rglob("*.py")):
             what.update(path.read_bytes())
-    return user_cache_path("slidestat") / "footprints" / f"{what.hexdigest()[:32]}.json"
+    return cache_folder() / "footprints" / f"{what.hexdigest()[:32]}.json"
 
 
 def footprint_line(topology: Topology, measured: Iterable[Footprint]) -> str:

@@ -1,0 +1,37 @@
+"""The files that slidestat keeps on a machine for its user: the cache folder, and small ones."""
+
+import os
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+CACHE_VARIABLE = "SLIDESTAT_CACHE_DIR"
+
+
+def cache_folder() -> Path:
+    """Return the folder for compiled kernels, fetched jars and logs of local brokers: what
+    SLIDESTAT_CACHE_DIR names, or one of the user's caches. It may not be there yet.
+    """
+    return Path(os.environ.get(CACHE_VARIABLE) or user_cache_path("slidestat")).absolute()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a small file, and make its folder if missing: whole or not at all, whenever this
+    process or the machine ends.
+
+    Whoever reads it meanwhile finds what was there before, or all of `data`. Raises OSError, and
+    then leaves what was there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as file:
+            file.write(data)
+            file.flush()
+            # The name may be on the disk before the data is, and a machine that stops between the
+            # two would keep an empty file.
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
