@@ -44,8 +44,8 @@ def _buckets_per_level(epsilon: float) -> int:
 
 
 @dataclass(frozen=True)
-class _Parameters:
-    """The parameters that counts and sums share."""
+class CountingParameters:
+    """The parameters of all that is counted by exponential histograms: counts, sums, cells."""
 
     epsilon: float
     span: int
@@ -68,7 +68,7 @@ class _Parameters:
 
 
 @dataclass(frozen=True)
-class CountParameters(_Parameters):
+class CountParameters(CountingParameters):
     """A count of events over windows of up to `span`.
 
     epsilon: largest relative error wanted, 10^-6 to 1. span: longest window kept, 1 to 2^53, in
@@ -77,7 +77,7 @@ class CountParameters(_Parameters):
 
 
 @dataclass(frozen=True)
-class SumParameters(_Parameters):
+class SumParameters(CountingParameters):
     """A sum of non-negative values over windows of up to `span`, in units of 10^-decimals.
 
     epsilon and span as for a count; decimals 0 to 9. The promise is

@@ -42,7 +42,7 @@ from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
     MAX_BUCKETS_PER_LEVEL,
     MAX_SPAN,
-    CountParameters,
+    CountingParameters,
     check_number,
     check_whole,
 )
@@ -56,31 +56,24 @@ MAX_CAPACITY = 1_000_000
 
 
 @dataclass(frozen=True)
-class CounterTableParameters:
+class CounterTableParameters(CountingParameters):
     """Counts of items over windows of up to `span`.
 
     epsilon: largest relative error of a count wanted, 10^-6 to 1. span: longest window kept, 1 to
     2^53, in the unit of the event times. capacity: how many items may be live at once, 1 to 10^6.
-    Raises SynopsisError for anything else.
+    The promise is for each item and each sum over items. Raises SynopsisError for anything else.
     """
 
-    epsilon: float
-    span: int
     capacity: int
 
     def __post_init__(self) -> None:
-        CountParameters(self.epsilon, self.span)
+        super().__post_init__()
         check_whole("capacity", self.capacity, 1, MAX_CAPACITY)
-
-    @property
-    def relative_error(self) -> float:
-        """The promise, at most epsilon, for each item and each sum over items."""
-        return CountParameters(self.epsilon, self.span).relative_error
 
     @property
     def settings(self) -> Settings:
         """The parameters, as kernels and bytes have them."""
-        per_level = CountParameters(self.epsilon, self.span).buckets_per_level
+        per_level = self.buckets_per_level
         head = [COUNTER_TABLE, self.span, per_level, 0, self.capacity]
         stored = bytearray().join(map(varint, (self.span, per_level, self.capacity)))
         return Settings(np.array(head, np.int64), np.frombuffer(stored, np.uint8))

@@ -28,7 +28,7 @@ from slidestat.synopses.core.parameters import (
     MAX_BUCKETS_PER_LEVEL,
     MAX_DECIMALS,
     MAX_SPAN,
-    CountParameters,
+    CountingParameters,
 )
 from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.value_histogram.cells import check_cells
@@ -114,20 +114,19 @@ VALUE_HISTOGRAM = 16
 
 
 @dataclass(frozen=True)
-class ValueHistogramParameters:
+class ValueHistogramParameters(CountingParameters):
     """Counts of events by value over windows of up to `span`.
 
     epsilon: largest relative error of a count wanted, 10^-6 to 1. span: longest window kept, 1 to
     2^53, in the unit of the event times. edges: 1 to 1,000 finite numbers that rise; a value equal
-    to an edge is in the bin above it. Raises SynopsisError for anything else.
+    to an edge is in the bin above it. The promise is for each bin and each sum of bins. Raises
+    SynopsisError for anything else.
     """
 
-    epsilon: float
-    span: int
     edges: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        CountParameters(self.epsilon, self.span)
+        super().__post_init__()
         object.__setattr__(self, "edges", checked_edges(self.edges))
 
     @property
@@ -136,14 +135,9 @@ class ValueHistogramParameters:
         return len(self.edges) + 1
 
     @property
-    def relative_error(self) -> float:
-        """The promise, at most epsilon, for each bin and each sum of bins."""
-        return CountParameters(self.epsilon, self.span).relative_error
-
-    @property
     def settings(self) -> Settings:
         """The parameters, as kernels and bytes have them."""
-        per_level = CountParameters(self.epsilon, self.span).buckets_per_level
+        per_level = self.buckets_per_level
         head = [VALUE_HISTOGRAM, self.span, per_level, self.bins, self.bins]
         stored = varint(self.span) + varint(per_level)
         stored += edges_to_bytes(self.edges)
