@@ -290,8 +290,8 @@ class _Alertmanager:
             self._say(f"{self.url} does not take alerts: {error}. Trying again in {pause:.1f} s.")
 
     def _post_all(self, parts: list[list[DueAlert]], now: int) -> None:
-        """Post the parts. Of one that is refused for what is in it, the halves are posted, down to
-        the alert that is refused, which is left out until it is due again.
+        """Post the parts. If one is refused for what is in it, post its halves, and so on, down to
+        the alert that is refused; this one is left out until it is due again.
         """
         refused: list[_RefusedError] = []
         has_taken = False

@@ -44,9 +44,9 @@ _MOST_SOURCES = 32
 
 
 class StoredBefore(NamedTuple):
-    """The past of a topology that never took in a record: how many it has read, and whether it was
-    declared in another way then; the largest epoch of each partition that has a checkpoint, and how
-    far the changelog went when it was looked at.
+    """The stored past of a topology that never took in a record: how many records it has read, and
+    whether its declaration was another one then; the largest epoch of each partition that has a
+    checkpoint; and the end of the changelog when it was read.
     """
 
     read: int = 0
@@ -58,8 +58,9 @@ class StoredBefore(NamedTuple):
 def stored_before(
     bootstrap: str, topology: Topology, cluster: ClusterMetadata
 ) -> StoredBefore | None:
-    """Return the past of a topology that never took in a record; None of any other. One that passes
-    over what it reads, as declared now, may wait for a rare record.
+    """Return what is stored of a topology that never took in a record; None for any other topology.
+    None also for one that, as declared now, passes over what it reads: it may be waiting for a rare
+    record.
     """
     topic = topology.changelog_topic
     changelog = cluster.topics.get(topic)
@@ -115,9 +116,9 @@ def _ends(consumer: Consumer, topic: str, partitions: Iterable[int]) -> dict[int
 def look_at_source(
     bootstrap: str, topology: Topology, cluster: ClusterMetadata, registry: Registry | None
 ) -> Judgement | None:
-    """Judge a topology by the first and the newest records of its sources: by those of one of which
-    all would be refused, else by all together. None if there are none, or none that can be read
-    now. `registry` has their schemas, if they take any.
+    """Judge a topology by the first and the newest records of its sources. If all records of one
+    source would be refused, that source decides, else all of them together. Return None if there
+    are no records, or none that can be read now. `registry` has their schemas, if they take any.
     """
     sources = [
         it for it in found_sources(bootstrap, topology, cluster.topics) if it in cluster.topics
@@ -173,11 +174,12 @@ def prepare_first_start(bootstrap: str, topology: Topology, registry: Registry |
 def _begin_anew(
     bootstrap: str, topology: Topology, cluster: ClusterMetadata, before: StoredBefore | None
 ) -> bool:
-    """Have a topology begin anew that has read records and taken in none; return whether it has
-    taken in none to the end.
+    """Reset a topology that has read records and taken in none, so that it begins anew; return
+    whether it had still taken in none when that was done.
 
-    Others may do so at the same time, or begin to count. What is seen before it is known that no
-    worker runs, and has not changed after, is of no worker that runs.
+    Other processes may do the same at this time, or begin to count. So its states are looked at
+    twice: before it is known that no worker runs, and after. If they have not changed, no running
+    worker wrote them.
     """
     source, changelog = (
         cluster.topics.get(name) for name in (topology.source, topology.changelog_topic)

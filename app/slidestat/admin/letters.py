@@ -84,8 +84,9 @@ _decode = msgspec.json.Decoder(Letter).decode
 
 @dataclass(frozen=True)
 class Sent:
-    """The result of sending dead letters again: how many were sent, and of these how many as they
-    had been, and how many that are on no letter of the topic; and how many were closed before.
+    """The result of sending dead letters again: the number sent, how many of these were not
+    changed, and how many belong to no letter of the topic; and the number of those that were closed
+    before.
     """
 
     sent: int
@@ -135,11 +136,11 @@ def read_letters(text: bytes, file: str) -> list[Letter]:
 def send_again(
     bootstrap: str, topology: Topology, letter_topic: str, letters: Sequence[Letter]
 ) -> Sent:
-    """Send corrected letters to the topology's source, each once, but for those closed already; of
-    several sources to the one that had the record.
+    """Send corrected letters to the topology's source, each once, and leave out those that are
+    closed already. With several sources, each goes to the one that its record came from.
 
-    Raises SlidestatError for a letter of another source, or with two corrections, and if the broker
-    fails: then what was sent is marked, and the same letters can be given again.
+    Raises SlidestatError for a letter of another source, for one with two corrections, and if the
+    broker fails. Then what was sent is marked, and the same letters can be given again.
     """
     given: dict[bytes, Letter] = {}
     for letter in letters:
@@ -201,8 +202,8 @@ def send_again(
 
 
 def _producer(bootstrap: str, letter_topic: str) -> Producer:
-    """Return a producer of one transaction: of a second one, a late request to end the first could
-    end it halfway. Raises KafkaException.
+    """Return a producer for one transaction alone: a late request to end it could end a second one
+    halfway. Raises KafkaException.
     """
     producer = Producer(
         {
@@ -276,8 +277,8 @@ def _closed_and_known(
 
 
 def _content(letter: Letter) -> tuple[bytes | None, bytes | None, list[_Header]]:
-    """Return the record: its key, its value, its headers. Raises SlidestatError for what is no
-    base64, and for a text beside it: one of them is not meant.
+    """Return the record: its key, its value, its headers. Raises SlidestatError for invalid base64,
+    and for a letter that has both a text and base64, as it is not clear which one holds.
     """
     headers = [(it.name, _bytes(it.value, it.value_base64)) for it in letter.headers]
     key = _bytes(letter.key, letter.key_base64)

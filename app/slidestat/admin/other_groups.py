@@ -21,8 +21,8 @@ _OWNERS = 50
 
 
 class OtherGroups:
-    """The groups that compute the same topologies as a worker, and began when it did: each looked
-    for others before any of them had written.
+    """Other groups that compute the same topologies and began at the same time as this worker: each
+    looked for others before any of them had written.
     """
 
     def __init__(self, bootstrap: str, topologies: Sequence[Declared]) -> None:
@@ -30,8 +30,8 @@ class OtherGroups:
         self._topologies = topologies
 
     def error(self) -> SlidestatError | None:
-        """Return the error for a group whose name comes before this one's: of two, one gives way.
-        None for no such group, and if no broker answers.
+        """Return the error for another group whose name comes before this one's, as one of the two
+        has to give way. None if there is no such group, and if no broker answers.
         """
         try:
             cluster = require_broker(self._bootstrap)
@@ -54,9 +54,9 @@ def check_no_other_group(bootstrap: str, topology: Declared, cluster: ClusterMet
 def other_group(bootstrap: str, topology: Declared, cluster: ClusterMetadata) -> str | None:
     """Return the first other group that runs a topology of this name, with the same output.
 
-    The owner does not follow from a changelog's name, as groups and topologies may have hyphens. So
-    it is read from the states: the last record of a flush is a checkpoint. A group whose worker was
-    killed in the middle of its last flush is not found out.
+    The name of a changelog does not tell its group from its topology, as both may have hyphens. So
+    the group is read from the states: the last record of a flush is a checkpoint, which has it. A
+    group whose worker was killed in the middle of its last flush is not found.
     """
     changelog_name = re.compile(rf"slidestat-(.+)-{re.escape(topology.table_name)}-changelog")
     found = set()

@@ -33,10 +33,11 @@ _UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """The plan for a partition: records [start, end) are read; windows that end after
-    `silent_until` (ms of event time, None: all) are emitted. `oldest` is the first record that the
-    broker still has; `newest_ms` the timestamp of its last one, where none lies in the time asked
-    for. So many offsets behind `end` are `waiting` behind a transaction that has not ended.
+    """The plan for a partition: records [start, end) are read, and windows that end after
+    `silent_until` (ms of event time; None: all) are emitted. `oldest` is the first record that the
+    broker still has. `newest_ms` is the timestamp of the last record, where no record lies in the
+    time asked for. So many offsets behind `end` are `waiting` behind a transaction that
+    has not ended.
     """
 
     partition: int
@@ -50,8 +51,9 @@ class PartitionPlan:
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """The plan of a replay: the topology, the ranges of its source; and the topics that this was
-    moved from by the key, if it was, which a replay does not do again.
+    """The plan of a replay: the topology and the ranges of its source. If the source was written by
+    `repartition`, also the topics that its records were moved from; a replay does not move them
+    again.
     """
 
     topology: Topology
@@ -125,8 +127,8 @@ class Point:
 
 
 def point(text: str, flag: str, otherwise: str) -> Point | None:
-    """Return the place that an option's `text` names, None for what there is `otherwise`; raises
-    SlidestatError for none.
+    """Return the place in a topic that the `text` of an option names; None for the word
+    `otherwise`. Raises SlidestatError for any other text.
     """
     if text == otherwise:
         return None
@@ -198,8 +200,8 @@ def timestamp_at(consumer: Consumer, tp: TopicPartition, offset: int) -> int | N
 
 
 def _after_last(consumer: Consumer, tp: TopicPartition, start: int, end: int) -> int:
-    """Return the offset after the last record of [start, end), up to which a replay reads: what
-    follows may be marks of transactions. `start` if there is no record.
+    """Return the offset after the last record of [start, end): a replay reads up to there, as only
+    marks of transactions may follow. Return `start` if there is no record.
     """
     look_back = _FIRST_LOOK_BACK
     while start < end:

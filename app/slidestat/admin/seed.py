@@ -111,8 +111,8 @@ def seed_label(topology: Topology) -> dict[str, str]:
 
 
 class SeededPartition:
-    """The engine of a partition that reads history into these `states`. It holds many of them as
-    well: so it is let go when it has ended.
+    """An engine that reads the history of one partition into `states`. It holds many of them in
+    memory, too, so it is dropped at its end.
     """
 
     def __init__(
@@ -253,8 +253,8 @@ class SeedReport:
 
 @dataclass(frozen=True)
 class _Place:
-    """A partition of the topic: the first offset that the broker still has, the one after the last,
-    and the one from which it goes on after a time.
+    """A partition of the topic: its first offset that the broker still has, the offset after its
+    last, and the one at which reading begins after the seed.
     """
 
     oldest: int
@@ -271,12 +271,12 @@ def seed(
     time_unit: str = TIME_UNIT,
     say: Callable[[str], None] = print,
 ) -> SeedReport:
-    """Begin a topology with the history in files, up to a time, if their rows are events, or an
-    offset, if they are records of the topic; without it, with all of them. `columns` name the
-    column of a field where it is not of that field's name.
+    """Begin a topology with the history in files. Of rows that are events those before the time
+    `until` are counted, of rows that are records of the topic those before the offset `until`;
+    without it all are. `columns` name the column of a field that has another name in the files.
 
-    Nothing is written where something is refused. Raises SlidestatError for a topology that has
-    states or runs, for files that do not fit it, and for a topic that does not go on where they
+    If anything is refused, nothing is written. Raises SlidestatError for a topology that has states
+    or runs, for files that do not fit it, and for a topic that does not continue where the files
     end.
     """
     _require_seedable(topology)
@@ -472,8 +472,8 @@ def _require_counted(report: SeedReport) -> None:
 
 
 def _require_joined(bootstrap: str, topology: Topology, seeded: Seeded, place: _Place) -> None:
-    """Raise SlidestatError unless the topic has the records that follow on those of files, and is
-    the one of which these are, as far as can be seen.
+    """Raise SlidestatError unless the topic has the records that follow those of the files. As far
+    as can be seen, it must also be the topic that the files are of.
     """
     topic, number = topology.events_topic, seeded.partition
     mark = stored_mark(seeded.checkpoint)
@@ -497,7 +497,8 @@ def _require_committed(
     bootstrap: str, topic: str, newest: Mapping[int, Offsets], places: Sequence[_Place]
 ) -> None:
     """Raise SlidestatError if the topic, as workers read it, lacks one of the files' newest records
-    that it would still have: of a transaction that was aborted, say. One pass over that stretch.
+    though the broker still keeps that part: the record may be of an aborted transaction. Reads that
+    part once.
     """
     ranges = {}
     for number, offsets in newest.items():

@@ -39,8 +39,8 @@ Placed = Iterator[tuple[int, pa.RecordBatch]]
 
 @dataclass
 class EventFiles:
-    """Rows of files that are events: those before the time `until`, or without one that can be
-    read, are records of the topology's; `left` are the others.
+    """Rows of files that are events. Those before the time `until`, and those without a readable
+    time, are records of the topology; `left` counts the others.
     """
 
     records: FileRecords
@@ -82,8 +82,8 @@ Offsets = npt.NDArray[np.int64]
 
 
 class RecordFiles:
-    """Rows of files that are records of a topic; those from the offset `until` on are `left`. Of
-    each partition that was read, `newest` are the offsets of so many records.
+    """Rows of files that are records of a topic. `left` counts those from the offset `until` on.
+    For each partition, `newest` has the offsets of the newest records that were read.
     """
 
     # In order of the first column: that of times, for events.
@@ -214,8 +214,8 @@ def _batch(
 
 
 class OrderedFiles:
-    """The records of files by partition, in order. They are read when it is made, and lie on the
-    local disk until it is closed.
+    """The records of files by partition, in order. The files are read when this is made, and the
+    records lie on the local disk until it is closed.
     """
 
     def __init__(self, source: EventFiles | RecordFiles, partitions: int) -> None:

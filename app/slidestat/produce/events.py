@@ -26,8 +26,8 @@ TIME_OF_SENDING = 0
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a file hold an event's key, time and value, the unit of its times, and the
-    columns that are sent under their own names as well: `more` as their files type them, `texts`
+    """The columns of a file that hold an event's key, time and value, the unit of its times, and
+    the columns that are also sent, under their own names: `more` as their files type them, `texts`
     as texts.
 
     Without a `value`, that is the column "value", or none if there are others. Raises
@@ -160,7 +160,8 @@ def encode(rows: Rows, columns: Columns) -> Records:
 
 
 def raw_records(lines: Sequence[bytes], key_field: str) -> Records:
-    """Records of lines as they are, under the key in `key_field`, a path, where there is one.
+    """Return the records of lines as they are. Each has the key that it has in `key_field`, a path,
+    if any.
 
     Raises SlidestatError for what is no path.
     """

@@ -126,8 +126,9 @@ class EventFile:
 
 
 class OpenFile:
-    """The decompressed bytes of a file, and how far into the file itself the reading is. Of a
-    `share` of a text, the lines that begin in it, after its first line if it is `headed`.
+    """The decompressed bytes of a file, and how much of the file itself has been read. With a
+    `share`, only the lines that begin in that part of the file, after the file's first line if it
+    is `headed`.
     """
 
     def __init__(self, file: EventFile, share: Share = WHOLE, *, headed: bool = False) -> None:
@@ -151,7 +152,9 @@ class OpenFile:
             self.stream = self._raw
 
     def position(self) -> int:
-        """Bytes of the file read so far, compressed as they are; 0 where it cannot be known."""
+        """Return how many bytes of the file were read so far, compressed as they are; 0 where that
+        cannot be known.
+        """
         return 0 if self._raw.closed or not self._raw.seekable() else int(self._raw.tell())
 
     def close(self) -> None:
@@ -196,8 +199,8 @@ class _Xz(io.RawIOBase):
 
 
 class _Lines(io.RawIOBase):
-    """The lines of a file that begin at these places, whole; before them the first one that is not
-    blank, if they are `headed` and have it not.
+    """The whole lines that begin in a part of a file. If the file is `headed`, its first line that
+    is not blank comes before them.
     """
 
     def __init__(self, raw: IO[bytes], places: range, *, headed: bool) -> None:
@@ -296,7 +299,7 @@ def start_of(path: Path) -> bytes:
 
 def compression_of(name: str, start: bytes) -> str | None:
     """Return how a file is compressed, by its name, or else by its first bytes; raises
-    SlidestatError for a way that is not read.
+    SlidestatError for a compression that cannot be read.
     """
     suffix = Path(name).suffix.lower()
     if suffix in _OTHER_COMPRESSIONS:
@@ -362,8 +365,8 @@ def _is_hidden(name: str) -> bool:
 
 
 def require_no_table(folders: Iterable[Path]) -> None:
-    """Raise SlidestatError if one of the folders is a table's, or lies in one: which of its files
-    count, its log knows.
+    """Raise SlidestatError if one of the folders is that of a table, or lies in one: only the
+    table's log knows which of its files count.
     """
     looked_at = set[Path]()
     for folder in folders:

@@ -72,10 +72,10 @@ _LAST_PLACE = (2**63, 0)
 def in_pieces(
     schema: pa.Schema, partitions: int, batches: Iterable[tuple[int, pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
-    """Cut rows with the columns of `schema`, `timestamp` and `key` among them, into pieces, each of
-    the `partition` that its rows name, or else of the one where Kafka's clients would send its
-    keys. A batch comes with its place; those of one place come together, in order. Raises what
-    Arrow does for columns of other sorts.
+    """Cut rows into pieces, each of one partition: that of the column `partition`, or else the one
+    to which Kafka's clients would send the key. The rows have the columns of `schema`, `timestamp`
+    and `key` among them. Batches come with their places, and those of one place come together, in
+    order. Raises Arrow's errors for columns of other types.
     """
     for place, parts in groupby(batches, key=itemgetter(0)):
         pieces = 0
@@ -171,8 +171,8 @@ class _Merge:
         yield from self._before(None, _LAST_PLACE)
 
     def _before(self, time: int | None, place: Place) -> Iterator[pa.RecordBatch]:
-        """Yield the rows before those of a time at a place; without one, all: none that is held has
-        a time, or nothing comes any more.
+        """Yield the rows that come before a time and place. Without a time yield all rows: those of
+        the next piece have no time, or no piece comes any more.
         """
         parts = []
         for other in sorted(self.held):

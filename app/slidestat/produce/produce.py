@@ -214,8 +214,8 @@ def _require_any(reader: Reader, count: int) -> None:
 
 
 def _if_any_has_key(batches: Iterator[Records], name: str, key: str) -> Iterator[Records]:
-    """The batches, from the first key on; raises SlidestatError where there is none for long: the
-    path is wrong, and its records would lie on any partition.
+    """Yield all batches, once one of them has a key; raises SlidestatError if none of many records
+    has one: then the path is wrong, and the records would go to any partition.
     """
     held: list[Records] = []
     lines = 0
@@ -248,7 +248,7 @@ def _fields_text(batches: Iterable[Records]) -> str:
 
 
 def _head(rows: Rows, count: int) -> Rows:
-    """The first `count` rows; what is malformed behind them is not looked at."""
+    """Return the first `count` rows; malformed ones behind them are not looked at."""
     if count >= len(rows.numbers):
         return rows
     last = rows.numbers[count - 1] if count else 0

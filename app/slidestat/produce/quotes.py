@@ -151,8 +151,8 @@ class CheckedQuotes(io.RawIOBase):
             pass
 
     def _next(self, size: int) -> bytes:
-        """Return what comes next, nothing at the end; raises SlidestatError for a quoted cell that
-        pyarrow cannot read, as it has a whole block.
+        """Return the next bytes, none at the end; raises SlidestatError for a quoted cell that
+        pyarrow cannot read, as it is as long as a block.
         """
         opened = self._opened
         data, is_one_cell = self._checked(size)
@@ -165,8 +165,8 @@ class CheckedQuotes(io.RawIOBase):
         return data
 
     def _checked(self, size: int) -> tuple[bytes, bool]:
-        """Read on, and return what was read with marks, and whether it is all in one cell's quotes;
-        raises SlidestatError for quotes that are not those of rows.
+        """Read on, and return the text with its marks, and whether all of it lies in the quotes of
+        one cell; raises SlidestatError for quotes that do not belong to rows.
         """
         more = self._stream.read(max(1, size - len(self._held)))
         data, self._held = self._held + more, b""
@@ -188,8 +188,8 @@ class CheckedQuotes(io.RawIOBase):
         return self._mark.join(parts), was_open and not closed and bool(data)
 
     def _closed(self, text: bytes) -> tuple[bool, list[int]]:
-        """Look at the quotes behind the first sign of a text; return whether any closes a cell, and
-        where more text follows one.
+        """Look at the quotes behind the first character of a text; return whether any of them
+        closes a cell, and where text follows a closing one.
         """
         signs = np.frombuffer(text, np.uint8)
         quotes = np.flatnonzero(signs[1:] == _QUOTE) + 1
@@ -198,8 +198,8 @@ class CheckedQuotes(io.RawIOBase):
     def _in_turn(
         self, text: bytes, signs: Bytes, quotes: Integers
     ) -> tuple[bool, list[int]] | None:
-        """Return what `_closed` does where quotes open and close in turn, by one look at all; None
-        where some do not. Two that mean one close and open.
+        """Return what `_closed` does, by one pass over all quotes, if they open and close in turn;
+        None if some do not. Two quotes that stand for one count as a closing and an opening one.
         """
         first = int(self._opened is not None)
         opening, closing = quotes[first::2], quotes[1 - first :: 2]

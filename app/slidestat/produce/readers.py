@@ -118,11 +118,11 @@ class Reader:
         self.done = 0
 
     def batches(self, names: Sequence[str], may_lack: Collection[str] = ()) -> Iterator[Rows]:
-        """The columns `names`; raises SlidestatError for a damaged file, and for a missing column
-        unless the file `may_lack` it.
+        """Yield the columns `names`; raises SlidestatError for a damaged file, and for a missing
+        column unless the file `may_lack` it.
 
-        A name is that of a column, a path such as `user.id` in one of objects, or what the name of
-        a folder has, `store=007`.
+        A name is that of a column, the path of a field in a column of objects, such as `user.id`,
+        or a name in that of a folder, such as `store` in `store=007`.
         """
         names = list(dict.fromkeys(names))
         needed = [name for name in names if name not in {*may_lack, *self.file.folders}]
@@ -135,8 +135,8 @@ class Reader:
                 yield from self._separated(names, needed)
 
     def columns(self) -> list[str]:
-        """Return the names of a file's columns, those in objects and of folders as well; of JSON
-        lines of folders alone: each line has its own.
+        """Return the names of a file's columns, with those of fields in objects and those in names
+        of folders. Of JSON lines return only the latter, as each line has its own fields.
         """
         with _damage_told(self.file):
             found = []
@@ -148,7 +148,7 @@ class Reader:
             return [*found, *self.file.folders]
 
     def lines(self) -> Iterator[Lines]:
-        """The lines of a JSON lines file as they are, with the number of the first."""
+        """Yield the lines of a JSON lines file as they are, with the number of the first."""
         with _damage_told(self.file):
             opened = OpenFile(self.file, self._share)
             try:
@@ -499,7 +499,7 @@ def _numbers(first: int, rows: int, others: Collection[int]) -> Sequence[int]:
 
 
 def _fields(lines: list[bytes]) -> list[str]:
-    """The fields of the first line that is an object."""
+    """Return the fields of the first line that is an object."""
     for line in lines:
         try:
             return list(msgspec.json.decode(line, type=dict[str, msgspec.Raw]))
