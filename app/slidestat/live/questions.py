@@ -32,6 +32,7 @@ from slidestat.declare.statistics.runner import (
     Listed,
     PastRunner,
     Runner,
+    Unions,
     UnitedRunner,
     Work,
     require_question,
@@ -40,7 +41,7 @@ from slidestat.declare.statistics.top import TopItems, TopRunner
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Figure
-from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.errors import SynopsisError
 
 
@@ -156,10 +157,8 @@ class ItemCountRunner(UnitedRunner, PastRunner):
         counts = self._counts(self.top.lists(states, work.longer(ago), 0))
         return Answered([], {}, self.listed(past_totals(counts[:, :, :-1], counts[:, :, -1:])))
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        lists = self.top.union_lists(bundles, times, windows, 0)
+    def union(self, asked: Unions) -> Answered:
+        lists = self.top.union_lists(asked, 0)
         return Answered([], {}, self.listed(self._counts(lists)))
 
     def bundles(self, published: Mapping[str, bytes], empty: bytes) -> list[synopses.Bundle]:
@@ -303,15 +302,13 @@ class DistinctWhereRunner(UnitedRunner):
                     answers[:, query, place] = found.estimate, found.lower, found.upper
         return Answered([wave.to_bytes() for wave in waves], {"distinct": answers})
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
+    def union(self, asked: Unions) -> Answered:
         from slidestat.synopses.merge.bundle import part_times
 
-        is_meant = self.is_meant
+        windows, is_meant = asked.windows, self.is_meant
         found = [
             [answer[:3] for answer in synopses.union_distinct_where(bundle, windows, at, is_meant)]
-            for bundle, at in zip(bundles, part_times(bundles, times), strict=True)
+            for bundle, at in zip(asked.bundles, part_times(*asked[:2]), strict=True)
         ]
         return Answered([], {"distinct": np.moveaxis(np.array(found, np.float64), 2, 0)})
 

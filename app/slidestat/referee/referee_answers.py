@@ -8,7 +8,7 @@ import numpy as np
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import NetSum, Sum, SumHistogram
-from slidestat.declare.statistics.runner import NOBODY, Answered, Runner, united
+from slidestat.declare.statistics.runner import NOBODY, Answered, Runner, Unions, united
 from slidestat.declare.times.calendar_windows import lengths_at
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission import FigureTable, at_end
@@ -81,7 +81,7 @@ class UnionFigures:
                     ]
                 else:
                     times += [tick] * len(found)
-            answered[runner] = runner.union(bundles, times, windows)
+            answered[runner] = runner.union(Unions(bundles, times, windows))
         return answered
 
     def bundles(

@@ -13,7 +13,7 @@ from slidestat import RefereeDriver, TopologyDriver
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Distinct
 from slidestat.declare.statistics.distinct import DistinctRunner
-from slidestat.declare.statistics.runner import ItemColumn, Work, united
+from slidestat.declare.statistics.runner import ItemColumn, Unions, Work, united
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
@@ -173,7 +173,9 @@ def test_parties_together_answer_as_one(parties: int) -> None:
     parts = {f"t/{i}": state_of(keeps, part) for i, part in enumerate(seen)}
     asked, windows = where.runner(10_000, ("user",)), [1, 50, 500, 10_000]
     together = (
-        united(asked).union([Bundle.of(parts)], [2_000], np.array(windows)).answers["distinct"]
+        united(asked)
+        .union(Unions([Bundle.of(parts)], [2_000], np.array(windows)))
+        .answers["distinct"]
     )
     alone = asked.run([state_of(keeps, events)], question(2_000, windows)).answers["distinct"]
     assert np.array_equal(together, alone)

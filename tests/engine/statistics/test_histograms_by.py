@@ -27,7 +27,7 @@ from slidestat import (
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.forms.tables import topology_of
-from slidestat.declare.statistics.runner import Work, past_of, united
+from slidestat.declare.statistics.runner import Unions, Work, past_of, united
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.synopses.core.arrays import Floats, Integers
 from tests.audit.test_audit_key import Partition
@@ -165,7 +165,7 @@ def test_each_figure_keeps_its_promise(stream: list[Event], seed: int) -> None:
             for i, party in enumerate(parties)
         }
         bundles = united(runner).bundles(published, b"")
-        of_all = united(runner).union(bundles, [now] * len(bundles), WINDOWS)
+        of_all = united(runner).union(Unions(bundles, [now] * len(bundles), WINDOWS))
         joined = asked.numbers(of_all.answers, WINDOWS.astype(float))
         for k, n in enumerate(WINDOWS.tolist()):
             both = [event for party in parties for event in party]

@@ -11,7 +11,7 @@ from slidestat import SlidestatError, TopItems, Topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.declare.forms.tables import topology_of
-from slidestat.declare.statistics.runner import ItemColumn, Listed, Work, past_of, united
+from slidestat.declare.statistics.runner import ItemColumn, Listed, Unions, Work, past_of, united
 from slidestat.synopses.core.arrays import Integers
 from tests.audit.test_audit_key import Partition
 from tests.engine.memory import SOURCE
@@ -96,7 +96,7 @@ def test_every_item_that_has_the_share_is_listed(stream: str, share: float, epsi
     works = [work_of(items[party == i], times[party == i], [30_000]) for i in range(3)]
     states = {str(i): runner.run([None], work).states[0] for i, work in enumerate(works)}
     bundles = united(runner).bundles(states, b"")
-    (lists,) = united(runner).union(bundles, [30_000], WINDOWS).lists
+    (lists,) = united(runner).union(Unions(bundles, [30_000], WINDOWS)).lists
     for window, listed in zip(WINDOWS.tolist(), lists, strict=True):
         check(list(listed), items[times >= 30_000 - window], *bounds)
 

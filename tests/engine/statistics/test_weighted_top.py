@@ -12,7 +12,7 @@ from slidestat import Count, SlidestatError, Sum, TopItems, Topology, TopologyDr
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
 from slidestat.declare.statistics import top
-from slidestat.declare.statistics.runner import ItemColumn, Listed, Work, past_of, united
+from slidestat.declare.statistics.runner import ItemColumn, Listed, Unions, Work, past_of, united
 from slidestat.declare.statistics.top import TopRunner
 from slidestat.live.questions import TopCounts
 from slidestat.synopses.core.arrays import Floats, Integers
@@ -116,9 +116,9 @@ def test_bounds_hold_for_any_weights(
         for i in range(3)
     }
     bundles = united(runner).bundles(states, b"")
-    (lists,) = united(runner).union(bundles, [30_000] * len(bundles), WINDOWS).lists
+    (lists,) = united(runner).union(Unions(bundles, [30_000] * len(bundles), WINDOWS)).lists
     (counts,) = question.run(answered.states, none).lists
-    (of_all,) = united(question).union(bundles, [30_000] * len(bundles), WINDOWS).lists
+    (of_all,) = united(question).union(Unions(bundles, [30_000] * len(bundles), WINDOWS)).lists
     for k, window in enumerate(WINDOWS.tolist()):
         inside = times >= 30_000 - window
         exact = recount(items[inside], weights[inside], decimals)
@@ -262,10 +262,10 @@ def test_weights_of_many_parties_that_no_number_holds_are_refused() -> None:
     few, many = (
         united(runner).bundles({str(i): state for i in range(parties)}, b"") for parties in (4, 5)
     )
-    ((window,),) = united(runner).union(few, [SPAN] * len(few), WINDOWS[-1:]).lists
+    ((window,),) = united(runner).union(Unions(few, [SPAN] * len(few), WINDOWS[-1:])).lists
     assert window[0].numbers[1] <= 4 * size * 15 * 2**40 <= window[0].numbers[2]
     with pytest.raises(WindowTooLargeError, match=r"more than 2\^62"):
-        united(runner).union(many, [SPAN] * len(many), WINDOWS[-1:])
+        united(runner).union(Unions(many, [SPAN] * len(many), WINDOWS[-1:]))
 
 
 def test_weighted_items_in_each_form() -> None:

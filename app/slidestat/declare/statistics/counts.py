@@ -16,12 +16,13 @@ from slidestat.declare.statistics.runner import (
     Answered,
     CombinableRunner,
     Runner,
+    Unions,
     UnitedRunner,
     Work,
     figures_of,
 )
 from slidestat.errors import SlidestatError
-from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,8 @@ class CountRunner(UnitedRunner, AdditiveRunner):
         result = synopses.run_batch(self.parameters, states, work.batch)
         return Answered(result.states, {"count": figures_of(result)})
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        united = synopses.union_totals(bundles, times, windows)
+    def union(self, asked: Unions) -> Answered:
+        united = synopses.union_totals(*asked)
         return Answered([], {"count": figures_of(united)})
 
 
@@ -119,10 +118,8 @@ class AgeRunner(CombinableRunner, UnitedRunner):
         )
         return Answered(result.states, self.told(figures_of(result)))
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], _windows: Integers
-    ) -> Answered:
-        ages = synopses.union_ages(bundles, times, self.numbers)
+    def union(self, asked: Unions) -> Answered:
+        ages = synopses.union_ages(asked.bundles, asked.times, self.numbers)
         return Answered([], self.told(figures_of(ages)))
 
     def told(self, ages: Floats) -> dict[str, Floats]:

@@ -21,13 +21,13 @@ from slidestat.declare.statistics.base import (
 from slidestat.declare.statistics.runner import (
     Answered,
     Runner,
+    Unions,
     UnitedRunner,
     Work,
     figures_of,
     of_field,
 )
 from slidestat.errors import SlidestatError
-from slidestat.synopses.core.arrays import Integers
 
 _LARGEST_DELTA_BY = 0.1
 _LEAST_DELTA_LEAN, _LARGEST_DELTA_LEAN = 1e-6, 0.1
@@ -65,10 +65,8 @@ class DistinctRunner(UnitedRunner):
         result = synopses.run_distinct_batch(self.parameters, states, batch.holding(ids))
         return Answered(result.states, {"distinct": figures_of(result)})
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        united = synopses.union_distinct(bundles, times, windows)
+    def union(self, asked: Unions) -> Answered:
+        united = synopses.union_distinct(*asked)
         return Answered([], {"distinct": figures_of(united)})
 
 
@@ -131,10 +129,8 @@ class LeanDistinctRunner(UnitedRunner):
         )
         return Answered(result.states, {"lean_distinct": figures_of(result)})
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        united = synopses.union_lean_distinct(bundles, times, windows)
+    def union(self, asked: Unions) -> Answered:
+        united = synopses.union_lean_distinct(*asked)
         return Answered([], {"lean_distinct": figures_of(united)})
 
 

@@ -23,13 +23,14 @@ from slidestat.declare.statistics.runner import (
     AdditiveRunner,
     Answered,
     Runner,
+    Unions,
     UnitedRunner,
     Work,
     figures_of,
     of_field,
 )
 from slidestat.errors import SlidestatError
-from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.rounding import EXACT
 
 _MOST_EDGES = 100
@@ -58,10 +59,8 @@ class HistogramRunner(UnitedRunner, AdditiveRunner):
         )
         return Answered(result.states, {"histogram": figures_of(result)})
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        united = synopses.union_value_histograms(bundles, times, windows)
+    def union(self, asked: Unions) -> Answered:
+        united = synopses.union_value_histograms(*asked)
         return Answered([], {"histogram": figures_of(united)})
 
 
@@ -237,10 +236,8 @@ class ItemsRunner(UnitedRunner, AdditiveRunner):
         )
         return Answered(result.states, {"items": figures_of(result)[..., 1:]})
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        united = synopses.union_value_histograms(bundles, times, windows)
+    def union(self, asked: Unions) -> Answered:
+        united = synopses.union_value_histograms(*asked)
         return Answered([], {"items": figures_of(united)[..., 1:]})
 
 

@@ -17,6 +17,7 @@ from slidestat.declare.statistics.runner import (
     CombinableRunner,
     PastRunner,
     Runner,
+    Unions,
     UnitedRunner,
     Work,
     of_field,
@@ -56,11 +57,8 @@ class ItemCountsRunner(CombinableRunner, UnitedRunner, PastRunner):
         _, counters = self._fed(states, work.longer(ago))
         return Answered([], self._answers(past_totals(counters[:, :, :-1], counters[:, :, -1:])))
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        asked = self._asked
-        counters = synopses.union_hashed_counts(self.parameters, bundles, times, windows, asked)
+    def union(self, asked: Unions) -> Answered:
+        counters = synopses.union_hashed_counts(self.parameters, *asked, self._asked)
         return Answered([], self._answers(counters))
 
     @property

@@ -27,6 +27,7 @@ from slidestat.declare.statistics.runner import (
     NOBODY,
     Answered,
     PastRunner,
+    Unions,
     UnitedRunner,
     Work,
     added_past,
@@ -228,11 +229,9 @@ class PartedRunner(UnitedRunner, PastRunner):
     def adds_up(self) -> bool:
         return past_of(self.of_one).adds_up
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        answers = self.of_one.union(bundles, times, windows).answers[self.of_one.what]
-        of_streams = answers.reshape(3, -1, self.count, len(windows))
+    def union(self, asked: Unions) -> Answered:
+        answers = self.of_one.union(asked).answers[self.of_one.what]
+        of_streams = answers.reshape(3, -1, self.count, len(asked.windows))
         return Answered([], {self.answer: np.moveaxis(of_streams, 2, 3)})
 
     def bundles(self, published: Mapping[str, bytes], empty: bytes) -> list[synopses.Bundle]:

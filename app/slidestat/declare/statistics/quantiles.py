@@ -19,6 +19,7 @@ from slidestat.declare.statistics.runner import (
     CombinableRunner,
     PastRunner,
     Runner,
+    Unions,
     UnitedRunner,
     Work,
     figures_of,
@@ -27,7 +28,7 @@ from slidestat.declare.statistics.runner import (
 )
 from slidestat.errors import SlidestatError
 from slidestat.options import QUANTILES
-from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.rounding import with_rounded
 
 _LARGEST = 1e15
@@ -127,15 +128,13 @@ class ValueQuantileRunner(CombinableRunner, UnitedRunner, PastRunner):
         asked = np.array(self.quantiles, np.float64)
         return Answered([], {"quantile": figures, "quantiles": asked})
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
+    def union(self, asked: Unions) -> Answered:
         if self.ranked:
-            ranks = synopses.union_value_ranks(bundles, times, windows, self.ranked)
+            ranks = synopses.union_value_ranks(*asked, self.ranked)
             return Answered([], {"rank": ranks})
-        united = synopses.union_value_quantiles(bundles, times, windows, self.quantiles)
-        asked = np.array(self.quantiles, np.float64)
-        return Answered([], {"quantile": figures_of(united), "quantiles": asked})
+        united = synopses.union_value_quantiles(*asked, self.quantiles)
+        parts = np.array(self.quantiles, np.float64)
+        return Answered([], {"quantile": figures_of(united), "quantiles": parts})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,12 +217,10 @@ class QuantileRunner(CombinableRunner, UnitedRunner):
         asked = np.array(self.quantiles, np.float64)
         return Answered(result.states, {"quantile": figures_of(result), "quantiles": asked})
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        united = synopses.union_quantiles(bundles, times, windows, self.quantiles)
-        asked = np.array(self.quantiles, np.float64)
-        return Answered([], {"quantile": figures_of(united), "quantiles": asked})
+    def union(self, asked: Unions) -> Answered:
+        united = synopses.union_quantiles(*asked, self.quantiles)
+        parts = np.array(self.quantiles, np.float64)
+        return Answered([], {"quantile": figures_of(united), "quantiles": parts})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -247,16 +247,22 @@ NOBODY = "nobody"
 """A bundle has at least one part: of parties that know nothing, the synopsis of this one."""
 
 
+class Unions(NamedTuple):
+    """The unions that are asked for, over `windows`, of the parts of each bundle, stream by stream.
+    `times` are those of bundles, or of all of their parts (`synopses.merge.asked.part_times`).
+    """
+
+    bundles: Sequence[synopses.Bundle]
+    times: Sequence[int]
+    windows: Integers
+
+
 class UnitedRunner(Runner, ABC):
     """A runner whose synopses of many parties answer over the union of their streams."""
 
     @abstractmethod
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        """Answer for the union of each bundle's parts over `windows`; the result has no states.
-        `times` are those of bundles, or of all of their parts (`synopses.merge.asked.part_times`).
-        Bundles are those of `bundles`, stream by stream. Raises SynopsisError for parts that are
+    def union(self, asked: Unions) -> Answered:
+        """Answer for each union; the result has no states. Raises SynopsisError for parts that are
         not its own.
         """
 
@@ -561,10 +567,8 @@ class ChosenRunner(CombinableRunner, UnitedRunner, PastRunner):
     def adds_up(self) -> bool:
         return isinstance(self.runner, PastRunner) and self.runner.adds_up
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        return united(self.runner).union(bundles, times, windows)
+    def union(self, asked: Unions) -> Answered:
+        return united(self.runner).union(asked)
 
     def bundles(self, published: Mapping[str, bytes], empty: bytes) -> list[synopses.Bundle]:
         return united(self.runner).bundles(published, empty)

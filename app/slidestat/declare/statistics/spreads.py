@@ -28,13 +28,14 @@ from slidestat.declare.statistics.runner import (
     Bounded,
     PastRunner,
     Runner,
+    Unions,
     UnitedRunner,
     Work,
     figures_of,
     of_field,
     require_question,
 )
-from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.rounding import with_rounded
 
 _NAMES = "mean", "variance", "deviation"
@@ -56,10 +57,8 @@ class SpreadRunner(PartRunner, PastRunner):
             f"spread, epsilon {float(parameters.epsilon)}, {parameters.decimals} decimals",
         )
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        united = synopses.union_spreads(bundles, times, windows)
+    def union(self, asked: Unions) -> Answered:
+        united = synopses.union_spreads(*asked)
         return Answered([], _figures(united.mean, united.variance, united.deviation))
 
     def fed(self, states: Sequence[bytes | None], batch: synopses.Batch) -> Answered:
@@ -269,10 +268,8 @@ class ExtremeRunner(UnitedRunner):
         result = synopses.run_extreme_batch(self.parameters, states, work.values_of(self.field))
         return Answered(result.states, {self.parameters.side: figures_of(result)})
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        united = synopses.union_extremes(bundles, times, windows)
+    def union(self, asked: Unions) -> Answered:
+        united = synopses.union_extremes(*asked)
         return Answered([], {self.parameters.side: figures_of(united)})
 
 

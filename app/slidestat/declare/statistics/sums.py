@@ -26,11 +26,12 @@ from slidestat.declare.statistics.runner import (
     AdditiveRunner,
     Answered,
     Runner,
+    Unions,
     Work,
     figures_of,
     of_field,
 )
-from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.rounding import rounded_sum
 
 _ZERO = 0.0
@@ -52,10 +53,8 @@ class SumRunner(PartRunner, AdditiveRunner):
             self.field, f"sum, epsilon {float(parameters.epsilon)}, {parameters.decimals} decimals"
         )
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        united = synopses.union_totals(bundles, times, windows)
+    def union(self, asked: Unions) -> Answered:
+        united = synopses.union_totals(*asked)
         return Answered([], {"sum": figures_of(united)})
 
     def fed(self, states: Sequence[bytes | None], batch: synopses.Batch) -> Answered:

@@ -31,6 +31,7 @@ from slidestat.declare.statistics.runner import (
     Listed,
     PastRunner,
     Runner,
+    Unions,
     UnitedRunner,
     Work,
     in_parts,
@@ -85,18 +86,11 @@ class TopRunner(CombinableRunner, UnitedRunner, PastRunner):
             self.parameters, states, batch.holding(items.codes), items.texts, share, instead
         )
 
-    def union_lists(
-        self,
-        bundles: Sequence[synopses.Bundle],
-        times: Sequence[int],
-        windows: Integers,
-        share: float,
-        instead: int = 0,
-    ) -> NamedBatch:
+    def union_lists(self, asked: Unions, share: float, instead: int = 0) -> NamedBatch:
         """Return the lists over the union of each stream's bundles."""
         from slidestat.synopses.merge.items import union_lists
 
-        return union_lists(bundles, times, windows, share, instead)
+        return union_lists(*asked, share, instead)
 
     def numbers(self, lower: int, upper: int) -> tuple[float, float, float]:
         """Return (estimate, lower, upper) of what has these bounds in a list."""
@@ -142,10 +136,8 @@ class TopRunner(CombinableRunner, UnitedRunner, PastRunner):
         listed = [Listed(it.name, self.numbers(it.lower, it.upper)) for it in items]
         return sorted(listed, key=lambda item: (-item.numbers[0], item))
 
-    def union(
-        self, bundles: Sequence[synopses.Bundle], times: Sequence[int], windows: Integers
-    ) -> Answered:
-        lists = self.union_lists(bundles, times, windows, self.least, self.instead)
+    def union(self, asked: Unions) -> Answered:
+        lists = self.union_lists(asked, self.least, self.instead)
         return Answered([], {}, self._all_listed(lists))
 
 
@@ -235,17 +227,10 @@ class WeighedTopRunner(TopRunner):
         )
         return replace(added, states=new_states)
 
-    def union_lists(
-        self,
-        bundles: Sequence[synopses.Bundle],
-        times: Sequence[int],
-        windows: Integers,
-        share: float,
-        instead: int = 0,
-    ) -> NamedBatch:
+    def union_lists(self, asked: Unions, share: float, instead: int = 0) -> NamedBatch:
         from slidestat.synopses.merge.items import union_lists
 
-        return union_lists(bundles, times, windows, share, instead, _SCALES.tolist())
+        return union_lists(*asked, share, instead, _SCALES.tolist())
 
     def bundles(self, published: Mapping[str, bytes], empty: bytes) -> list[synopses.Bundle]:
         return part_bundles(published, empty, _DIGITS, self._empty_part)
