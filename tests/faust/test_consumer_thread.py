@@ -2,11 +2,13 @@
 
 import asyncio
 from types import SimpleNamespace
-from typing import cast
-from unittest.mock import AsyncMock
+from typing import Any, cast
+from unittest.mock import AsyncMock, patch
 
 import pytest
+from faust.transport.drivers.aiokafka import Consumer
 from faust.types import TP
+from hypothesis import given, strategies as st
 
 from slidestat.faust.delivery import (
     BatchApp,
@@ -17,6 +19,7 @@ from slidestat.faust.delivery import (
     no_client,
     trickle_pace,
 )
+from tests.engine.cases import laws
 
 
 class _Waiting:
@@ -161,3 +164,36 @@ def test_a_worker_tells_no_offsets_that_the_group_has_refused(
         asyncio.run(commit())
     (told,) = (record for record in caplog.records if record.getMessage() == "committed")
     assert told.__dict__["offsets"] == {"events/0": 9 if done else 7}
+
+
+SOURCE, OTHER = TP("source", 0), TP("t-state-changelog", 0)
+
+
+@laws
+@given(st.one_of(st.none(), st.integers(-1, 9)), st.integers(0, 9))
+def test_reading_goes_on_where_a_state_needs_it(committed: int | None, needed: int) -> None:
+    """Whatever became of the group's offsets: set back, set forward, or gone, as brokers forget
+    those of a group that nobody is in. Of other topics they hold as they are.
+    """
+    sought: dict[TP, int] = {}
+
+    async def begin(*tps: TP) -> None:
+        sought.update(dict.fromkeys(tps, 0))
+
+    async def seek(offsets: dict[TP, int]) -> None:
+        sought.update(offsets)
+
+    async def to_committed(_consumer: object) -> dict[TP, int | None]:
+        return {SOURCE: committed, OTHER: 7}
+
+    one: Any = BatchConsumer.__new__(BatchConsumer)
+    one.app = SimpleNamespace(
+        batch_topics=frozenset({SOURCE.topic}), needed_offset=lambda _tp: needed
+    )
+    one._thread = SimpleNamespace(seek_wait=seek, seek_to_beginning=begin)
+    with patch.object(Consumer, "seek_to_committed", to_committed):
+        found = asyncio.run(one.seek_to_committed())
+    at = committed if committed is not None and committed > 0 else 0
+    # Else it is where it was committed; without an offset aiokafka leaves it where it is.
+    assert sought == ({SOURCE: min(at, needed)} if not at or needed < at else {})
+    assert found[OTHER] == 7
