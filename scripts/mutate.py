@@ -35,6 +35,7 @@ _TESTS = {
         *("tests/engine/checkpoints", "tests/faust/test_checkpoint_turns.py"),
         "tests/faust/test_restore.py",
     ],
+    "faust": ["tests/faust", "tests/engine/keys/test_shared_keys.py"],
     # Its producers are tried by workers on simulated brokers; what needs a broker is not tried.
     "kafka": [
         *("tests/kafka", "tests/faust/simulation/test_simulation.py", "tests/repartition"),

@@ -13,6 +13,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.faust.exactly_once import PartitionTransactions, TransactionalTable
 from slidestat.faust.fencing import (
+    FENCE_KEY,
     NO_EPOCH,
     Restored,
     SupersededError,
@@ -20,6 +21,7 @@ from slidestat.faust.fencing import (
     epoch_of,
     next_epoch,
 )
+from slidestat.faust.restore import overwritten_keys
 from slidestat.kafka.producer import BulkProducer
 from tests.engine.cases import laws, topology
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Row, batch_of, rows_of
@@ -160,22 +162,48 @@ def test_without_a_fence_events_would_be_lost() -> None:
     assert min(number for number, *_ in synopses.values()) < 600
 
 
+def transactional_table(disk: Disk) -> TransactionalTable:
+    counted = Topology(name="t", source="events", span="1m", every="1s", exactly_once=True)
+    app: Any = SimpleNamespace(disk=disk)
+    app.Table = partial(App.Table, app)
+    transactions = PartitionTransactions("", "t")
+    return TransactionalTable(app, counted, 1, BulkProducer(""), "", transactions)
+
+
+def test_what_a_zombie_wrote_last_is_written_again_exactly_once() -> None:
+    """In a transaction that is committed, where the topology was one of at least once before."""
+    brokers = Brokers(Random(0))
+    place = "t-state-changelog", 0
+
+    async def play() -> None:
+        for key, value, epoch in ((b"k", b"right", 3), (b"k", b"wrong", 1), (b"l", b"wrong", 1)):
+            brokers.append(place, key, value, headers=epoch_header(epoch))
+        disk = Disk()
+        owner = transactional_table(disk)
+        written = brokers.readable(*place, 0, 10)
+        rows = [(one.offset, one.key or b"", one.value, one.headers) for one in written]
+        owner._store.restore(0, rows)
+        await owner.before_highwaters([0])
+        ends = await owner.own({0: 2}, (), 4)
+        again = [one for one in brokers.readable(*place, 3, 99) if one.key != FENCE_KEY]
+        assert {(one.key, one.value) for one in again} == {(b"k", b"right"), (b"l", None)}
+        # The mark of the transaction comes last.
+        assert ends == {0: len(brokers.log(*place)) - 1}
+        assert not overwritten_keys(owner.partition(0).database)
+
+    with seeded_loop(brokers.random) as loop, simulated_clients(brokers):
+        loop.run_until_complete(play())
+
+
 def test_a_take_over_that_was_frozen_writes_no_fence_behind_the_next_owner_s() -> None:
     """Exactly once, the broker refuses it. Its epoch would be the larger one, as it has read of the
     owner's, and what that commits would count no more.
     """
     brokers = Brokers(Random(0))
-    counted = Topology(name="t", source="events", span="1m", every="1s", exactly_once=True)
-
-    def table(disk: Disk) -> TransactionalTable:
-        app: Any = SimpleNamespace(disk=disk)
-        app.Table = partial(App.Table, app)
-        transactions = PartitionTransactions("", "t")
-        return TransactionalTable(app, counted, 1, BulkProducer(""), "", transactions)
 
     async def play() -> None:
         disk = Disk()
-        frozen, owner = table(disk), table(Disk())
+        frozen, owner = transactional_table(disk), transactional_table(Disk())
         await frozen.before_highwaters([0])
         await owner.before_highwaters([0])
         await owner.own({0: -1}, (), 2)

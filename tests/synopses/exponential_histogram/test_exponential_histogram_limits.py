@@ -149,6 +149,17 @@ def test_columns_that_do_not_fit_each_other_are_refused(
         run_batch(SUM, [None], Batch([0, 1], [1], None, [0, 0], [], [1]))
 
 
+def test_the_column_that_is_wrong_is_told() -> None:
+    """The starts of the events, those of the queries, or the values."""
+    with pytest.raises(SynopsisError, match=r"^starts must rise"):
+        Batch([0, 2], [1], None, [0, 0], [], [1])
+    with pytest.raises(SynopsisError, match=r"^query_starts must rise"):
+        Batch([0, 1], [1], None, [0, 1], [], [1])
+    for values in ([[1.0]], [], [1.0, 2.0]):
+        with pytest.raises(SynopsisError, match="a value"):
+            Batch([0, 1], [1], values, [0, 0], [], [1]).doubles()
+
+
 @pytest.mark.parametrize("per_level", [1, 5, 500])
 def test_windows_of_nearly_2_to_the_62_units_keep_the_bound(per_level: int) -> None:
     """511 values of 2^53 units: nothing wraps, and each window keeps bounds and error."""
