@@ -393,6 +393,7 @@ def last_count(guarded: Guarded, file: Path, declared: Topology, data: Path, min
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("kind", "which", "operation"),
     [

@@ -99,6 +99,7 @@ def test_whom_the_broker_does_not_let_in(secured: Secured, run_secured: RunSecur
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_200)
 def test_a_password_that_is_replaced(secured: Secured, secured_topic: str, tmp_path: Path) -> None:
     """A worker says that it is refused. Once its file has the new password it ends, to be started
     again, and what is started then is let in.
@@ -123,7 +124,7 @@ def test_a_password_that_is_replaced(secured: Secured, secured_topic: str, tmp_p
         await_text(f"refuses the user '{user}'", 120)
         assert worker.poll() is None
         file.write_text("new-password")
-        assert worker.wait(240) == 1, said.read_text()
+        assert worker.wait(400) == 1, said.read_text()
         assert "its certificate or its password was replaced" in said.read_text()
     with secured_worker(variables, topology, tmp_path / "data", said) as worker:
         await_text("ready, partitions", 300)

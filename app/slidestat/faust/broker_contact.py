@@ -23,8 +23,9 @@ LOOK_EVERY_S = 5.0
 _PATIENCE_S = 3.0
 # Half a minute at most, as a look comes each 5 to 8 s.
 _TELL_EVERY_S = 25.0
-# So often in a row, with that time between, another client is let in before the worker ends.
-_OTHERS_LET_IN = 3
+# So often in a row, with that time between, another client is let in before the worker ends: its
+# own may take a minute and a half to find brokers that have other addresses now.
+_OTHERS_LET_IN = 6
 
 
 def went_away_at_start() -> SlidestatError:
@@ -94,7 +95,7 @@ class BrokerContact:
         """Ask, waiting a few seconds at most; nothing else waits for it. These topics have
         partitions that no broker leads, as far as is known.
 
-        Raises EndedError where brokers answer others for more than a minute, and not this worker.
+        Raises EndedError where brokers answer others for two minutes, and not this worker.
         """
         loop, asked = asyncio.get_running_loop(), time.monotonic()
         answered = await loop.run_in_executor(
