@@ -99,6 +99,10 @@ def test_tests_bind_as_in_sql(connection: duckdb.DuckDBPyConnection, text: str) 
     assert computed(parsed(text, "where"), rows) == expected
 
 
+def test_a_field_may_be_called_as_a_sign_of_a_case() -> None:
+    assert condition("end > 5 and p is true", "where").text == '("end" > 5) and (p is true)'
+
+
 @laws
 @given(values(3), ROWS)
 def test_values_are_those_that_an_audit_finds(node: Node, rows: Rows) -> None:

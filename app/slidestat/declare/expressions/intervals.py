@@ -5,7 +5,7 @@ A number is an estimate in [lower, upper], or NULL; the exact one lies in there.
 which of true, false and NULL a comparison may be, and from that the same of and, or and not.
 Figures are taken as if each could be anywhere in its bounds, whatever the others are: a condition
 that can only be true is certain. Computed bounds are rounded outwards unless they are exact. A
-division by zero gives NULL, here as in DuckDB.
+division by zero gives NULL, as in SQLite and in MySQL.
 """
 
 from collections.abc import Mapping, Sequence

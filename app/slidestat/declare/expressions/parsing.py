@@ -78,8 +78,8 @@ def _check_tests(text: str, what: str) -> None:
     """Raise SlidestatError for `a = b is true`, which is (a = b) is true in SQL, and sqlglot reads
     as a = (b is true).
     """
+    from sqlglot import TokenType as T
     from sqlglot.dialects import Dialect
-    from sqlglot.tokens import TokenType as T
 
     signs = (T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE)
     # Whether there is a comparison before, in each of the parentheses and cases that are open.
@@ -88,7 +88,7 @@ def _check_tests(text: str, what: str) -> None:
         match token.token_type:
             case T.L_PAREN | T.CASE:
                 compared.append(False)
-            case T.R_PAREN | T.END:
+            case T.R_PAREN | T.END if len(compared) > 1:
                 compared.pop()
             case T.IS if compared[-1]:
                 raise SlidestatError(
