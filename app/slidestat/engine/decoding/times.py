@@ -2,7 +2,7 @@
 
 Columns of plain values are converted at once, others value by value, with the same meaning. A time
 between two milliseconds is that of the earlier one, in every format, so that one moment lies in the
-same windows however it is written; texts and fractions are read to the nearest microsecond. A leap
+same windows however it is written; fractions of numbers are read to the nearest microsecond. A leap
 second is the second after it, as POSIX has it.
 """
 
@@ -79,7 +79,7 @@ def _read_plain(texts: pa.Array, plain: Bools, found: Moments) -> None:
     utc, nothing = (pa.scalar(text, pa.large_string()) for text in ("Z", ""))
     with_zones = pc.if_else(zoned, some, pc.binary_join_element_wise(some, utc, nothing))
     nanoseconds = pc.cast(pc.cast(with_zones, pa.timestamp("ns", "UTC")), pa.int64()).to_numpy()
-    found.microseconds[plain] = (nanoseconds + 500) // 1_000
+    found.microseconds[plain] = nanoseconds // 1_000
     found.are_times[plain] = True
     found.are_zoned[plain] = zoned.to_numpy(zero_copy_only=False)
 
@@ -96,8 +96,7 @@ def _moment(text: str | None) -> tuple[int, bool] | None:
     seconds = 86_400 * day + _seconds(parts["hour"], parts["minute"], parts["second"])
     away = _seconds(parts["hours"], parts["minutes"], parts["seconds"])
     seconds += away if parts["sign"] == "-" else -away
-    fraction = (parts["fraction"] or "").ljust(7, "0")
-    microseconds = int(fraction[:6]) + (fraction[6] >= "5")
+    microseconds = int((parts["fraction"] or "").ljust(6, "0")[:6])
     return seconds * _MICROSECONDS + microseconds, parts["zone"] is not None
 
 

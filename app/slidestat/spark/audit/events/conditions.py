@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -243,8 +243,7 @@ def iso_microseconds(text: str) -> tuple[int, bool]:
     offset = 3_600 * hours + 60 * minutes + seconds
     whole = (moment - datetime(1970, 1, 1)) // timedelta(seconds=1) + is_leap
     whole += offset if sign == "-" else -offset
-    rounded = (Decimal(f"0.{(fraction or '0')[:7]}") * 1_000_000).to_integral_value(ROUND_HALF_UP)
-    return 1_000_000 * whole + int(rounded), zone is not None
+    return 1_000_000 * whole + int(f"{fraction or '0':0<6}"[:6]), zone is not None
 
 
 def _literal(text: str) -> float:
