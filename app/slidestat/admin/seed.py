@@ -68,9 +68,9 @@ from slidestat.engine.keys.key_state import with_nothing_written
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.errors import SlidestatError
+from slidestat.faust.alert_headers import headers_of
 from slidestat.faust.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.faust.table import STATE_KEY
-from slidestat.kafka.alert_headers import headers_of
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.partitioner import expected_places
 from slidestat.kafka.read.same_log import first_difference

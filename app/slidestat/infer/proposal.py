@@ -477,10 +477,11 @@ def _lines(proposal: Proposal) -> Iterator[str]:
         yield _field("value_field", proposal.value)
     shortest, *_, span = proposal.windows.lengths
     yield f"# {proposal.windows.reason[0].upper()}{proposal.windows.reason[1:]}."
-    yield f"span = {_text(span)}  # the longest window that can be asked for"
+    last = '; or "100 events", of a key\'s last ones'
+    yield f"span = {_text(span)}  # the longest window that can be asked for{last}"
     windows = ", ".join(map(_text, proposal.windows.lengths))
     yield f"windows = [{windows}]  # those that are written out"
-    yield f"every = {_text(shortest)}"
+    yield f'every = {_text(shortest)}  # or, of windows of events, after so many: "10 events"'
     yield _field("lateness", proposal.lateness)
     if proposal.repartition:
         yield "repartition = true  # the records are not partitioned by the key"
@@ -519,6 +520,8 @@ def _lines(proposal: Proposal) -> Iterator[str]:
         yield from _statistic("top", _field("field", proposal.top), limit)
         if proposal.value is not None and not proposal.value_is_signed:
             yield f"# {_field('weight', Guess(proposal.value.value, 'by how much of it came'))}"
+        any_item = Guess(proposal.top.value, "how often any item came, asked for later")
+        yield from _left_to_choose(_statistic("item_counts", _field("field", any_item)))
     if condition := _condition(proposal):
         some = _statistic("count", 'name = "some"', f"where = {_text(condition)}")
         yield from _left_to_choose(some)

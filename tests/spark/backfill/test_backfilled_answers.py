@@ -18,7 +18,7 @@ from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
-from slidestat.kafka.alert_headers import headers_of
+from slidestat.faust.alert_headers import headers_of
 from slidestat.kafka.partitioner import expected_places
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.ranking import Ranking as DecodedRanking, decode_ranking

@@ -227,7 +227,7 @@ def test_rankings_of_history_are_those_of_the_referee(
         }
     )
     pq.write_table(table, "requests.parquet")
-    command = _documented("backfill slow_ranked", tmp_path)
+    command = _documented("backfill slow_ranked.toml", tmp_path)
     code, said, _ = typed(command)
     counts = _counts(said)
     assert code == 0

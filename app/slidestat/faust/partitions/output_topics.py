@@ -10,7 +10,7 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.publishing import Clock, Publication, SynopsisTopic
-from slidestat.kafka.alert_headers import headers_of
+from slidestat.faust.alert_headers import headers_of
 from slidestat.kafka.letter_record import letter_record
 from slidestat.kafka.producer import BulkProducer
 from slidestat.live.observed import Observed

@@ -9,7 +9,7 @@ import pyarrow as pa
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.output_records import AlertRecord, OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import Letter
-from slidestat.kafka.alert_headers import headers_of
+from slidestat.faust.alert_headers import headers_of
 from slidestat.kafka.letter_record import letter_record
 
 _ROWS_OUT = 10_000
