@@ -53,7 +53,7 @@ def test_untrue_sentences_are_gone(untrue: str) -> None:
 
 
 def test_sql_aggregates_without_bounds_are_named() -> None:
-    """They return a number; the limits name each of them, and Spark's page says so."""
+    """They return a number; the limits name each of them, and Spark's page leads with bounds."""
     numbers = set()
     for name in dir(aggregates):
         if name.startswith("basic_"):
@@ -63,9 +63,9 @@ def test_sql_aggregates_without_bounds_are_named() -> None:
     limits = text_of("docs/limits.md")
     (sentence,) = re.findall(r"The SQL aggregates (.+?) return an estimate without bounds", limits)
     assert set(re.findall(r"`(\w+)`", sentence)) == numbers
-    assert "All but `basic_top` return one number, the estimate, without bounds" in text_of(
-        "docs/spark.md"
-    )
+    page = text_of("docs/spark.md")
+    assert "without `_bounds`, such as `basic_count(v, t, k)`, returns the estimate alone" in page
+    assert all(f"`{name}_bounds(v, t, k" in page for name in numbers)
 
 
 def test_of_windows_of_events_all_but_ages_is_published() -> None:
