@@ -2,9 +2,11 @@
 
 import lzma
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import time as clock
 from decimal import Decimal
 from pathlib import Path
@@ -27,8 +29,11 @@ from slidestat.repartition.keyed_records import KeyReader
 from slidestat.spark import read_statistics
 from slidestat.spark.backfill import file_tasks
 from slidestat.spark.backfill.file_tasks import file_urls, files_here
+from slidestat.spark.kafka import TopicState
+from slidestat.spark.lake.compaction import Compaction
+from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.ingest import replace_batch
-from slidestat.spark.lake.lake import Dataset, Lake
+from slidestat.spark.lake.lake import STREAM, Dataset, Lake
 from slidestat.spark.streaming import job
 from slidestat.spark.streaming.job import Origin, StreamIntoLake, origin
 from slidestat.spark.streaming.operator import PROVIDER
@@ -274,6 +279,102 @@ def test_a_batch_that_is_broken_off_is_counted_once(
     assert said == lines_of(driver, alerts=0, emissions=0, dead=1)
 
 
+def test_compaction_leaves_what_a_stream_may_write_again(
+    spark: SparkSession,
+    started: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """A batch that was written, and not noted so, replaces what there is under its number; and what
+    a killed compaction has set aside is there again before a stream writes beside it.
+    """
+    events = events_of(120)
+    Path("events").mkdir()
+    monkeypatch.setattr(job, "_BYTES_PER_BATCH", 1)
+
+    def run(numbers: range) -> None:
+        for number in numbers:
+            lines = msgspec.json.Encoder().encode_lines(events[30 * number : 30 * number + 30])
+            Path(f"events/{number}.json").write_bytes(lines)
+            os.utime(f"events/{number}.json", (number, number))
+        code, _, error = started("--from", "json", "--path", f"{tmp_path}/events/")
+        assert code == 0, error
+
+    lake = Lake(str(tmp_path / "lake"), "counted")
+    compaction = Compaction(spark, lake)
+    run(range(3))
+    for name in ("2", ".2.crc"):
+        Path(lake.checkpoint(STREAM), "commits", name).unlink()
+    assert Dataset.STATISTICS not in [it.dataset for it in compaction.run()]
+    run(range(0))
+    assert Dataset.STATISTICS in [it.dataset for it in compaction.run()]
+
+    (date,) = Path(lake.data(Dataset.STATISTICS)).glob("date=*")
+    aside = Path(lake.compaction, "old", Dataset.STATISTICS)
+    aside.mkdir(parents=True)
+    date.rename(aside / date.name)
+    half = Path(lake.data(Dataset.STATISTICS), ".spark-staging-1")
+    half.mkdir()
+    run(range(3, 4))
+    assert not half.exists()
+    driver = TopologyDriver(load_topology("counted.toml"), 4)
+    driver.send(*events)
+    require_figures_of(driver, spark, str(tmp_path / "lake"))
+    rows = lake.read(spark, Dataset.STATISTICS)
+    assert rows.count() == len(driver.emissions)
+
+
+def test_a_topic_that_is_not_as_it_was_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """One that has lost what was not read, and one of more partitions, where keys lie in others."""
+    lake = Lake(str(tmp_path), "counted")
+    for folder, text in (("commits", "{}"), ("offsets", 'v1\n{}\n{"events":{"0":5,"1":5}}')):
+        Path(lake.checkpoint(STREAM), folder).mkdir(parents=True)
+        Path(lake.checkpoint(STREAM), folder, "0").write_text(text, "utf-8")
+    topology = replace(FILLED, source="events")
+    for first, said in (
+        ({0: 5, 1: 8}, r"events no longer has partition 1 offsets 5 to 7: .*before they were read"),
+        ({0: 0, 1: 0, 2: 0}, "events had 2 partitions, and has 3 now"),
+    ):
+        topic = TopicState("events", "1", first, dict.fromkeys(first, 9))
+        rows = Origin(spark.readStream.format("rate").load(), "kafka", topic)
+        with pytest.raises(SlidestatError, match=said) as caught:
+            StreamIntoLake(spark, topology, rows, lake)._require_topic(LakeFiles(spark))
+        assert "Give another --lake" in caught.value.advice
+
+
+def test_nothing_is_left_of_a_batch_that_comes_again_by_another_declaration(
+    started: Callable[..., Any],
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """It had alerts, and has none: those that were written of it are gone."""
+    Path("events").mkdir()
+    Path("events/1.json").write_bytes(msgspec.json.Encoder().encode_lines(events_of(100)))
+    folders: list[str] = []
+
+    def replace(records: DataFrame, batch: int, folder: str) -> None:
+        replace_batch(records, batch, folder)
+        folders.append(folder)
+        if len(folders) == 2:
+            raise RuntimeError("the disk is full")
+
+    lake = Lake(str(tmp_path / "lake"), "counted")
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "replace_batch", replace)
+        assert started("--from", "json", "--path", f"{tmp_path}/events/")[0] == 2
+    assert lake.data(Dataset.ALERTS) in folders
+    assert list(Path(lake.data(Dataset.ALERTS)).rglob("*.parquet"))
+    Path("counted.toml").write_text(f'name = "counted"{TOPOLOGY.partition("[[alerts]]")[0]}')
+    code, said, error = started("--from", "json", "--path", f"{tmp_path}/events/")
+    assert code == 0, error
+    assert not list(Path(lake.data(Dataset.ALERTS)).rglob("*.parquet"))
+    driver = TopologyDriver(load_topology("counted.toml"), 4)
+    driver.send(*events_of(100))
+    assert lake.read(spark, Dataset.STATISTICS).count() == len(driver.emissions)
+    assert f"statistics: {len(driver.emissions):,} records" in said
+
+
 def test_starts_are_counted_in_a_row(
     started: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -321,7 +422,8 @@ def test_tables_become_a_lake(
     started: Callable[..., Any], spark: SparkSession, tmp_path: Path, source: str
 ) -> None:
     """With the figures of a worker, in two runs by two names of one path; also of a file that is
-    copied with a time of long before. A table whose rows were deleted meanwhile is refused.
+    copied with a time of long before. A table whose rows were deleted meanwhile is refused, and one
+    that was made again.
     """
     events, driver = events_of(600), TopologyDriver(load_topology("counted.toml"), 4)
     alerts = emissions = 0
@@ -346,9 +448,12 @@ def test_tables_become_a_lake(
     require_figures_of(driver, spark, str(tmp_path / "lake"))
     if source == "delta":
         spark.sql(f"DELETE FROM delta.`{path}` WHERE key = 'a'")  # noqa: S608
-        code, _, error = started("--from", source, "--path", str(path))
-        assert code == 2
-        assert "were changed or deleted, and a stream reads those that are appended" in error
+        for _ in range(2):
+            code, _, error = started("--from", source, "--path", str(path))
+            assert code == 2
+            assert "were changed or deleted, and a stream reads those that are appended" in error
+            shutil.rmtree(path)
+            rows.write.format("delta").save(str(path))
 
 
 def test_what_cannot_be_read_is_refused(
@@ -389,7 +494,7 @@ def test_what_cannot_be_read_is_refused(
         assert said in error
     assert not Path("lake", "counted").exists()
     rows = spark.readStream.schema("key string, time bigint, value int").json(str(files))
-    placed = Origin(rows, "kafka", partitions=2)
+    placed = Origin(rows, "kafka", TopicState("events", "1", {0: 0, 1: 0}, {0: 0, 1: 0}))
     lake = Lake(str(tmp_path / "lake"), "counted")
     stream = StreamIntoLake(spark, load_topology("counted.toml"), placed, lake, partitions=3)
     with pytest.raises(SlidestatError, match="has partitions of its own: 2"):

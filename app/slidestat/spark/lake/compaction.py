@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ from slidestat.options import Tables
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.delta_table import DeltaTable
 from slidestat.spark.lake.files import LakeFiles
-from slidestat.spark.lake.lake import Dataset, Lake
+from slidestat.spark.lake.lake import STREAM, Dataset, Lake
 from slidestat.spark.lake.locks import LakeLock, locked
 
 # Two folders trade places: in one step where the file system of this machine can, which on Linux is
@@ -202,8 +203,8 @@ class Compaction:
 
 
 def settle(files: LakeFiles, lake: Lake) -> None:
-    """Bring back the date that a killed compaction had set aside, and remove what it left; the
-    lake's lock must be held.
+    """Bring back the date that a killed compaction had set aside, and remove what it left, before
+    anything is written beside it; the lake's lock must be held.
     """
     for dataset in Dataset:
         for date in files.names(f"{lake.compaction}/old/{dataset}"):
@@ -216,13 +217,14 @@ def _aside(lake: Lake, dataset: Dataset, date: str) -> str:
 
 
 def _last_written(files: LakeFiles, lake: Lake, dataset: Dataset) -> int | None:
-    """Return the last batch that an ingest has committed, and will not write again, -1 before the
-    first; None for a backfill.
+    """Return the last batch that an ingest or a stream has committed, and will not write again, -1
+    before the first; None for a backfill.
     """
-    if not files.exists(lake.checkpoint(dataset)):
+    checkpoints = [lake.checkpoint(it) for it in (dataset, STREAM)]
+    noted = [files.names(f"{it}/commits") for it in checkpoints if files.exists(it)]
+    if not noted:
         return None
-    noted = (name for name in files.names(f"{lake.checkpoint(dataset)}/commits"))
-    return max((int(name) for name in noted if name.isdecimal()), default=-1)
+    return max((int(name) for name in chain(*noted) if name.isdecimal()), default=-1)
 
 
 def _folders(files: LakeFiles, path: str, prefix: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ lake of Delta tables a batch is one commit, which has its number (`delta_table.p
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -112,7 +112,7 @@ def claim(
         )
     else:
         files.write(f"{folder}/{_OWNER}", wanted.text)
-    return Claim(_read_so_far(files, folder, topic.name), owner.application)
+    return Claim(read_so_far(files, folder, topic.name), owner.application)
 
 
 def _require_same(folder: str, text: str, wanted: Owner) -> Owner:
@@ -144,7 +144,8 @@ def _require_same(folder: str, text: str, wanted: Owner) -> Owner:
     )
 
 
-def _read_so_far(files: LakeFiles, folder: str, topic: str) -> dict[int, int]:
+def read_so_far(files: LakeFiles, folder: str, topic: str) -> dict[int, int]:
+    """Return the next offset of each partition by a checkpoint; none before the first batch."""
     commits = [int(name) for name in files.names(f"{folder}/commits") if name.isdecimal()]
     if not commits:
         return {}
@@ -207,6 +208,10 @@ def _brief(figure: Figure) -> Figure:
 
 _STAGING = ".spark-staging-"
 _ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."
+_LOSS_ADVICE = (
+    "Give --allow-loss to go on without them, and let the topic keep its records for longer than"
+    " ingests are apart."
+)
 
 
 @dataclass
@@ -317,8 +322,8 @@ class Ingest:
         every_ms: int | None = None,
     ) -> StreamingQuery:
         claimed = claim(self.spark, self.lake, dataset, topic, self._tables)
-        self._require_kept(topic, claimed.read)
-        self._tidy(dataset)
+        require_kept(topic, claimed.read, self.say, _LOSS_ADVICE, allow_loss=self.allow_loss)
+        tidy(LakeFiles(self.spark), self.lake.data(dataset))
         records = (
             self.spark.readStream.format("kafka")
             .options(**kafka_options(self.bootstrap))
@@ -378,26 +383,34 @@ class Ingest:
 
         return write
 
-    def _require_kept(self, topic: TopicState, read: dict[int, int]) -> None:
-        lost = topic.lost_before(read)
-        if not lost:
-            return
-        gone = f"{topic.name} no longer has " + "; ".join(lost)
-        if read and not self.allow_loss:
-            raise SlidestatError(
-                f"{gone}: the broker deleted them before they were ingested.",
-                "Give --allow-loss to go on without them, and let the topic keep its records for "
-                "longer than ingests are apart.",
-            )
-        self.say(f"{gone}: {'left out' if read else 'deleted before this lake began'}.")
 
-    def _tidy(self, dataset: Dataset) -> None:
-        """Remove what a killed run had half written; no other job writes now."""
-        files = LakeFiles(self.spark)
-        folder = self.lake.data(dataset)
-        for name in files.names(folder):
-            if name.startswith(_STAGING):
-                files.remove(f"{folder}/{name}")
+def require_kept(
+    topic: TopicState,
+    read: Mapping[int, int],
+    say: Callable[[str], None],
+    advice: str,
+    *,
+    allow_loss: bool = False,
+) -> None:
+    """Say what the brokers have deleted of a topic before any of it was read; raises SlidestatError
+    with the advice for what they have deleted since, unless that is allowed.
+    """
+    lost = topic.lost_before(read)
+    if not lost:
+        return
+    gone = f"{topic.name} no longer has " + "; ".join(lost)
+    if read and not allow_loss:
+        raise SlidestatError(f"{gone}: the broker deleted them before they were read.", advice)
+    say(f"{gone}: {'left out' if read else 'deleted before this lake began'}.")
+
+
+def tidy(files: LakeFiles, folder: str) -> None:
+    """Remove what a killed run had half written to the folder of a dataset; no other job writes
+    now.
+    """
+    for name in files.names(folder):
+        if name.startswith(_STAGING):
+            files.remove(f"{folder}/{name}")
 
 
 def replace_batch(rows: DataFrame, batch: int, folder: str) -> None:

@@ -30,6 +30,9 @@ from slidestat.spark.lake.wire_columns import struct_type
 # The folder of the figures that an audit has judged, next to the datasets.
 AUDIT = "audit"
 
+STREAM = "stream"
+"""The checkpoint of a stream, whose batches have records of all datasets."""
+
 
 class Dataset(StrEnum):
     """A kind of records that a lake keeps of a topology, each from one topic."""
@@ -86,7 +89,9 @@ class Lake:
         return f"{self.folder}/{dataset}"
 
     def checkpoint(self, dataset: str) -> str:
-        """Return the folder in which Spark keeps how far a dataset's topic is read."""
+        """Return the folder in which Spark keeps how far a dataset's topic is read, or how far a
+        `STREAM` is.
+        """
         return f"{self.folder}/_checkpoints/{dataset}"
 
     @property

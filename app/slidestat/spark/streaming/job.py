@@ -1,8 +1,8 @@
 """`slidestat spark stream`: a topology on Structured Streaming, from a source into a lake.
 
 Each batch is there once. Spark notes what a batch reads before it reads it, and its states are of
-the batch before: so a batch that broke off comes again with the same rows, and writing these
-replaces what there was of it.
+the batch before: so a batch that broke off comes again with the same rows, and these come in place
+of what there was of it.
 """
 
 import json
@@ -31,17 +31,17 @@ from slidestat.spark.backfill.file_tasks import (
 )
 from slidestat.spark.delta import require_delta
 from slidestat.spark.errors import in_words
-from slidestat.spark.kafka import kafka_options, topic_state
+from slidestat.spark.kafka import TopicState, kafka_options, topic_state
+from slidestat.spark.lake.compaction import settle
 from slidestat.spark.lake.declarations import keep_declaration
 from slidestat.spark.lake.files import LakeFiles
-from slidestat.spark.lake.ingest import replace_batch
-from slidestat.spark.lake.lake import Dataset, Lake, rows_of
+from slidestat.spark.lake.ingest import read_so_far, replace_batch, require_kept, tidy
+from slidestat.spark.lake.lake import STREAM, Dataset, Lake, rows_of
 from slidestat.spark.lake.locks import LakeLock, locked
 from slidestat.spark.lake.session import lake_topics
 from slidestat.spark.streaming.operator import PROVIDER, ROCKSDB, stream
 
 _OWNER = "slidestat.json"
-_CHECKPOINT = "stream"
 # Of files and tables; Spark would take all that are there at once.
 _BYTES_PER_BATCH = 256 * 2**20
 # Spark passes over files that are older than the newest one by more than this, 7 days by default:
@@ -50,22 +50,36 @@ _FILE_AGE = "36500d"
 _DELTA_LOG, _STREAM_LOG = "_delta_log", "_spark_metadata"
 # Without it each batch would write all that RocksDB has merged meanwhile.
 _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-_CHANGED = ("[DELTA_SOURCE_TABLE_IGNORE_CHANGES]", "[DELTA_SOURCE_IGNORE_DELETE]")
+_CHANGED = (
+    "[DELTA_SOURCE_TABLE_IGNORE_CHANGES]",
+    "[DELTA_SOURCE_IGNORE_DELETE]",
+    # It was deleted, and made again.
+    "[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE]",
+)
 # Spark gives each Python process that it starts for a query ten seconds, and has no setting for it.
 _TOO_LATE, _STARTS = "Python worker failed to connect back", 10
 _log = logging.getLogger(__name__)
 _ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."
+_LOSS_ADVICE = (
+    "Give another --lake, to count what the topic has now, and let the topic keep its records for"
+    " longer than runs are apart."
+)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The rows of a stream, and the text by which a checkpoint knows them again; of a topic, its
-    partitions.
+    """The rows of a stream, and the text by which a checkpoint knows them again; their topic, if
+    they are of one.
     """
 
     rows: DataFrame
     name: str
-    partitions: int | None = None
+    topic: TopicState | None = None
+
+    @property
+    def partitions(self) -> int | None:
+        """The number of partitions that the rows have of their own."""
+        return None if self.topic is None else len(self.topic.end)
 
 
 def origin(
@@ -97,7 +111,7 @@ def origin(
         reader = reader.option("subscribe", topic.name).option("startingOffsets", "earliest")
         reader = reader.option("includeHeaders", True)
         rows = reader.option("maxOffsetsPerTrigger", RECORDS_PER_BATCH).load()
-        return Origin(rows, f"kafka {topic.name} {topic.identity}", len(topic.end))
+        return Origin(rows, f"kafka {topic.name} {topic.identity}", topic)
     if path is None:
         raise SlidestatError(
             f"There is no path of the {source} rows.", "Give --path: a folder, or a table's."
@@ -214,10 +228,15 @@ class StreamIntoLake:
         counts = Counter[str](dict.fromkeys(topics.keys() - {Dataset.SYNOPSES}, 0))
         with locked(self.spark, self.lake, "stream", self.say) as lock:
             self._claim()
+            files = LakeFiles(self.spark)
+            self._require_topic(files)
+            settle(files, self.lake)
+            for dataset in Dataset:
+                tidy(files, self.lake.data(dataset))
             keep_declaration(self.spark, self.lake, self.topology)
             writer = (
                 written.writeStream.queryName(f"{self.topology.name} stream")
-                .option("checkpointLocation", self.lake.checkpoint(_CHECKPOINT))
+                .option("checkpointLocation", self.lake.checkpoint(STREAM))
                 .foreachBatch(self._writer(lock, topics, counts))
             )
             if every_ms is None:
@@ -259,7 +278,7 @@ class StreamIntoLake:
 
     def _claim(self) -> None:
         """Make the checkpoint this stream's, if it has no owner."""
-        files, folder = LakeFiles(self.spark), self.lake.checkpoint(_CHECKPOINT)
+        files, folder = LakeFiles(self.spark), self.lake.checkpoint(STREAM)
         wanted = {"job": "stream", "topology": self.topology.name, "from": self.origin.name}
         if files.exists(f"{folder}/{_OWNER}"):
             found = json.loads(files.read(f"{folder}/{_OWNER}"))
@@ -283,15 +302,47 @@ class StreamIntoLake:
                 )
         files.write(f"{folder}/{_OWNER}", json.dumps(wanted, indent=2) + "\n")
 
+    def _clear(self, batch: int) -> None:
+        """Remove what there is of a batch that was broken off: with another declaration, or with a
+        file that was put right, it may have other dates now, or none.
+        """
+        files = LakeFiles(self.spark)
+        for folder in map(self.lake.data, Dataset):
+            for name in files.names(folder):
+                if name.startswith("date="):
+                    files.remove(f"{folder}/{name}/batch={batch}")
+
+    def _require_topic(self, files: LakeFiles) -> None:
+        """Raise SlidestatError for a topic of which retention took unread records, or that has more
+        partitions than before: keys come in others since, with figures that begin anew.
+        """
+        topic = self.origin.topic
+        if topic is None:
+            return
+        read = read_so_far(files, self.lake.checkpoint(STREAM), topic.name)
+        if read and len(read) < len(topic.end):
+            raise SlidestatError(
+                f"{topic.name} had {len(read)} partitions, and has {len(topic.end)} now: its keys"
+                " lie in others than before.",
+                "Give another --lake, and a topology with repartition = true, which counts each key"
+                " in one place.",
+            )
+        require_kept(topic, read, self.say, _LOSS_ADVICE)
+
     def _writer(
         self, lock: LakeLock, topics: Mapping[Dataset, str], counts: Counter[str]
     ) -> Callable[[DataFrame, int], None]:
+        tried: set[int] = set()
+
         def write(rows: DataFrame, batch: int) -> None:
             # The states are computed once, whatever is done with the rows.
             rows.persist(StorageLevel.DISK_ONLY)
             try:
                 found = {it["topic"]: it["count"] for it in rows.groupBy("topic").count().collect()}
                 with lock.writing():
+                    if not tried or batch in tried:
+                        self._clear(batch)
+                    tried.add(batch)
                     for dataset, topic in topics.items():
                         if topic in found:
                             records = rows_of(dataset, rows.where(f.col("topic") == topic))
