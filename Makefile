@@ -151,10 +151,10 @@ test-quick: setup ## the tests that need no broker
 
 # PySpark alone is another: what it needs of others is what is locked. The folder comes first on the
 # path, for workers of Spark as well.
-SPARK ?= 4.1.4
+SPARK ?= 4.2.1
 SPARK_FOLDER := build/pyspark-$(SPARK)
 
-test-spark: setup ## the tests of Spark with another PySpark (SPARK=4.1.4) than the locked one
+test-spark: setup ## the tests of Spark with another PySpark (SPARK=4.2.1) than the locked one
 	@[ -d $(SPARK_FOLDER) ] || { \
 	    $(BIN)/python -m pip install --no-build-isolation --no-deps --target $(SPARK_FOLDER).part \
 	        pyspark==$(SPARK) && mv $(SPARK_FOLDER).part $(SPARK_FOLDER); \

@@ -125,12 +125,12 @@ def _spark_stream() -> list[str]:
 
 
 def spark_sketches() -> list[str]:
-    """Return the command of Spark's own sketches, which PySpark 4.1 has: that of `make test-spark`.
+    """Return the command of Spark's own sketches, which PySpark 4.1 has.
 
     Raises UnavailableError where it is not installed.
     """
     if not _SPARK.is_dir():
-        raise UnavailableError("PySpark 4.1.4 is not here: `make test-spark` installs it")
+        raise UnavailableError("PySpark 4.1.4 is not here: make test-spark SPARK=4.1.4 installs it")
     return ["env", f"PYTHONPATH={_SPARK}", *_spark_stream()]
 
 

@@ -37,8 +37,13 @@ _TURNS = (1_762_063_200, 1_772_953_200, 1_761_440_400, 1_743_296_400, 1_743_865_
 def series(zone: str, column: pa.Array) -> pd.Series:
     """Return a column as a worker of Spark hands it to a function, in a session of that zone."""
     keep_columns()
-    worker = ArrowStreamPandasUDFSerializer(zone, safecheck=True, assign_cols_by_name=True)
-    return worker.arrow_to_pandas(pa.chunked_array([column]))
+    worker = ArrowStreamPandasUDFSerializer(timezone=zone, safecheck=True, assign_cols_by_name=True)
+    if hasattr(worker, "arrow_to_pandas"):
+        return worker.arrow_to_pandas(pa.chunked_array([column]))
+    from pyspark.sql.conversion import ArrowBatchTransformer  # PySpark 4.2
+
+    (found,) = ArrowBatchTransformer.to_pandas(pa.record_batch([column], ["it"]), zone)
+    return found
 
 
 def instants(us: list[int | None]) -> pa.Array:

@@ -47,6 +47,8 @@ LINES = {
     # Before 4.1.3 a query fails that begins again with a batch that broke off (SPARK-57438). Its
     # companion is that of 4.1.1. Delta Lake before 4.3 cannot compact on Spark 4.1.2 and later.
     "4.1": ReleaseLine("4.1.3", "4.3.1", "delta-spark_4.1_2.13"),
+    # Neither a connector of 4.2.1 nor one of 4.3 can be had; this one runs with every PySpark 4.2.
+    "4.2": ReleaseLine("4.2.0", "4.4.0", "delta-spark_4.2_2.13"),
 }
 
 
@@ -57,9 +59,9 @@ def release_line() -> ReleaseLine:
     line = LINES.get(".".join(version.split(".")[:2]))
     if line is None:
         raise SlidestatError(
-            f"PySpark {version} is installed, and slidestat runs on PySpark {' and '.join(LINES)}.",
+            f"PySpark {version} is installed, and slidestat runs on PySpark {', '.join(LINES)}.",
             "Install one of these: pip install 'slidestat[spark]'. On a cluster, choose a release"
-            f" with Spark {' or '.join(LINES)}.",
+            " of Spark that is one of these.",
         )
     return line
 

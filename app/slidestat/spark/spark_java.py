@@ -1,4 +1,4 @@
-"""Find a Java that can run Spark 4.0 and 4.1: release 17 or 21, with the module for vectors."""
+"""Find a Java that can run Spark 4.0 to 4.2: release 17 or 21, with the module for vectors."""
 
 from collections.abc import Iterator
 from pathlib import Path

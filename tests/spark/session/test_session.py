@@ -70,6 +70,6 @@ def test_a_line_of_pyspark_that_has_no_jars_here_is_refused(
     ):
         with pytest.raises(SlidestatError) as caught:
             ask()
-        said = "PySpark 4.9.2 is installed, and slidestat runs on PySpark 4.0 and 4.1."
+        said = "PySpark 4.9.2 is installed, and slidestat runs on PySpark 4.0, 4.1, 4.2."
         assert caught.value.message == said
         assert "pip install 'slidestat[spark]'" in caught.value.advice

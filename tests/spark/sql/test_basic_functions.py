@@ -258,10 +258,21 @@ IDS = """
 """
 
 
-def test_ids_near_2_to_63_stay_apart_with_nulls_among_them(sql: SparkSession) -> None:
+@pytest.fixture(params=[10_000, 70])
+def batched(sql: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """The session, with rows that come to Python so many at once: a group has one batch or many."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = sql.conf.get(name)
+    sql.conf.set(name, request.param)
+    yield sql
+    sql.conf.set(name, before)
+
+
+def test_ids_near_2_to_63_stay_apart_with_nulls_among_them(batched: SparkSession) -> None:
     """Ids whose doubles would be one are counted and told by all their digits, in a group and over
     frames, where a tenth of the rows is NULL.
     """
+    sql = batched
     sql.sql(IDS).createOrReplaceTempView("ids")
     (row,) = _rows(
         sql, "SELECT basic_distinct(far, t, 10) AS n, basic_sum(near, t, 10) AS total FROM ids"

@@ -5,7 +5,10 @@ intervals of days to seconds; NULL and NaN are no value. Lists, maps, structs an
 refused: their texts in Python leave parts out. Texts are never read as numbers or as times.
 """
 
+from collections.abc import Iterator
 from decimal import Decimal
+from importlib import import_module
+from inspect import getattr_static
 from math import floor
 from typing import Any
 
@@ -62,21 +65,24 @@ class RunsInWorker:
 
 def keep_columns() -> None:
     """Make this Python worker keep columns as SQL has them, from the next batch of rows on."""
-    convert = ArrowStreamPandasUDFSerializer.arrow_to_pandas
+    if not hasattr(ArrowStreamPandasUDFSerializer, "arrow_to_pandas"):  # PySpark 4.2
+        owner: Any = _conversion().ArrowArrayToPandasConversion
+        name = "convert"
+        _adapt_batches()
+    else:
+        owner, name = ArrowStreamPandasUDFSerializer, "arrow_to_pandas"
+    found = getattr_static(owner, name)
+    convert = getattr(found, "__func__", found)
     if getattr(convert, "keeps_columns", False):
         return
 
-    # PySpark 4.1 gives the column's place, too.
-    def arrow_to_pandas(self: Any, column: Any, *place: int) -> Any:
+    # The rest are of PySpark: since 4.1 the column's place, since 4.2 its type, zone and more.
+    def keep(first: Any, column: Any, *rest: Any, **more: Any) -> Any:
         kind = column.type
-        if str(kind) == "month_interval":  # PyArrow knows no such block.
-            raise SlidestatError(
-                "An INTERVAL of months or years has no one length.",
-                "Give one of days, hours, minutes or seconds: INTERVAL 30 DAYS.",
-            )
+        _refuse_months(kind)
         values = _as_it_was(column)
         try:
-            series = convert(self, column, *place)  # type: ignore[no-untyped-call]
+            series = convert(first, column, *rest, **more)
         except pa.ArrowInvalid as error:  # A time beyond the years of pandas' nanoseconds.
             if values is None:
                 raise SlidestatError(
@@ -89,8 +95,47 @@ def keep_columns() -> None:
             series.attrs[_KEPT] = _Kept(values)
         return series
 
-    arrow_to_pandas.keeps_columns = True  # type: ignore[attr-defined]
-    ArrowStreamPandasUDFSerializer.arrow_to_pandas = arrow_to_pandas  # type: ignore[method-assign]
+    keep.keeps_columns = True  # type: ignore[attr-defined]
+    setattr(owner, name, keep if found is convert else classmethod(keep))
+
+
+def _adapt_batches() -> None:
+    """Make this Python worker hand a group's rows to an aggregate as one batch, as PySpark does
+    before 4.2: that release joins columns of pandas, without what is kept with them. And have it
+    ask us about intervals of months before it refuses them in its own words.
+    """
+    serializers: Any = import_module("pyspark.sql.pandas.serializers")
+    aggregates = serializers.ArrowStreamAggPandasUDFSerializer
+    groups, columns = serializers.ArrowStreamGroupSerializer, _conversion().ArrowBatchTransformer
+    read, convert = groups.load_stream, columns.to_pandas.__func__
+    if getattr(read, "merges_batches", False):
+        return
+
+    def load_stream(self: Any, stream: Any) -> Iterator[Any]:
+        for batches in read(self, stream):
+            found = list(batches) if isinstance(self, aggregates) else None
+            yield batches if found is None else iter([pa.concat_batches(found)] if found else [])
+
+    def to_pandas(cls: Any, batch: Any, *rest: Any, **more: Any) -> Any:
+        for kind in batch.schema.types:
+            _refuse_months(kind)
+        return convert(cls, batch, *rest, **more)
+
+    load_stream.merges_batches = True  # type: ignore[attr-defined]
+    groups.load_stream = load_stream
+    columns.to_pandas = classmethod(to_pandas)
+
+
+def _conversion() -> Any:
+    return import_module("pyspark.sql.conversion")
+
+
+def _refuse_months(kind: pa.DataType) -> None:
+    if str(kind) == "month_interval":  # PyArrow knows no such block.
+        raise SlidestatError(
+            "An INTERVAL of months or years has no one length.",
+            "Give one of days, hours, minutes or seconds: INTERVAL 30 DAYS.",
+        )
 
 
 def values_of(series: pd.Series) -> npt.NDArray[Any]:
@@ -120,12 +165,14 @@ def _as_it_was(column: Any) -> npt.NDArray[Any] | None:
     kind = column.type
     if pa.types.is_integer(kind) and column.null_count:
         numbers = np.empty(len(column), NULLABLE)
-        numbers["is_null"] = column.is_null().to_numpy()
-        numbers["number"] = column.fill_null(0).to_numpy()
+        numbers["is_null"] = column.is_null().to_numpy(zero_copy_only=False)
+        numbers["number"] = column.fill_null(0).to_numpy(zero_copy_only=False)
         return numbers
     if pa.types.is_duration(kind) or (pa.types.is_timestamp(kind) and kind.tz):
         unit = INSTANT if pa.types.is_timestamp(kind) else np.dtype("m8[us]")
-        counts: npt.NDArray[Any] = column.cast(pa.int64()).fill_null(_NO_TIME).to_numpy()
+        counts: npt.NDArray[Any] = (
+            column.cast(pa.int64()).fill_null(_NO_TIME).to_numpy(zero_copy_only=False)
+        )
         return counts.view(unit)
     return None
 
