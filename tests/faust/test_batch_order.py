@@ -91,6 +91,9 @@ class Outputs:
     async def room(self) -> None:
         return None
 
+    def send_now(self) -> None:
+        """Nothing is queued."""
+
     async def flush(self) -> None:
         assert self._sending is not None
         assert self._sending.locked()

@@ -169,6 +169,9 @@ class Outputs:
     async def room(self) -> None:
         """There is enough."""
 
+    def send_now(self) -> None:
+        """All is sent at once."""
+
     async def flush(self) -> None:
         """All is acknowledged."""
 

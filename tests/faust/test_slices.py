@@ -9,6 +9,7 @@ import pytest
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.records import LogMark, RecordBatch
+from slidestat.faust.partitions.batch_steps import BACKLOG_RECORDS
 from slidestat.faust.pipeline import Pipeline
 from slidestat.faust.progress import Progress
 from slidestat.faust.table import StateTable
@@ -44,6 +45,7 @@ class Outputs:
         self.sent: list[tuple[object, ...]] = []
         self.slices: list[int] = []
         self.acknowledged = 0
+        self.sent_now: list[int] = []
         self._between = between
 
     def produce(self, *record: object) -> None:
@@ -54,6 +56,9 @@ class Outputs:
     async def room(self) -> None:
         self.slices.append(len(self.sent) - sum(self.slices))
         await self._between()
+
+    def send_now(self) -> None:
+        self.sent_now.append(len(self.sent))
 
     async def flush(self) -> None:
         self.acknowledged = len(self.sent)
@@ -148,6 +153,24 @@ def test_a_tick_of_many_keys_is_emitted_in_slices() -> None:
     keys = [f'["slices","key-{i}",{START + 1000}]'.encode() for i in range(KEYS)]
     assert [record[2] for record in outputs.sent] == keys
     assert max(outputs.slices) <= SmallMemoryProcessor.LIMITS.slices.keys + 1
+
+
+def test_what_fills_no_request_is_sent_unless_more_follows() -> None:
+    """After the last slice of a batch, so that no emission waits for a second; while a backlog is
+    read the next batch fills it.
+    """
+    outputs = Outputs(nothing)
+    one = pipeline(outputs)
+
+    async def run() -> None:
+        assert await one.steps.process(EVERYONE)
+        assert await one.steps.process(LATER)
+        assert outputs.sent_now == [0, KEYS]
+        one.offsets.end = lambda _partition: 2 * BACKLOG_RECORDS
+        assert await one.steps.process(batch(KEYS + 9, ("key-5", 4)))
+        assert outputs.sent_now == [0, KEYS]
+
+    asyncio.run(run())
 
 
 def test_a_partition_given_up_between_slices_sends_no_more() -> None:

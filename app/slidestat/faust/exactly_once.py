@@ -116,6 +116,11 @@ class PartitionTransactions(BulkProducer):
         for producer in tuple(self._owned.values()):
             await producer.room()
 
+    def send_now(self) -> None:
+        """Have what is queued for all partitions sent at once."""
+        for producer in self._owned.values():
+            producer.send_now()
+
     def fail(self, error: SlidestatError) -> None:
         """Raise this error within seconds in every wait for acknowledgements, now or later."""
         super().fail(error)

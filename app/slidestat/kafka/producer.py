@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -15,10 +15,15 @@ from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION
 from slidestat.synopses.core.arrays import Integers
 
+# librdkafka has one request of a partition under way, and asks without a rest whether the next may
+# go from when its records have waited this long: a core for as long as a broker takes for what is
+# queued. So they may wait for long, and `send_now` says when nothing more comes to fill a request.
+_LINGER_MS = 1_000
+
 SETTINGS: dict[str, Any] = {
     "enable.idempotence": True,
     "compression.type": COMPRESSION.value,
-    "linger.ms": 1,
+    "linger.ms": _LINGER_MS,
     # However long the brokers are away, what is queued stays queued: who gives up loses or repeats.
     "message.timeout.ms": 0,
     "message.max.bytes": MAX_MESSAGE_BYTES,
@@ -53,6 +58,8 @@ _BOOTSTRAP = "HOST:PORT"
 # Of emissions of three windows and five statistics, 40 MB.
 _FEW_RECORDS = 20_000
 _ROOM_CHECK_S = 0.005
+_STUCK_CHECKS = 10
+_NOW_S = 0.001
 
 
 class BulkProducer:
@@ -65,6 +72,7 @@ class BulkProducer:
         self._offsets: dict[tuple[str, int], int] = {}
         self._error: SlidestatError | None = None
         self._waits_since: float | None = None
+        self._sending: asyncio.Task[None] | None = None
         self._producer = Producer(
             {
                 **client_config(bootstrap_servers),
@@ -122,11 +130,34 @@ class BulkProducer:
         Raises SlidestatError if the broker refused one.
         """
         await asyncio.sleep(0)
+        before, unchanged = 0, 0
         with self._waiting():
-            while self._unacknowledged() > _FEW_RECORDS:
+            while (left := self._unacknowledged()) > _FEW_RECORDS:
                 self._poll(0)
                 self._raise_error()
+                # Of many partitions, none may have enough to fill a request.
+                before, unchanged = left, unchanged + 1 if left == before else 0
+                if unchanged == _STUCK_CHECKS:
+                    self.send_now()
                 await asyncio.sleep(_ROOM_CHECK_S)
+
+    def send_now(self) -> None:
+        """Have all that is queued sent, also what does not fill a request, as for now nothing
+        follows; otherwise it waits for a second, or for `flush`. Blocks for a millisecond at most.
+        """
+        with suppress(KafkaException):  # Who waits for the acknowledgements is told.
+            if not self._flush_for(_NOW_S):
+                return
+        # A thread would begin late, while the next batch is computed. It is for a busy machine, on
+        # which the client's own thread has not seen in that time that it is to send.
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send_all())
+
+    async def _send_all(self) -> None:
+        loop = asyncio.get_running_loop()
+        with suppress(KafkaException):
+            while self._error is None and self._unacknowledged():
+                await loop.run_in_executor(None, self._flush_for, _FLUSH_CHECK_S)
 
     async def flush(self) -> None:
         """Wait for all acknowledgements, however long the brokers are away; raises SlidestatError

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.errors import SlidestatError
-from slidestat.kafka import column_producer
+from slidestat.kafka import column_producer, producer as producer_module
 from slidestat.kafka.column_producer import ColumnProducer, bulk_producer
 from slidestat.kafka.producer import BulkProducer
 
@@ -89,6 +89,36 @@ def test_now_is_the_timestamp_of_none(
         asyncio.run(producer.flush())
     times = [read(bootstrap_servers, topic, number)[0][2][1] for number in range(2)]  # type: ignore[index]
     assert 0 <= times[1] - times[0] < 60_000
+
+
+def test_what_fills_no_request_is_sent_when_nothing_follows(
+    make_topic: Callable[..., str], bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it waits; and where many wait for that they are sent as well, though no partition
+    has enough to fill a request.
+    """
+    topic = make_topic("soon", 2)
+    monkeypatch.setitem(column_producer.SETTINGS, "linger.ms", 600_000)
+    monkeypatch.setattr(producer_module, "_FEW_RECORDS", 100)
+
+    async def send() -> None:
+        for producer in BulkProducer(bootstrap_servers), bulk_producer(bootstrap_servers):
+            few, many = OutputRecords.of(RECORDS[:3]), OutputRecords.of(RECORDS[:3] * 40)
+            for some in few, few, many:
+                producer.produce_columns(topic, 1, some.keys, some.values, some.ends, ())
+                if some is few:
+                    producer.send_now()
+                async with asyncio.timeout(60):
+                    await producer.room()
+                    while some is few and producer._unacknowledged():
+                        await asyncio.sleep(0.01)
+            producer.produce_columns(topic, 1, few.keys, few.values, few.ends, ())
+            await asyncio.sleep(0.1)
+            async with asyncio.timeout(60):
+                await producer.flush()
+
+    asyncio.run(send())
+    assert len(read(bootstrap_servers, topic, 1)) == 2 * (3 + 3 + 120 + 3)
 
 
 def test_a_full_queue_is_waited_for(

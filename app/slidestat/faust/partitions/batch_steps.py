@@ -199,6 +199,8 @@ class BatchSteps:
             for effects in steps:
                 if not await self._send(effects, sending):
                     return False
+        if not is_backlog(self._offsets, batch):
+            self._outputs.send_now()
         if processor.keeps_ticks:
             self._kept_since[partition] = kept_since
         taken = processor.reached.counters.since(before)

@@ -91,6 +91,10 @@ class OutputTopics:
         """Wait until more may be queued."""
         await self._producer.room()
 
+    def send_now(self) -> None:
+        """Have what is queued sent at once: for now nothing follows."""
+        self._producer.send_now()
+
     def _queue(
         self,
         topic: str,
