@@ -143,10 +143,10 @@ class BulkProducer:
 
     def send_now(self) -> None:
         """Have all that is queued sent, also what does not fill a request, as for now nothing
-        follows; otherwise it waits for a second, or for `flush`. Blocks for a millisecond at most.
+        follows; otherwise it waits for a second, or for `flush`. Blocks for about a millisecond.
         """
         with suppress(KafkaException):  # Who waits for the acknowledgements is told.
-            if not self._flush_for(_NOW_S):
+            if not self._unacknowledged() or not self._flush_for(_NOW_S):
                 return
         # A thread would begin late, while the next batch is computed. It is for a busy machine, on
         # which the client's own thread has not seen in that time that it is to send.
