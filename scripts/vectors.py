@@ -217,7 +217,7 @@ def _rename(old: str, new: str) -> None:
         before[path] = path.read_bytes()
         for name, ones in vectors.Vectors.from_bytes(before[path]).items():
             place, module, function = renamed(f"{package}.{name}").rsplit(".", 2)
-            found[place][f"{module}.{function}"] = ones
+            found[place][f"{module}.{function}"] = list(ones)
     after = {
         _ROOT.parent.joinpath(*package.split("."), vectors.FILE_NAME): ones.to_bytes()
         for package, ones in found.items()
