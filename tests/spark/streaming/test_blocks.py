@@ -120,15 +120,17 @@ def placed(offsets: list[int], topic: str = "events") -> pa.RecordBatch:
     )
 
 
-def test_records_with_offsets_come_once_in_their_order() -> None:
-    """Whatever Spark has read twice, or was read before."""
+def test_records_with_offsets_come_once_in_their_order(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever Spark has read twice, or was read before: how many those are is said."""
     reader = RowReader(TOPOLOGY, Source.PLACED, 0)
     blocks = [it["block"][0].as_py() for it in reader([placed([7, 3, 5]), placed([4, 7, 9])])]
     (batch,) = in_order(TOPOLOGY, 1, blocks, 4)
     assert batch.offsets.tolist() == [4, 5, 7, 9]
     assert [*batch.values] == [b"4", b"5", b"7", b"9"]
     assert batch.timestamps.tolist() == [NOON] * 4
+    assert "partition 1: 1 record with offsets from 3 on" in caplog.text
     assert in_order(TOPOLOGY, 1, blocks, 10) == []
+    assert "5 records with offsets from 3 on that are not above" in caplog.text
 
 
 def test_records_of_another_topic_are_refused() -> None:

@@ -7,6 +7,7 @@ A row of Spark's costs as much as all that is computed of it, so Spark moves blo
 Arrow in a binary column.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -34,6 +35,9 @@ from slidestat.spark.backfill.record_rows import (
     letter_rows,
     timed,
 )
+from slidestat.text import counted
+
+_log = logging.getLogger(__name__)
 
 SHARDS = pa.schema([("slot", pa.int32()), ("shard", pa.int32()), ("block", pa.binary())])
 """Blocks of records of a shard, by the slot that stands for it."""
@@ -220,6 +224,18 @@ def in_order(
         numbers = records["offset"].to_numpy()
         found, rows = np.unique(numbers, return_index=True)
         is_new = found >= next_offset
+        if passed_over := int(np.count_nonzero(~is_new)):
+            # Repeats, of which nothing is lost, or records that are out of order: nobody can tell.
+            _log.warning(
+                "partition %d: %s with offsets from %d on that are not above those of earlier "
+                "batches (%d) %s passed over. Where they are no repeats, give the records of a "
+                "partition in the order of their offsets.",
+                shard,
+                counted(passed_over, "record"),
+                found[0],
+                next_offset - 1,
+                "is" if passed_over == 1 else "are",
+            )
         offsets = np.ascontiguousarray(found[is_new], np.int64)
         records = records.take(pa.array(rows[is_new]))
     return [
