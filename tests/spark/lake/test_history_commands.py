@@ -242,7 +242,7 @@ def test_rankings_of_history_are_those_of_the_referee(
 
     for more, why in (
         ("--synopses 1h", "slow-global is a referee, which keeps no synopses of keys."),
-        ("--split-hot-keys", "slow publishes for a referee"),
+        ("--split-hot-keys", "slow publishes its synopses, or which keys lead in rankings"),
     ):
         code, _, complaint = typed(f"{command} {more}")
         assert (code, why in complaint) == (2, True), complaint

@@ -57,8 +57,8 @@ def require_stretches(topology: Topology) -> None:
     advice = "Leave --split-hot-keys out."
     if topology.has_referee:
         raise SlidestatError(
-            f"{topology.name} publishes for a referee, each time of all its keys as they are then,"
-            " so no key's history can be split.",
+            f"{topology.name} publishes its synopses, or which keys lead in rankings, each of all"
+            " that came before it, so no key's history can be split.",
             advice,
         )
     if topology.alerts:
