@@ -3,11 +3,14 @@
 import re
 from collections.abc import Iterator
 from math import ceil, floor
+from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import Row, SparkSession
 
+from slidestat.spark.sql.frame_values import item_text
 from slidestat.spark.sql.functions import register_functions
 from tests.docs.markdown import ROOT, blocks
 
@@ -314,6 +317,16 @@ def test_items_of_every_kind_have_their_names_with_nulls_among_them(sql: SparkSe
     for name in names:
         assert {item["item"] for item in found[name]} == set(exact[name])
         assert found[f"{name}_n"] == len(exact[name])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_floats_have_the_names_that_sql_has(kind: type[np.floating[Any]]) -> None:
+    """With powers where CAST(v AS STRING) has them, in their own width; zero is one item."""
+    names = ["0.0", "1.0", "1.5", "0.1", "0.001", "5.0E-4", "9999999.0", "1.0E7", "-2.5E-7"]
+    assert [item_text(kind(name)) for name in names] == names
+    assert item_text(kind(16_777_216)) == "1.6777216E7"
+    assert item_text(kind(-0.0)) == "0.0"
+    assert item_text(kind("inf")) == "Infinity"
 
 
 @pytest.mark.parametrize(

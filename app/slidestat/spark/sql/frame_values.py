@@ -180,6 +180,7 @@ def _as_it_was(column: Any) -> npt.NDArray[Any] | None:
 FRACTION_DECIMALS = 6
 """To how many places basic_sum keeps floating-point values."""
 
+_FIRST_PLAIN, _FIRST_POWER = 1e-3, 1e7
 _NO_TIME = np.iinfo(np.int64).min  # NaT
 _PER_SECOND = {"s": 1, "us": 10**6, "ns": 10**9}
 # What pandas calls columns of objects that are items here, and numbers.
@@ -349,4 +350,16 @@ def item_text(item: Any) -> str:
             return "true" if item else "false"
         case Decimal():
             return f"{item:f}"
+        case float() | np.floating():
+            return _float_text(item + type(item)(0))  # -0.0 is 0.0
     return str(item)
+
+
+def _float_text(item: float | np.floating[Any]) -> str:
+    """Return a float's shortest text, of its own width, with a power where SQL has one."""
+    if np.isinf(item):
+        return "Infinity" if item > 0 else "-Infinity"
+    if item == 0 or _FIRST_PLAIN <= abs(float(item)) < _FIRST_POWER:
+        return np.format_float_positional(item, trim="0")
+    text = np.format_float_scientific(item, trim="0", exp_digits=1)
+    return text.replace("e+", "E").replace("e", "E")
