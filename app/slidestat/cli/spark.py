@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,6 +29,9 @@ from slidestat.options import (
     StreamSource,
     Tables,
 )
+
+if TYPE_CHECKING:
+    from slidestat.spark.backfill.backfill import Filled
 
 
 def stream(
@@ -170,16 +173,20 @@ def backfill(
             history = read_files(spark, counting, where)
         place = Lake(lake, declared.name)
         filled = fill_lake(declared, history, place, partitions, split_hot_keys=split_hot_keys)
-        for dataset, count in filled.counts.items():
-            print(f"{dataset}: {count:,} records")
-        for reason, count in filled.refusals.counts.items():
-            print(f"refused as {reason}: {count:,}")
-        for name, count in filled.split.items():
-            print(f"split by time: {name} in {count:,} stretches")
-        if split_hot_keys and not filled.split:
-            print("split by time: no key, none is hot over more than two spans")
+        _print_filled(filled, split_hot_keys=split_hot_keys)
         if declared.answering.rankings and declared.counted is not None:
             print("rankings: none, they are written by a backfill of a referee of this topology")
+
+
+def _print_filled(filled: "Filled", *, split_hot_keys: bool) -> None:
+    for dataset, count in filled.counts.items():
+        print(f"{dataset}: {count:,} records")
+    for reason, count in filled.refusals.counts.items():
+        print(f"refused as {reason}: {count:,}")
+    for name, count in filled.split.items():
+        print(f"split by time: {name} in {count:,} stretches")
+    if split_hot_keys and not filled.split:
+        print("split by time: no key, none is hot over more than two spans")
 
 
 def rollup(

@@ -506,6 +506,12 @@ def _lines(proposal: Proposal) -> Iterator[str]:
         derived.append(f"count_{shortest} / ago(count_{shortest}, '{shortest}') as growth")
     texts = ", ".join(map(_text, derived))
     yield f"# derived = [{texts}]  # figures computed from others, with bounds"
+    yield from _statistics(proposal)
+    yield from _alerts(proposal, shortest, span)
+
+
+def _statistics(proposal: Proposal) -> Iterator[str]:
+    """Yield the lines of statistics, those that are left to choose as comments."""
     yield from _statistic("count")
     if proposal.value is not None:
         if proposal.value_decimals is not None:
@@ -529,7 +535,6 @@ def _lines(proposal: Proposal) -> Iterator[str]:
         by, edges = proposal.ranges
         parted = _statistic("sum_histogram", _field("by", by), f"edges = {list(edges)}")
         yield from _left_to_choose(parted)
-    yield from _alerts(proposal, shortest, span)
 
 
 def _alerts(proposal: Proposal, shortest: str, span: str) -> Iterator[str]:
