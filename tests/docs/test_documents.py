@@ -3,6 +3,7 @@
 import ast
 import importlib
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -60,6 +61,15 @@ def test_python_names_what_exists(document: Path) -> None:
                 module = importlib.import_module(str(node.module))
                 missing += [name.name for name in node.names if not hasattr(module, name.name)]
     assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_benchmarks_are_where_they_are_said_to_be(document: Path) -> None:
+    """Each `python -m benchmarks.x.y` names a module, or a folder that runs."""
+    named = re.findall(r"python -m (benchmarks[.\w]*)", document.read_text("utf-8"))
+    places = [ROOT.joinpath(*name.split(".")) for name in named]
+    files = (place / "__main__.py" if place.is_dir() else Path(f"{place}.py") for place in places)
+    assert [file for file in files if not file.is_file()] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
