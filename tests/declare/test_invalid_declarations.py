@@ -131,6 +131,10 @@ TOML: list[tuple[str, str, str]] = [
             "b > 1 and case when a = 1 then p end = q is null",
         )
     ),
+    *(
+        (WHOLE + f"where = 'p = q {test}'", f"`{test}` comes behind a comparison", "parentheses")
+        for test in ("isnull", "notnull", "not null")
+    ),
     (WHOLE + "where = 5", "where is 5, which is no text", "status >= 500"),
     (WHOLE + "where = 'count(*) > 1'", "'COUNT(*)' cannot be computed", "There are = <>"),
     (WHOLE + "where = 'a > 1 and lower(a) > b'", "a is a number in one place and a text", "'500'"),

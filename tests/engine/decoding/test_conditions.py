@@ -99,8 +99,9 @@ def test_tests_bind_as_in_sql(connection: duckdb.DuckDBPyConnection, text: str) 
     assert computed(parsed(text, "where"), rows) == expected
 
 
-def test_a_field_may_be_called_as_a_sign_of_a_case() -> None:
+def test_a_field_may_be_called_as_a_sign() -> None:
     assert condition("end > 5 and p is true", "where").text == '("end" > 5) and (p is true)'
+    assert condition("5 < isnull", "where").text == "5 < isnull"
 
 
 @laws

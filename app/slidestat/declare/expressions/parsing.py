@@ -75,30 +75,36 @@ def _check_length(text: str, what: str) -> None:
 
 
 def _check_tests(text: str, what: str) -> None:
-    """Raise SlidestatError for `a = b is true`, which is (a = b) is true in SQL, and sqlglot reads
-    as a = (b is true).
+    """Raise SlidestatError for `a = b is true`, or `a = b isnull`, which test a = b in SQL, and
+    sqlglot reads as a = (b is true).
     """
     from sqlglot import TokenType as T
     from sqlglot.dialects import Dialect
 
     signs = (T.EQ, T.NEQ, T.LT, T.LTE, T.GT, T.GTE)
+    tests = (T.IS, T.ISNULL, T.NOTNULL)
     # Whether there is a comparison before, in each of the parentheses and cases that are open.
-    compared = [False]
+    compared, before = [False], [T.COMMA, T.COMMA]
     for token in Dialect.get_or_raise(None).tokenize(text):
-        match token.token_type:
-            case T.L_PAREN | T.CASE:
-                compared.append(False)
-            case T.R_PAREN | T.END if len(compared) > 1:
-                compared.pop()
-            case T.IS if compared[-1]:
-                raise SlidestatError(
-                    f"{what} is {text!r}, and `is` comes behind a comparison.",
-                    "Write what is meant in parentheses: (a = b) is true, or a = (b is true).",
-                )
-            case T.AND | T.OR | T.COMMA | T.WHEN | T.THEN | T.ELSE:
-                compared[-1] = False
-            case kind if kind in signs:
-                compared[-1] = True
+        kind = token.token_type
+        # Behind a sign, these are a field called so, and a value.
+        is_test = kind in tests and before[1] not in signs
+        is_test |= kind is T.NULL and before[1] is T.NOT and before[0] not in signs
+        if compared[-1] and is_test:
+            name = "not null" if kind is T.NULL else token.text.lower()
+            raise SlidestatError(
+                f"{what} is {text!r}, and `{name}` comes behind a comparison.",
+                "Write what is meant in parentheses: (a = b) is true, or a = (b is true).",
+            )
+        if kind in (T.L_PAREN, T.CASE):
+            compared.append(False)
+        elif kind in (T.R_PAREN, T.END) and len(compared) > 1:
+            compared.pop()
+        elif kind in (T.AND, T.OR, T.COMMA, T.WHEN, T.THEN, T.ELSE):
+            compared[-1] = False
+        elif kind in signs:
+            compared[-1] = True
+        before = [before[1], kind]
 
 
 def _check_levels(node: Node, what: str) -> None:
