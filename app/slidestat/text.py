@@ -229,7 +229,8 @@ _ADVICE = {
     Reason.BAD_SCHEMA: "Check --schema-registry, and what the producer registers there.",
     Reason.MISSING_FIELD: "Check the names of key_field, time_field and the statistics' fields.",
     Reason.WRONG_TYPE: "Name a field that has what is read, or compute one with `computed`.",
-    Reason.BAD_KEY: "Name a key_field of texts of 1 to 256 characters, or of whole numbers.",
+    Reason.BAD_KEY: "Name a key_field of texts of 1 to 256 characters, or of whole numbers; those"
+    " that IntegerSerializer and LongSerializer write as Kafka keys are bytes, and no texts.",
     Reason.BAD_TIME: 'Check time_field, and time_format: "ms", "s", "us", "ns", "iso8601".',
     Reason.FROM_THE_FUTURE: "Check time_field, time_format, and the Kafka timestamps that the"
     " producer gives its records; `ahead` says by how much a time may lie after its own.",

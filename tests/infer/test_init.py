@@ -19,14 +19,17 @@ import pytest
 from confluent_kafka import Producer
 
 from slidestat import Ranking, TopologyDriver
+from slidestat.declare.fields import RECORD_KEY
 from slidestat.declare.forms.files import load_topology
-from slidestat.declare.statistics import SumHistogram, TopItems
+from slidestat.declare.statistics import Count, SumHistogram, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 from slidestat.engine.decoding.formats.protobuf import ProtobufSchema
 from slidestat.engine.decoding.formats.source_schemas import framed
 from slidestat.errors import SlidestatError
+from slidestat.infer.judgement import judge
 from slidestat.infer.proposal import propose, propose_windows, toml_text
+from slidestat.infer.proposed_fields import Guess
 from slidestat.infer.sampling import Sample, SampledRecord, readable, sample_topic
 from slidestat.infer.survey import survey
 from tests.commands import RunCli
@@ -243,6 +246,38 @@ def test_numbers_of_times_may_be_texts_or_fractions(
     driver = TopologyDriver(topology)
     driver.send(*(value for _, value in events))
     assert not driver.dead_letters
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_keys_that_are_numbers_in_bytes_are_named(size: int, tmp_path: Path) -> None:
+    """As Kafka's serializers write them: below 128 they are texts, too. A field that repeats them
+    is the key.
+    """
+    numbers = [100 + i % 60 for i in range(300)]
+    times = [START_MS + i for i in range(300)]
+    events: list[Record] = [
+        (number.to_bytes(size, "big"), {"user": number, "shop": "a", "time": time})
+        for number, time in zip(numbers, times, strict=True)
+    ]
+    proposal, _ = proposed(sample(events, 1), tmp_path)
+    assert (proposal.key.value, proposal.warnings) == ("user", ())
+    alone: list[Record] = [(key, {"shop": "a", "time": it["time"]}) for key, it in events]
+    proposal, _ = proposed(sample(alone, 1), tmp_path)
+    assert proposal.key == Guess("shop", "a guess: the records have no Kafka key that is text")
+    assert any("300 of 300 records have a Kafka key of bytes" in it for it in proposal.warnings)
+    read = Topology(
+        name="t",
+        source="requests",
+        key_field=RECORD_KEY,
+        span="1h",
+        every="1m",
+        statistics=(Count(),),
+    )
+    notes = judge(read, sample(alone, 1).records).notes
+    assert "300 of 300 records have a Kafka key of bytes" in notes[0]
+    assert notes[1] == "dead letters would be 160 bad-key"
+    texts: list[Record] = [(b"abcd", {"shop": "a", "time": time}) for time in times]
+    assert judge(read, sample(texts, 1).records).notes == []
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import msgspec
 
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.nodes import Call, Node, fields_of
-from slidestat.declare.fields import FieldPath, field_text
+from slidestat.declare.fields import RECORD_KEY, FieldPath, field_text
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
@@ -36,8 +36,9 @@ from slidestat.engine.decoding.record_type import reads_key, record_type
 from slidestat.engine.decoding.struct_values import StructConditions
 from slidestat.engine.decoding.times import event_times
 from slidestat.errors import SlidestatError, near_name
+from slidestat.infer.proposed_fields import bytes_warning
 from slidestat.infer.sampling import SampledRecord
-from slidestat.infer.survey import time_format
+from slidestat.infer.survey import number_key, time_format
 from slidestat.produce.cells import NOT_JSON
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import is_in_seconds
@@ -217,7 +218,8 @@ class Judgement:
     """The findings in `records`, tombstones aside: how many are taken in, `passed_over` by the
     topology's condition, or `refused`, with an example of these; names that no event has, those
     that events have, and conditions of statistics that hold for none. `meant` is the time format,
-    or timestamps, that the records seem to have, "" where they are as declared.
+    or timestamps, that the records seem to have, "" where they are as declared. So many have a key
+    that is read and is a number `in_bytes`.
     """
 
     topology: Topology
@@ -229,6 +231,7 @@ class Judgement:
     fields: Sequence[str]
     idle_conditions: Sequence[str]
     meant: str
+    in_bytes: int
 
     @property
     def refuses_all(self) -> bool:
@@ -247,6 +250,8 @@ class Judgement:
         if self.records >= FEWEST and self.passed_over == self.records:
             notes.append("`where` passes over all of them")
         notes += [f"{what} holds for none" for what in self.idle_conditions]
+        if self.in_bytes:
+            notes.append(bytes_warning(self.in_bytes, self.records))
         if self.refused:
             notes.append(f"dead letters would be {reasons_text(self.refused)}")
         return notes
@@ -323,6 +328,7 @@ def judge(
         list(fields),
         list(_idle_conditions(topology, events)),
         _meant(topology, events, stamps),
+        sum(number_key(it) is not None for it in found) if topology.key_field == RECORD_KEY else 0,
     )
 
 

@@ -22,6 +22,7 @@ from slidestat.infer.survey import (
     as_object,
     key_text,
     leaves,
+    number_key,
 )
 from slidestat.schemas.event import MAX_KEY_LENGTH
 
@@ -129,27 +130,34 @@ def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, i
     """Return the key, and how many keys the sample has; raises SlidestatError where no field can be
     the key.
     """
+    numbers = sum(number_key(record) is not None for record in sample.records)
     if doubts.given.get("key") == RECORD_KEY:
+        if numbers:
+            doubts.warnings.append(bytes_warning(numbers, len(sample.records)))
         return Guess(RECORD_KEY, "as given"), len(found.keys)
     given = doubts.field("key", found)
     if given is not None:
         if given.texts + given.integers < given.present or given.longest > MAX_KEY_LENGTH:
             raise _no("key", given, f"texts of up to {MAX_KEY_LENGTH} characters or whole numbers")
         return Guess(written(given.path), "as given"), len(given.values)
-    if found.keyed >= _ALMOST_ALL * len(sample.records):
+    if found.keyed + numbers >= _ALMOST_ALL * len(sample.records):
         matching = _fields_of_the_key(sample)
         for path, share in matching.items():
             if share >= _ALMOST_ALL:
                 seen = len(found.fields[path].values)
                 return Guess(written(path), "the records are partitioned by it"), seen
-        return Guess(RECORD_KEY, "the record's own key; no field repeats it"), len(found.keys)
+        if not numbers:
+            return Guess(RECORD_KEY, "the record's own key; no field repeats it"), len(found.keys)
+    if numbers:
+        doubts.warnings.append(bytes_warning(numbers, len(sample.records)))
     candidates = [
         f for f in common_fields(found) if not _has_times(f) and f.texts + f.integers == f.present
     ]
     candidates = [f for f in candidates if f.longest <= MAX_KEY_LENGTH]
     if not candidates:
         raise SlidestatError(
-            f"The records of {sample.topic!r} have no key, and no field that could be one.",
+            f"The records of {sample.topic!r} have no key{' that is text' if numbers else ''}, and"
+            " no field that could be one.",
             "Produce them with a Kafka key, so that all records of a key are in one partition.",
         )
     candidates.sort(
@@ -160,7 +168,17 @@ def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, i
         )
     )
     best = doubts.settle("key", candidates)
-    return Guess(written(best.path), "a guess: the records have no Kafka key"), len(best.values)
+    lack = "Kafka key that is text" if numbers else "Kafka key"
+    return Guess(written(best.path), f"a guess: the records have no {lack}"), len(best.values)
+
+
+def bytes_warning(numbers: int, records: int) -> str:
+    """Return what is wrong with Kafka keys of which so many are numbers in bytes."""
+    return (
+        f"{numbers:,} of {records:,} records have a Kafka key of bytes, as IntegerSerializer and"
+        f" LongSerializer write numbers: {RECORD_KEY} takes those for texts that happen to be such,"
+        " and refuses the others. Name a field of the value, or have the producers send texts."
+    )
 
 
 def _fields_of_the_key(sample: Sample) -> dict[FieldPath, float]:
@@ -170,6 +188,8 @@ def _fields_of_the_key(sample: Sample) -> dict[FieldPath, float]:
     same: dict[FieldPath, int] = {}
     for record in sample.records:
         key, value = key_text(record), as_object(record)
+        if key is None and (number := number_key(record)) is not None:
+            key = str(number)
         if key is None or value is None:
             continue
         for path, leaf in leaves(value):

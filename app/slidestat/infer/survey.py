@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -27,6 +28,7 @@ _TIME_WORDS = re.compile(
 _NEAR_MS = 7 * 86_400_000
 _NUMBER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _MOST_FIELDS = 500
+_NUMBER_BYTES = (4, 8)
 # Times of these formats lie in ranges that do not touch.
 _PER_MS = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 
@@ -95,12 +97,29 @@ def as_object(record: SampledRecord) -> dict[str, object] | None:
 
 
 def key_text(record: SampledRecord) -> str | None:
-    """Return a record's Kafka key as text, None without one, or with one that cannot be a key."""
+    """Return a record's Kafka key as text, None without one, or with one that cannot be a key, or
+    is a number in bytes.
+    """
     try:
         text = record.key.decode() if record.key else ""
     except UnicodeDecodeError:
         return None
-    return text if 1 <= len(text) <= MAX_KEY_LENGTH else None
+    is_text = 1 <= len(text) <= MAX_KEY_LENGTH and number_key(record) is None
+    return text if is_text else None
+
+
+def number_key(record: SampledRecord) -> int | None:
+    """Return the number that a record's Kafka key is as Kafka's IntegerSerializer and
+    LongSerializer write it: 4 or 8 bytes, of which one is 0 or that are no text. Else None.
+    """
+    key = record.key
+    if key is None or len(key) not in _NUMBER_BYTES:
+        return None
+    if b"\0" not in key:
+        with suppress(UnicodeDecodeError):
+            key.decode()
+            return None
+    return int.from_bytes(key, "big", signed=True)
 
 
 def leaves(value: dict[str, object], path: FieldPath = ()) -> Iterator[tuple[FieldPath, object]]:
