@@ -257,11 +257,30 @@ class _Events:
         """Warn of rows that are not counted."""
         if letters:
             first = min(letters, key=lambda letter: order[letter.offset])
+            row = int(order[first.offset])
+            why = self._unsendable(row) or f"{first.reason}, {first.detail}"
             warnings.warn(
                 f"{len(letters):,} of {len(order):,} rows are not counted; the first, at"
-                f" {order[first.offset]:,} (from 0): {first.reason}, {first.detail}",
+                f" {row:,} (from 0): {why}",
                 stacklevel=5,
             )
+
+    def _unsendable(self, at: int) -> str:
+        """Return what is wrong with a cell of a row for which no JSON has a value; "" if nothing
+        is.
+        """
+        batches = iter(self.rows)
+        rows = next(batches)
+        while at >= len(rows.numbers):
+            at -= len(rows.numbers)
+            rows = next(batches)
+        key = self.records.key
+        for name in dict.fromkeys((key, *self.records.fields.values())):
+            cells = TypedCells(rows.columns[name].column[at : at + 1])
+            sent = cells.text() if name == key else cells.json()
+            if not sent[0].is_valid and not cells.missing()[0]:
+                return f"{name} is {cells.shown(0)}, {cells.fault(0)}"
+        return ""
 
 
 class _Moved(TypedCells):

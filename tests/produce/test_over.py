@@ -267,10 +267,28 @@ class Lazy:
     """A frame that has no rows yet."""
 
 
+MONTHS = pa.array([pa.MonthDayNano([1, 2, 3])] * 2)
+
+
 class Series:
     """One column of pandas."""
 
     __module__ = "pandas"
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (pa.array([float("inf"), 1.0]), "item is inf, which is not a finite number"),
+        (pa.array([b"\xff", b"a"]), r"item is b'\\xff', which is not UTF-8"),
+        (pa.array([2**63 - 1, 1], pa.timestamp("us")), "item is .*beyond the years of a calendar"),
+    ],
+)
+def test_a_cell_that_cannot_be_counted_is_named(column: pa.Array, told: str) -> None:
+    """Not the JSON that there is none of."""
+    frame = one_key(pa.array([NOON] * 2)).append_column("item", column)
+    with pytest.warns(UserWarning, match=rf"1 of 2 rows .* at 0 \(from 0\): {told}"):
+        over(frame, [TopItems(field="item")])
 
 
 def test_what_pandas_has_and_files_lack_is_told(tmp_path: Path) -> None:
@@ -308,7 +326,9 @@ def test_what_pandas_has_and_files_lack_is_told(tmp_path: Path) -> None:
                 f"'key' is a column of the type {kind}, which is not read",
             )
             for column, kind in (
-                (pa.array([pa.MonthDayNano([1, 2, 3])] * 2), "month_day_nano_interval"),
+                (MONTHS, "month_day_nano_interval"),
+                (pa.array([{"a": [it]} for it in MONTHS.to_pylist()]), "struct<a: list<.*"),
+                (pa.DictionaryArray.from_arrays([0, 1], MONTHS), "dictionary<.*"),
                 (pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array([1, 2])]), "s.*"),
             )
         ),

@@ -340,11 +340,20 @@ def require_readable(name: str, field: pa.Field) -> None:
     extension = (field.metadata or {}).get(b"ARROW:extension:name", b"").decode()
     if isinstance(kind, pa.BaseExtensionType):
         extension, kind = kind.extension_name, kind.storage_type
-    if extension == _PERIOD or pa.types.is_interval(kind) or pa.types.is_union(kind):
+    if extension == _PERIOD or _has_no_json(kind):
         raise SlidestatError(
             f"{name!r} is a column of the type {extension or kind}, which is not read.",
             "Give its values as texts, numbers or times, such as by a cast.",
         )
+
+
+def _has_no_json(kind: pa.DataType) -> bool:
+    """Return whether a type is, or holds, intervals or unions."""
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return _has_no_json(kind.value_type)
+    if pa.types.is_interval(kind) or pa.types.is_union(kind):
+        return True
+    return any(_has_no_json(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _is_textual(kind: pa.DataType) -> bool:
