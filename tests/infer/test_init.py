@@ -291,6 +291,19 @@ def test_a_time_that_is_not_read_is_named(text: str, tmp_path: Path) -> None:
     assert topology.labels == ("count",)
 
 
+@pytest.mark.parametrize("name", ["date", "order_date"])
+@pytest.mark.parametrize("digits", ["202511%02d", "202511%02d120000"])
+def test_dates_in_digits_are_no_measurements(name: str, digits: str, tmp_path: Path) -> None:
+    events: list[Record] = [
+        (b"k", {"id": "k", name: int(digits % (1 + i % 28))}) for i in range(300)
+    ]
+    proposal, topology = proposed(sample(events, 1), tmp_path)
+    assert proposal.value is None
+    assert topology.labels == ("count",)
+    told = any(it.startswith("'date' has numbers such as") for it in proposal.warnings)
+    assert told == (name == "date")
+
+
 def test_times_in_two_units_are_told(tmp_path: Path) -> None:
     events: list[Record] = [
         (b"k", {"id": "k", "time": (START_MS + i) // (1, 1_000)[i % 2]}) for i in range(300)

@@ -17,6 +17,7 @@ from slidestat.errors import SlidestatError
 from slidestat.infer.sampling import Sample
 from slidestat.infer.survey import (
     TIME_NAMES,
+    TIME_WORDS,
     FieldSurvey,
     Survey,
     as_object,
@@ -110,6 +111,9 @@ _UTC = "iso8601-utc"
 # As text lists them: an enumeration has few values, an identifier many.
 _FEW = 50
 _FLAGS = {"0", "1", "0.0", "1.0"}
+_DATE_IN_DIGITS = re.compile(
+    r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])(?:[0-9]{4}|[0-9]{6})?"
+)
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", re.I)
 
 
@@ -243,7 +247,8 @@ def propose_time(
             )
     for seen in filter(is_time_unread, common_fields(found)):
         doubts.warnings.append(
-            f"{field_text(seen.path)!r} has texts such as {next(iter(seen.values))!r}, in which no"
+            f"{field_text(seen.path)!r} has {'texts' if seen.texts else 'numbers'} such as"
+            f" {next(iter(seen.values))!r}, in which no"
             " time is read: have the producers write ISO 8601, or a number since 1970."
         )
     doubts.warnings.append(
@@ -282,7 +287,8 @@ def is_measure(seen: FieldSurvey) -> bool:
     """Return whether a field has numbers that differ and are not times."""
     is_number = seen.numbers >= _ALMOST_ALL * seen.present or is_number_text(seen)
     is_kept = seen.largest <= Quantiles().limits.most
-    return is_number and is_kept and not _has_times(seen) and len(seen.values) > 1
+    is_time = _has_times(seen) or _is_date_in_digits(seen)
+    return is_number and is_kept and not is_time and len(seen.values) > 1
 
 
 def _is_duration(seen: FieldSurvey) -> bool:
@@ -296,12 +302,18 @@ def _has_times(seen: FieldSurvey) -> bool:
 
 
 def is_time_unread(seen: FieldSurvey) -> bool:
-    """Return whether a field has the name of a time, and texts that are none in any format."""
-    return (
-        bool(TIME_NAMES.fullmatch(seen.path[-1]))
-        and seen.texts == seen.present > 0
-        and (not seen.formats and not seen.number_texts)
-    )
+    """Return whether a field has the name of a time, and texts that are none in any format, or
+    dates in digits.
+    """
+    are_texts = seen.texts == seen.present > 0 and not seen.formats and not seen.number_texts
+    is_named = bool(TIME_NAMES.fullmatch(seen.path[-1]))
+    return is_named and (are_texts or _is_date_in_digits(seen))
+
+
+def _is_date_in_digits(seen: FieldSurvey) -> bool:
+    """Return whether a field's values are dates such as 20251125, also with a time of day."""
+    is_named = bool(TIME_WORDS.search(seen.path[-1]))
+    return is_named and bool(seen.values) and all(map(_DATE_IN_DIGITS.fullmatch, seen.values))
 
 
 def is_number_text(seen: FieldSurvey) -> bool:

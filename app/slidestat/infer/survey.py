@@ -20,7 +20,7 @@ _DEEPEST = 4
 TIME_NAMES = re.compile(
     r"(event_?)?(time|timestamp|ts|at|date|datetime|occurred_?at|created_?at)(_?ms)?", re.I
 )
-_TIME_WORDS = re.compile(
+TIME_WORDS = re.compile(
     r"(?i:time|date|stamp|epoch|created|modified|occurred|happened)"
     r"|(?:^|[\W_])(?i:ts|at|on)(?:$|[\W_])|[a-z](?:Ts|At|On)$"
 )
@@ -167,7 +167,7 @@ def _is_time(name: str, value: object, found: str, timestamp_ms: int) -> bool:
     numbers and their texts by their field's name, and numbers if the record's timestamp is near:
     others are ids, telephone numbers, or bytes.
     """
-    if found not in _PER_MS or _TIME_WORDS.search(name):
+    if found not in _PER_MS or TIME_WORDS.search(name):
         return True
     if not isinstance(value, int | float):
         return False
