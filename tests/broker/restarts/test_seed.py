@@ -16,6 +16,7 @@ from slidestat.admin.seed import SeedReport, seed
 from slidestat.admin.state_reset import ChangelogWriter
 from slidestat.cli.display.lines import report_lines
 from slidestat.cli.operations import seed as seed_command
+from slidestat.declare.forms.resolved import fingerprint_of
 from slidestat.engine.checkpoints.checkpoint import (
     BEING_SEEDED,
     CHECKPOINT_KEY,
@@ -155,6 +156,37 @@ def test_events_up_to_a_time_and_then_the_topic(make_stage: MakeStage, tmp_path:
         everything[number] = [it._replace(offset=place) for place, it in enumerate([*old, *new])]
     whole = undisturbed(stage.topology, everything)
     same_tables(stage.tables(), whole.tables)
+
+
+def test_alerts_that_fire_are_written(make_stage: MakeStage, tmp_path: Path) -> None:
+    """On the partition of their key, with all that a worker gives such a record."""
+    fires = (
+        '    alerts=[Alert(name="seen", when="count > 5", window="10m")],\n'
+        '    alert_headers="cloudevents",\n'
+    )
+    stage = make_stage(body=LATENESS + fires)
+    source, topic = stage.topology.source, stage.topology.alert_topic
+    assert topic is not None
+    produce(stage.bootstrap, source, events(3_000))
+    history = stage.read(source)
+    report = seed_with(stage, write_records(tmp_path / "records.parquet", history))
+    expected = [
+        (part.partition, it.key, it.value, it.timestamp)
+        for part in report.partitions
+        for it in part.firing
+    ]
+    assert len(expected) > 10
+    found = stage.read(topic)
+    assert expected == [
+        (number, it.key, it.value, it.timestamp)
+        for number, records in sorted(found.items())
+        for it in records
+    ]
+    mark = fingerprint_of(stage.topology).encode()
+    for records in found.values():
+        for it in records:
+            assert it.headers["declaration"] == mark
+            assert it.headers["ce_type"].endswith(b"firing")
 
 
 def refusal(stage: Stage, *paths: Path, until: str | None = None) -> str:
