@@ -2,6 +2,7 @@
 and a transaction that has failed queues nothing more.
 """
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
@@ -10,6 +11,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from slidestat.errors import EndedError, SlidestatError
+from slidestat.faust.exactly_once import PartitionTransactions
+from slidestat.kafka import producer as producer_module
 from slidestat.kafka.producer import BulkProducer, not_sent
 from slidestat.kafka.transactional_producer import FencedError, LostError, TransactionalProducer
 
@@ -101,3 +104,25 @@ async def test_who_takes_over_asks_again_while_that_may_help() -> None:
     client.init_transactions.side_effect = [passing, refused]
     with pytest.raises(SlidestatError, match="refuse a transaction"):
         await producer.take_over(lambda: True)
+
+
+@pytest.mark.asyncio
+async def test_what_has_failed_keeps_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that has failed keeps its records until the next owner aborts it: nothing that
+    sends them may go on until they are acknowledged, and no batch of a partition waits for all.
+    """
+    monkeypatch.setattr(producer_module, "_FEW_RECORDS", 0)
+    flushes: list[float] = []
+    client = mock.Mock(poll=lambda _: 0)
+    client.__len__ = lambda _: 64 * (len(flushes) < 3)
+    client.flush = lambda seconds: flushes.append(seconds) or 1
+    with mock.patch("slidestat.kafka.producer.Producer", return_value=client):
+        transactions = PartitionTransactions("nowhere", "id-")
+        for partition in range(64):
+            transactions._owned[partition] = TransactionalProducer("nowhere", f"id-{partition}")
+    transactions.send_now()
+    assert not flushes
+    async with asyncio.timeout(60):
+        await transactions.room()
+    assert max(flushes) < 0.1
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -117,9 +117,7 @@ class PartitionTransactions(BulkProducer):
             await producer.room()
 
     def send_now(self) -> None:
-        """Have what is queued for all partitions sent at once."""
-        for producer in self._owned.values():
-            producer.send_now()
+        """Do nothing: what is queued is seen once it is committed, and the commit sends it."""
 
     def fail(self, error: SlidestatError) -> None:
         """Raise this error within seconds in every wait for acknowledgements, now or later."""

@@ -138,7 +138,8 @@ class BulkProducer:
                 # Of many partitions, none may have enough to fill a request.
                 before, unchanged = left, unchanged + 1 if left == before else 0
                 if unchanged == _STUCK_CHECKS:
-                    self.send_now()
+                    self._flush_for(_NOW_S)
+                    unchanged = 0
                 await asyncio.sleep(_ROOM_CHECK_S)
 
     def send_now(self) -> None:
