@@ -62,6 +62,27 @@ def test_data_is_on_the_disk_before_the_name_is(
     assert (tmp_path / "file.json").read_bytes() == b"data"
 
 
+def test_writers_with_one_number_do_not_meet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in two containers that share a folder, and in two threads: each name that is there has
+    all of one writer's data, and neither of them fails.
+    """
+    path = tmp_path / "file.json"
+    fsync, others = os.fsync, [b"another"]
+
+    def interrupted(descriptor: int) -> None:
+        fsync(descriptor)
+        if others:
+            write_whole(path, others.pop())
+            assert path.read_bytes() == b"another"
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    write_whole(path, b"one")
+    assert path.read_bytes() == b"one"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_one_variable_names_the_cache_folder_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

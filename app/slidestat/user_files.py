@@ -1,6 +1,7 @@
 """The files that slidestat keeps on a machine for its user: the cache folder, and small ones."""
 
 import os
+import secrets
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -23,9 +24,10 @@ def write_whole(path: Path, data: bytes) -> None:
     then leaves what was there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    # Processes of several containers may have the same number, and share a folder.
+    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
     try:
-        with new.open("wb") as file:
+        with new.open("xb") as file:
             file.write(data)
             file.flush()
             # The name may be on the disk before the data is, and a machine that stops between the
