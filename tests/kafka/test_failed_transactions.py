@@ -3,6 +3,7 @@ and a transaction that has failed queues nothing more.
 """
 
 import asyncio
+import threading
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
@@ -126,3 +127,36 @@ async def test_what_has_failed_keeps_no_thread(monkeypatch: pytest.MonkeyPatch) 
         await transactions.room()
     assert max(flushes) < 0.1
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.asyncio
+async def test_what_is_under_way_holds_up_no_batch() -> None:
+    """The event loop waits for a millisecond when sending begins, not again for each batch while
+    brokers take their time. The thread that sends ends within a second where nobody asks again, as
+    a backlog that is read next, or where brokers are away: it is one of the few that commits need.
+    """
+    flushes: list[float] = []
+    answer = threading.Event()
+
+    def flush(seconds: float) -> int:
+        flushes.append(seconds)
+        if seconds == producer_module._FLUSH_CHECK_S:
+            answer.wait(60)
+        return 1
+
+    client = mock.Mock(flush=flush)
+    client.__len__ = lambda _: 1
+    with mock.patch("slidestat.kafka.producer.Producer", return_value=client):
+        producer = BulkProducer("nowhere")
+    producer.send_now()
+    while len(flushes) < 2:
+        await asyncio.sleep(0.001)
+    for _ in range(3):
+        producer.send_now()
+    assert flushes == [0.001, 1.0, 0, 0, 0]
+    answer.set()
+    async with asyncio.timeout(60):
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0.001)
+    # Once more: it may have ended before the loop knew, and what came then would wait.
+    assert flushes == [0.001, 1.0, 0, 0, 0, 1.0]

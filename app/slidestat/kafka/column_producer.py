@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from numba import types
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.kafka.producer import SETTINGS, BulkProducer, not_sent
+from slidestat.kafka.producer import NOW_S, SETTINGS, BulkProducer, not_sent
 from slidestat.kafka.settings import broker_security, client_config
 from slidestat.kernels.compile import (
     address_of,
@@ -400,6 +400,13 @@ class ColumnProducer(BulkProducer):
         left = self._native.flush(seconds) + super()._flush_for(seconds)
         self._take_refusals()
         return left
+
+    def _wake(self) -> None:
+        self._native.flush(0)
+        # That flush is of columns, before it is of these.
+        if super()._unacknowledged():
+            super()._flush_for(NOW_S)
+        self._take_refusals()
 
     def _take_refusals(self) -> None:
         for refusal in self._native.refusals():

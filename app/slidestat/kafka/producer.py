@@ -59,7 +59,8 @@ _BOOTSTRAP = "HOST:PORT"
 _FEW_RECORDS = 20_000
 _ROOM_CHECK_S = 0.005
 _STUCK_CHECKS = 10
-_NOW_S = 0.001
+# So long a flush must last that the client sees it, and sends.
+NOW_S = 0.001
 
 
 class BulkProducer:
@@ -72,7 +73,9 @@ class BulkProducer:
         self._offsets: dict[tuple[str, int], int] = {}
         self._error: SlidestatError | None = None
         self._waits_since: float | None = None
+        # While it lasts, a thread has what is queued sent; and whether it was asked for since.
         self._sending: asyncio.Task[None] | None = None
+        self._is_asked = False
         self._producer = Producer(
             {
                 **client_config(bootstrap_servers),
@@ -138,26 +141,40 @@ class BulkProducer:
                 # Of many partitions, none may have enough to fill a request.
                 before, unchanged = left, unchanged + 1 if left == before else 0
                 if unchanged == _STUCK_CHECKS:
-                    self._flush_for(_NOW_S)
+                    self._flush_for(NOW_S)
                     unchanged = 0
                 await asyncio.sleep(_ROOM_CHECK_S)
 
     def send_now(self) -> None:
         """Have all that is queued sent, also what does not fill a request, as for now nothing
-        follows; otherwise it waits for a second, or for `flush`. Blocks for about a millisecond.
+        follows; otherwise it waits for a second, or for `flush`. Blocks for about a millisecond,
+        and not while what was queued before is under way.
         """
         with suppress(KafkaException):  # Who waits for the acknowledgements is told.
-            if not self._unacknowledged() or not self._flush_for(_NOW_S):
+            if not self._unacknowledged():
                 return
-        # A thread would begin late, while the next batch is computed. It is for a busy machine, on
-        # which the client's own thread has not seen in that time that it is to send.
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.get_running_loop().create_task(self._send_all())
+            self._is_asked = True
+            if self._sending is not None and not self._sending.done():
+                self._wake()
+                return
+            if not self._flush_for(NOW_S):
+                return
+        # A thread would begin late, while the next batch is computed. It is for brokers that take
+        # longer than that, and for a busy machine, on which the client's own thread has not seen in
+        # that time that it is to send.
+        self._sending = asyncio.get_running_loop().create_task(self._send_all())
+
+    def _wake(self) -> None:
+        """Have what was queued since a flush began that is still under way sent as well."""
+        self._flush_for(0)
 
     async def _send_all(self) -> None:
         loop = asyncio.get_running_loop()
         with suppress(KafkaException):
-            while self._error is None and self._unacknowledged():
+            # What a flush of a second leaves has waited for as long as anything does. A backlog
+            # that is read next does not ask, and is to fill its requests.
+            while self._is_asked and self._error is None and self._unacknowledged():
+                self._is_asked = False
                 await loop.run_in_executor(None, self._flush_for, _FLUSH_CHECK_S)
 
     async def flush(self) -> None:

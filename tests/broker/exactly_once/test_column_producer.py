@@ -104,6 +104,10 @@ def test_what_fills_no_request_is_sent_when_nothing_follows(
     async def send() -> None:
         for producer in BulkProducer(bootstrap_servers), bulk_producer(bootstrap_servers):
             few, many = OutputRecords.of(RECORDS[:3]), OutputRecords.of(RECORDS[:3] * 40)
+            # The thread that sends ends after a second, in which no connection need be made.
+            producer.produce_columns(topic, 1, few.keys, few.values, few.ends, ())
+            async with asyncio.timeout(60):
+                await producer.flush()
             for some in few, few, many:
                 producer.produce_columns(topic, 1, some.keys, some.values, some.ends, ())
                 if some is few:
@@ -118,7 +122,7 @@ def test_what_fills_no_request_is_sent_when_nothing_follows(
                 await producer.flush()
 
     asyncio.run(send())
-    assert len(read(bootstrap_servers, topic, 1)) == 2 * (3 + 3 + 120 + 3)
+    assert len(read(bootstrap_servers, topic, 1)) == 2 * (3 + 3 + 3 + 120 + 3)
 
 
 def test_a_full_queue_is_waited_for(
