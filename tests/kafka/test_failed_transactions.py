@@ -54,6 +54,8 @@ async def test_the_first_record_that_fails_is_the_cause(code: int, ends: type[Ex
     ("code", "ends"),
     [
         (KafkaError._FATAL, EndedError),
+        (KafkaError._PURGE_QUEUE, EndedError),
+        (KafkaError._PURGE_INFLIGHT, EndedError),
         (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, EndedError),
         (KafkaError.UNKNOWN_PRODUCER_ID, EndedError),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, SlidestatError),

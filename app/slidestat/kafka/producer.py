@@ -47,6 +47,9 @@ _PRODUCER_LOST = frozenset(
     {
         KafkaError._FATAL,
         KafkaError._INCONSISTENT,
+        # The client drops all that it has after such an error, and may tell of that first.
+        KafkaError._PURGE_INFLIGHT,
+        KafkaError._PURGE_QUEUE,
         KafkaError.INVALID_PRODUCER_EPOCH,
         KafkaError.INVALID_PRODUCER_ID_MAPPING,
         KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
