@@ -117,7 +117,7 @@ class PartitionTransactions(BulkProducer):
             await producer.room()
 
     def send_now(self) -> None:
-        """Do nothing: what is queued is seen once it is committed, and the commit sends it."""
+        """Do nothing: what is queued is seen once it is committed, and is sent by then."""
 
     def fail(self, error: SlidestatError) -> None:
         """Raise this error within seconds in every wait for acknowledgements, now or later."""

@@ -18,6 +18,9 @@ from slidestat.kafka.producer import BulkProducer
 # open its successor has aborted at once.
 _TIMEOUT_MS = 600_000
 _CALL_S = 5.0
+# What fills no request is sent before the commit, which comes each second: it would wait for that
+# of each partition, some at a time.
+_LINGER_MS = 50
 _FLUSH_CHECK_S = 1.0
 _QUEUED_KIB = 64 * 2**10
 
@@ -160,6 +163,7 @@ class TransactionalProducer(BulkProducer):
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": _TIMEOUT_MS,
                 "message.timeout.ms": _TIMEOUT_MS,
+                "linger.ms": _LINGER_MS,
                 # A worker has one of these for each partition.
                 "queue.buffering.max.kbytes": _QUEUED_KIB,
                 **self._watch.settings(),

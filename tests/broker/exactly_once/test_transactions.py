@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka import transactional_producer
+from slidestat.kafka.producer import SETTINGS
 from slidestat.kafka.transactional_producer import FencedError, LostError, TransactionalProducer
 from slidestat.local.broker import LocalBroker
 from tests.broker.workers import read_topic
@@ -45,6 +46,22 @@ async def begun(bootstrap: str, topic: str, value: bytes) -> TransactionalProduc
 def committed(bootstrap: str, topic: str) -> list[bytes | None]:
     """What readers of committed records see."""
     return [record.value for record in read_topic(bootstrap, topic)[0]]
+
+
+@pytest.mark.asyncio
+async def test_what_fills_no_request_is_sent_before_the_commit(
+    make_topic: Callable[..., str], bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a word: of many partitions, commits would wait for one after the other."""
+    monkeypatch.setitem(SETTINGS, "linger.ms", 500_000)
+    topic = make_topic("unasked", 1)
+    producer = await begun(bootstrap_servers, topic, b"v")
+    async with asyncio.timeout(30):
+        while producer._unacknowledged():
+            producer._poll(0.01)
+            await asyncio.sleep(0)
+    await producer.commit()
+    assert committed(bootstrap_servers, topic) == [b"v"]
 
 
 @pytest.mark.asyncio
