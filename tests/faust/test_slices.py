@@ -169,6 +169,10 @@ def test_what_fills_no_request_is_sent_unless_more_follows() -> None:
         one.offsets.end = lambda _partition: 2 * BACKLOG_RECORDS
         assert await one.steps.process(batch(KEYS + 9, ("key-5", 4)))
         assert outputs.sent_now == [0, KEYS]
+        # Ticks that were kept back, here none, are sent where the source brings nothing more.
+        one.steps._kept_since[0] = 0.0
+        await one.steps.emit_all_kept()
+        assert outputs.sent_now == [0, KEYS, KEYS]
 
     asyncio.run(run())
 

@@ -220,6 +220,7 @@ class BatchSteps:
         ):
             for step in self._first_records.released():
                 self._outputs.send(*step)
+            self._outputs.send_now()
         for partition in tuple(self._kept_since):
             if not await self.emit_kept(partition):
                 return
@@ -234,6 +235,7 @@ class BatchSteps:
             for effects in processor.kept_back():
                 if not await self._send(effects, sending):
                     return False
+        self._outputs.send_now()
         return True
 
     @property
