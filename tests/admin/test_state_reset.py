@@ -55,8 +55,15 @@ class Broker:
         return self
 
     def produce(
-        self, _topic: str, value: bytes | None, key: bytes, partition: int, headers: Headers
+        self,
+        _topic: str,
+        value: bytes | None,
+        key: bytes,
+        partition: int,
+        headers: Headers,
+        timestamp: int,
     ) -> None:
+        assert timestamp == 0  # Now: as a worker's states have it.
         self.rows[partition].append((self.ends[partition], key, value, headers))
         self.deliver(None, Sent((partition, self.ends[partition]), key))
         self.ends[partition] += 1
