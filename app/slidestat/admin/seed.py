@@ -335,8 +335,8 @@ def _rows_after_alerts(
         writer = ChangelogWriter(bootstrap, topology.alert_topic)
         declared_by = (DECLARATION_HEADER, fingerprint_of(topology).encode())
         for it in seeded[number].firing:
-            own = headers_of(it, topology) if topology.alert_headers else []
-            writer.produce(number, it.key, it.value, [declared_by, *own], it.timestamp)
+            headers = [declared_by, *headers_of(it, topology)]
+            writer.produce(number, it.key, it.value, headers, it.timestamp)
         writer.flush()
     yield from seeded_rows(states[number], seeded[number].moved_by)
 

@@ -8,7 +8,9 @@ from slidestat.text import iso_time
 
 
 def headers_of(alert: AlertRecord, topology: Declared) -> list[tuple[str, bytes]]:
-    """Return the headers of a change of a topology with `alert_headers`."""
+    """Return the headers of a change of an alert; none without `alert_headers`."""
+    if not topology.alert_headers:
+        return []
     return cloud_event_headers(
         topology.name,
         decode_alert_change(alert.value).state,

@@ -192,14 +192,15 @@ class BatchSteps:
         kept_since = self._kept_since.pop(partition, started)
         if batch.offsets[-1] >= processor.next_offset:
             processor.note(batch.mark)
-        steps = processor.steps(batch, more_follows=is_backlog(self._offsets, batch))
+        more_follows = is_backlog(self._offsets, batch)
+        steps = processor.steps(batch, more_follows=more_follows)
         if trace is not None:
             steps = trace.of_steps(self._observed.topology, steps)
         with self._sending(partition, kept_since) as sending:
             for effects in steps:
                 if not await self._send(effects, sending):
                     return False
-        if not is_backlog(self._offsets, batch):
+        if not more_follows:
             self._outputs.send_now()
         if processor.keeps_ticks:
             self._kept_since[partition] = kept_since
