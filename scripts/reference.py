@@ -57,14 +57,16 @@ add up:
 up to 2^53; beyond, several have one double. There `minimum`, `maximum`, `rank_quantile` and
 `sample` have bounds of a double more on each side, so that they hold for the number as it was
 written, and an estimate may be off by the distance to the next double. (`quantile`, sums, means
-and spreads take no such values.) Edges and thresholds compare with whole numbers below 2^100
-exactly, as conditions do. A whole number beyond all doubles is a dead letter, `value-too-large`.
+and spreads take no such values.) Edges and thresholds compare with numbers from 2^53 to 2^100 as
+they were written, as conditions do; one that no double is, such as 9007199254740993, is refused. A
+number with a fraction has 15 digits in its double for sure: bounds are those of the doubles. A
+whole number beyond all doubles is a dead letter, `value-too-large`.
 
 **Items.** An item is a text, or the text of a number or a truth value; so the number 1 and the
 text "1" are one item. Numbers that are equal are one item: 1, 1.0 and 1e0 are "1", 0, 0.0 and
--0.0 are "0". A whole number is its digits, however large it is. Others are the shortest text of
-their double, 0.10 is "0.1"; so are those from 2^100 on that are written with a fraction or an
-exponent.
+-0.0 are "0". A whole number is its digits, however large it is, and one with a fraction from 2^53
+on is its first 60. Others are the shortest text of their double, 0.10 is "0.1"; so are those from
+2^100 on that are written with a fraction or an exponent.
 
 Those "with the defaults" are the same whatever the span. All statistics have a `name` and a
 `where`, and all but {without_field} a `field`:

@@ -10,6 +10,7 @@ import platform
 import subprocess
 import sys
 import sysconfig
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ class WheelUnits(BuildHookInterface[Any]):
         build_data["force_include"][str(folder)] = "slidestat/kernel_units"
         build_data["pure_python"] = False
         build_data["tag"] = _tag()
+        # With other versions none of them could be used, and a first start would compile.
+        compilers = ("numba", "llvmlite")
+        build_data["dependencies"] += [f"{name}=={version_of(name)}" for name in compilers]
 
 
 def _tag() -> str:

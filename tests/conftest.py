@@ -43,12 +43,15 @@ MakeTopic = Callable[..., str]
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Say what runs in one process, where several share the tests: a file's; and all that is in
-    Spark's session, which takes long to start and to become quick.
+    Spark's session, which takes long to start and to become quick. The long ones are in two: one
+    after the other they would take as long as all other long tests together.
     """
-    place = item.path.relative_to(_TESTS).with_suffix("").as_posix()
-    is_in_spark = "spark" in getattr(item, "fixturenames", ())
-    item.add_marker(pytest.mark.xdist_group("spark" if is_in_spark else place))
-    if item.get_closest_marker("long") and "mark.long" not in item.path.read_text("utf-8"):
+    path = item.path.relative_to(_TESTS)
+    group, is_long = path.with_suffix("").as_posix(), item.get_closest_marker("long")
+    if "spark" in getattr(item, "fixturenames", ()):
+        group = "spark, audits" if is_long and path.parent.name == "audit" else "spark"
+    item.add_marker(pytest.mark.xdist_group(group))
+    if is_long and "mark.long" not in item.path.read_text("utf-8"):
         raise pytest.UsageError(f"make test-long finds no mark.long in {item.path}")
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from slidestat.errors import SlidestatError
-from slidestat.log import LogForm, json_logging, log_event, logging_to_stderr
+from slidestat.log import LogForm, json_logging, log_event, logging_to_stderr, tell
 
 
 def logged(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
@@ -62,6 +62,17 @@ def test_a_trace_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 1
     (stopped,) = logged(capsys)
     assert "ZeroDivisionError" in str(stopped["trace"])
+
+
+def test_the_logger_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    """A command in the same process, or a program with a log of its own, is not changed by it."""
+    logger = logging.getLogger("slidestat")
+    before = logger.handlers[:], logger.level, logger.propagate
+    with logging_to_stderr(LogForm.TEXT):
+        assert not logger.propagate
+    assert (logger.handlers, logger.level, logger.propagate) == before
+    tell("waiting", "waiting for it ...")
+    assert capsys.readouterr().err == "waiting for it ...\n"
 
 
 def test_warnings_of_libraries_are_events_too(capsys: pytest.CaptureFixture[str]) -> None:

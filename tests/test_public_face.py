@@ -4,7 +4,6 @@ import ast
 import subprocess
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, UnionType
 
@@ -15,9 +14,7 @@ import slidestat.faust
 import slidestat.spark
 import slidestat.synopses
 
-FACES = [slidestat, slidestat.faust, slidestat.synopses]
-if find_spec("pyspark"):  # There is no PySpark 4.0 for Python 3.14.
-    FACES.append(slidestat.spark)
+FACES = [slidestat, slidestat.faust, slidestat.synopses, slidestat.spark]
 
 
 def imported(file: Path) -> dict[str, object]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 APP = Path(__file__).parents[1] / "app"
 MOST_LINES = 70
-KERNELS = {"kernel", "borrowing_kernel"}
+KERNELS = {"kernel", "borrowing_kernel", "unlocked_kernel"}
 
 
 def too_long(source: str, most: int = MOST_LINES) -> Iterator[str]:

@@ -33,7 +33,7 @@ def test_what_was_there_stays_if_a_step_fails(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(*((os, "fsync") if step == "fsync" else (Path, "replace")), failing)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
         write_whole(path, b"after")
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]

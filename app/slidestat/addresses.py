@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from slidestat.errors import SlidestatError
-from slidestat.redaction import keep_secret, without_user
+from slidestat.redaction import HIDDEN, keep_header, keep_secret, without_user
 
 _NOT_IN_A_PLACE = re.compile(r"[\s?#\\\x00-\x1f]")
 _NOT_IN_A_USER = re.compile(r"[/?#@\[\]\s\\]|%(?![0-9A-Fa-f]{2})")
+# Bytes of a variable that are no text, as Python has them.
+_NOT_UTF_8 = re.compile("[\udc80-\udcff]")
 
 ESCAPES = (
     "Write @ of a user or password as %40, / as %2F, : as %3A, # as %23, ? as %3F and % as %25."
@@ -33,6 +35,11 @@ def checked_address(address: str, what: str, example: str) -> str:
             f"The {what}'s address has characters in its user or password that are not escaped.",
             ESCAPES,
         )
+    if shown.endswith(f":{HIDDEN}"):
+        raise SlidestatError(
+            f"The {what}'s address {shown!r} has a port that is no number.",
+            f'Write it as "{example}".',
+        )
     # What is asked for would be behind that, and so not be asked for.
     if _NOT_IN_A_PLACE.search(place):
         raise SlidestatError(
@@ -40,6 +47,29 @@ def checked_address(address: str, what: str, example: str) -> str:
             f'Write "{example}".',
         )
     return shown
+
+
+# Of ours, and of the libraries that we hand them to.
+_OURS = ("KAFKA_", "SCHEMA_REGISTRY_", "SLIDESTAT_", "ALERTMANAGER_", "OTEL_", "AWS_", "SPARK_")
+_SECRETS = ("PASSWORD", "TOKEN", "SECRET", "ACCESS_KEY")
+
+
+def keep_secrets_of(environment: Mapping[str, str]) -> None:
+    """Keep all that variables have of secrets, whether anything reads them or not: passwords and
+    tokens, users in addresses, and headers.
+    """
+    for name, value in environment.items():
+        is_proxy = name.lower().endswith("_proxy")
+        if not (is_proxy or name.startswith(_OURS)):
+            continue
+        if name.endswith(_SECRETS):
+            keep_secret(value.rstrip("\r\n"))
+        elif name.endswith("HEADERS"):
+            for pair in value.split(","):
+                header, _, content = pair.partition("=")
+                keep_header(header, content.strip())
+        elif "://" in value or is_proxy:
+            without_user(value)
 
 
 def secret(environment: Mapping[str, str], name: str) -> str | None:
@@ -67,6 +97,11 @@ def secret(environment: Mapping[str, str], name: str) -> str | None:
             ) from None
     found = (value or "").rstrip("\r\n")
     keep_secret(found)
+    if not found.isascii() and _NOT_UTF_8.search(found):
+        raise SlidestatError(
+            f"The secret of {name} has bytes that are no UTF-8.",
+            "Write it in UTF-8: the brokers and servers that ask for it expect that.",
+        )
     if path and not found:
         raise SlidestatError(
             f"{name}_FILE names {path}, which is empty.", "Write the secret to it."

@@ -171,7 +171,7 @@ class Client:
         """
         import asyncio
 
-        from aiohttp import ClientError
+        from aiohttp import ClientError, ClientResponseError
         from yarl import URL
 
         if self._session is None or self._session.closed:
@@ -188,8 +188,18 @@ class Client:
             async with self._session.get(URL(address, encoded=True)) as response:
                 self.check_redirect(response.status, address, str(response.url))
                 return response.status, await response.read()
-        except ClientError as error:
-            raise OSError(str(error) or type(error).__name__) from error
+        except (ClientError, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            # Who waits for a connection when the session closes is cancelled, and not by its user.
+            if self._session.closed and not (task and task.cancelling()):
+                raise SlidestatError(
+                    f"The client of {self._url} was closed before the answer came.",
+                    "Wait for its answers before you leave `async with Client(...)`.",
+                ) from error
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            reason = error.message if isinstance(error, ClientResponseError) else str(error)
+            raise OSError(" ".join(reason.split()) or type(error).__name__) from error
 
     def check_redirect(self, status: int, address: str, answered: str) -> None:
         """Raise SlidestatError for a token that did not go along to where a redirect led."""
@@ -214,9 +224,9 @@ class Client:
             status, body = await self.fetch(address)
         except (OSError, ValueError) as error:
             is_late = isinstance(error, TimeoutError)
-            told = f"nothing within {PATIENCE_S:.0f} s" if is_late else str(error)
+            reason = f"nothing within {PATIENCE_S:.0f} s" if is_late else str(error)
             raise SlidestatError(
-                f"No worker answers at {self._url}: {told or type(error).__name__}.",
+                f"No worker answers at {self._url}: {reason or type(error).__name__}.",
                 "Start one with `slidestat run`; it prints its URL.",
             ) from error
         try:
@@ -225,8 +235,16 @@ class Client:
                 return decode(body)
             fault = _fault(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if status >= 500:
+                raise SlidestatError(
+                    f"The server at {self._url} answers with status {status}, and not in a worker's"
+                    " words.",
+                    "A proxy does so while it reaches no worker: see whether one runs behind it,"
+                    " and ask again.",
+                ) from error
             raise SlidestatError(
-                f"The server at {self._url} is no worker of slidestat.",
+                f"The server at {self._url} is no worker of slidestat"
+                + (f": it answers with status {status}." if status != 200 else "."),
                 "Give the URL that a worker prints when it starts.",
             ) from error
         advice = fault.advice

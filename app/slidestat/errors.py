@@ -7,6 +7,8 @@ from slidestat.redaction import redacted
 
 # Shorter names lie in too many others.
 _SHORTEST = 3
+# As difflib has it: one letter more than three, or another sign in seven.
+_NEARLY = 0.85
 _SHOWN = 400
 
 
@@ -43,6 +45,8 @@ def shown(value: object) -> str:
     except ValueError:  # Python does not write whole numbers of thousands of digits.
         number = "a whole number of thousands of digits"
         return number if isinstance(value, int) else f"a {type(value).__name__} with {number}"
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deep"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -51,7 +55,8 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
 
     First one that ends in the name behind an underscore or a dot, as a statistic's own name comes
     before what its figures are (requests_p99); then one spelled nearly so, in whatever case; then
-    one that has the name in it, or lies in it.
+    one in which the name ends, or with which it begins, in the same way (user.at, at_ms); then one
+    spelled somewhat so, and one that has the name in it, or lies in it.
     """
     names = list(known)
     if not name:
@@ -59,10 +64,20 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
     plain = {other.casefold(): other for other in reversed(names)}
     asked = name.casefold()
     ends = [other for other in plain if other.endswith((f"_{asked}", f".{asked}"))]
-    spelled = get_close_matches(asked, plain, n=1)
+    spelled = get_close_matches(asked, plain, n=1, cutoff=_NEARLY)
+    its_end = [other for other in plain if asked.endswith((f"_{other}", f".{other}"))]
+    its_begin = [other for other in plain if asked.startswith((f"{other}_", f"{other}."))]
+    somewhat = get_close_matches(asked, plain, n=1)
     within = [other for other in plain if min(len(asked), len(other)) >= _SHORTEST]
     within = [other for other in within if asked in other or other in asked]
-    found = (*sorted(ends, key=len), *spelled, *sorted(within, key=len))
+    found = (
+        *sorted(ends, key=len),
+        *spelled,
+        *sorted(its_end, key=len, reverse=True),
+        *sorted(its_begin, key=len, reverse=True),
+        *somewhat,
+        *sorted(within, key=len),
+    )
     return next((plain[other] for other in found), None)
 
 

@@ -9,6 +9,8 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime, time as clock, timedelta
+from numbers import Number
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -18,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidestat.declare.derived import EMIT_EVENTS, EMIT_WINDOWS
-from slidestat.declare.lengths import window_length
 from slidestat.declare.statistics import ItemCounts, Statistic
+from slidestat.declare.times.lengths import window_length
 from slidestat.declare.topology import Topology, require_json, require_times
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.tick_records import TickDecoder, ticks_at
@@ -28,14 +30,15 @@ from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import NO_TIME, RecordBatch
-from slidestat.errors import SlidestatError, shown
+from slidestat.errors import SlidestatError, near_name, shown
 from slidestat.options import KEY_FIELD, TIME_FIELD, TIME_UNIT, VALUE_FIELD, TimeUnit
-from slidestat.produce.cells import TypedCells
+from slidestat.produce.cells import Cells, TypedCells
 from slidestat.produce.file_records import RECORDS, FileRecords
 from slidestat.produce.readers import Rows, rows_of_table
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from slidestat.testing.records import MemoryStore
+from slidestat.text import plain_detail
 
 Frame = TypeVar("Frame")
 
@@ -55,6 +58,17 @@ _TYPES: dict[str, pa.DataType] = {
 }
 _TIME = pa.timestamp("ms", "UTC")
 _YEAR_MS = 31_556_952_000
+# Of Python objects, the first that fits: a moment is a date as well, and NumPy's lengths are
+# integers.
+_SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
+    ("truth values", (bool, np.bool_)),
+    ("durations", (timedelta, np.timedelta64)),
+    ("numbers", (Number,)),
+    ("moments", (datetime, np.datetime64)),
+    ("dates", (date,)),
+    ("times of day", (clock,)),
+    ("texts", (str, bytes)),
+)
 # Doubles have each whole number below it.
 _FIRST_UNSURE = 2.0**53
 
@@ -95,7 +109,7 @@ def over(
                 f"{field} is {shown(column)}, which is no name of a column.",
                 "Give a text; rename the columns of the frame if theirs are numbers.",
             )
-    if isinstance(windows, str):
+    if isinstance(windows, str) or not isinstance(windows, Sequence):
         raise SlidestatError(f"windows is {shown(windows)}.", "Give a list of texts.")
     if isinstance(counted, Topology):
         if (columns, every, windows) != (_OWN_COLUMNS, None, ()):
@@ -114,6 +128,7 @@ def over(
         # Its lengths are not known before the times are: those of the fields are the same.
         any_length = _topology(counted, "1h", "1h")
         return _like(frame, _Events.of(frame, any_length, columns, unit).figures_of_all())
+    window_length(every, "every")  # Else the window that is taken from it would be blamed.
     windows = tuple(windows) or (every,)
     span = max(windows, key=lambda text: window_length(text, "windows"))
     topology = _topology(counted, span, every, windows, EMIT_WINDOWS)
@@ -187,7 +202,7 @@ class _Events:
         return _figures(self._emissions())
 
     def figures_of_all(self) -> pa.Table:
-        """Return those of one window, which has all events.
+        """Return the figures of one window, which has all events.
 
         Windows end at multiples of a length: for this one to begin with the first event, all times
         are moved, and its end back again.
@@ -258,7 +273,7 @@ class _Events:
         if letters:
             first = min(letters, key=lambda letter: order[letter.offset])
             row = int(order[first.offset])
-            why = self._unsendable(row) or f"{first.reason}, {first.detail}"
+            why = self._unsendable(row) or f"{first.reason}, {plain_detail(first.detail)}"
             warnings.warn(
                 f"{len(letters):,} of {len(order):,} rows are not counted; the first, at"
                 f" {row:,} (from 0): {why}",
@@ -274,8 +289,10 @@ class _Events:
         while at >= len(rows.numbers):
             at -= len(rows.numbers)
             rows = next(batches)
-        key = self.records.key
-        for name in dict.fromkeys((key, *self.records.fields.values())):
+        key, time = self.records.key, self.records.time
+        for name in self.records.names:
+            if name == time:
+                continue
             cells = TypedCells(rows.columns[name].column[at : at + 1])
             sent = cells.text() if name == key else cells.json()
             if not sent[0].is_valid and not cells.missing()[0]:
@@ -284,11 +301,14 @@ class _Events:
 
 
 class _Moved(TypedCells):
-    """Cells whose times are so many milliseconds earlier than they are."""
+    """Cells whose times are moved back by some milliseconds."""
 
     def __init__(self, column: pa.Array, moved: int) -> None:
         super().__init__(column)
         self._moved = moved
+
+    def of_rows(self, rows: pa.Array) -> Cells:
+        return _Moved(self.column.filter(rows), self._moved)
 
     def times_ms(self, unit: TimeUnit) -> pa.Array:
         return pc.subtract(super().times_ms(unit), self._moved)
@@ -302,6 +322,11 @@ def _table(frame: Any, names: Sequence[str]) -> pa.Table:
         elif _library(frame) == "pandas":
             table = _of_pandas(frame, names)
         else:
+            if _library(frame) == "polars":
+                frame = _of_polars(frame, names)
+            elif isinstance(frame, Mapping):  # Lists by their names.
+                for name in {*names}.intersection(frame):
+                    _require_one_sort(name, set(map(type, frame[name])) - {type(None)})
             table = pa.table(frame)
         twice = {name for name in table.column_names if table.column_names.count(name) > 1}
         if same := sorted(twice.intersection(names)):
@@ -310,12 +335,19 @@ def _table(frame: Any, names: Sequence[str]) -> pa.Table:
                 "Rename all but one.",
             )
     except _UNREADABLE as error:
+        reason = _first_line(error)
+        if isinstance(error, UnicodeEncodeError):  # Nor can its text be printed.
+            reason = f"a text has half of a character, {error.object[error.start]!a}"
         raise SlidestatError(
-            f"The frame cannot be read: {': '.join(map(str, error.args)).splitlines()[0]}.",
+            f"The frame cannot be read: {reason}.",
             "Give a DataFrame of pandas or Polars (collected, if it is lazy), or a table of Arrow,"
             " with one type in each column; whole numbers of more than 64 bits as texts.",
         ) from error
     return table
+
+
+def _first_line(error: BaseException) -> str:
+    return ": ".join(map(str, error.args)).splitlines()[0].rstrip(".")
 
 
 def _warn_of_rounded(table: pa.Table, records: FileRecords) -> None:
@@ -348,13 +380,48 @@ def _of_pandas(frame: Any, names: Sequence[str]) -> pa.Table:
     }
     missing = [name for name, columns in of_names.items() if not columns]
     if missing:
+        near = dict.fromkeys(filter(None, (near_name(name, map(str, present)) for name in missing)))
+        guess = f"Did you mean {', '.join(map(repr, near))}? " if near else ""
         raise SlidestatError(
             f"The frame has no column {', '.join(map(repr, missing))}, but"
-            f" {', '.join(map(repr, present))}.",
-            "Say which columns hold key, time and value; an index has to have a name.",
+            f" {', '.join(map(repr, present)) or 'none at all'}.",
+            f"{guess}Say which columns hold key, time and value, or rename them as the topology has"
+            " them; an index has to have a name.",
         )
-    needed = frame.columns.isin([*set().union(*of_names.values())])
-    return pa.Table.from_pandas(frame.loc[:, needed], preserve_index=False)
+    needed = frame.loc[:, frame.columns.isin([*set().union(*of_names.values())])]
+    for place, name in enumerate(needed.columns):
+        column = needed.iloc[:, place]
+        if column.dtype == object:
+            _require_one_sort(name, set(map(type, column.dropna())))
+    return pa.Table.from_pandas(needed, preserve_index=False)
+
+
+def _require_one_sort(name: str, types: Iterable[type]) -> None:
+    """Raise TypeError for objects of several types: Arrow applies the type of the first ones to
+    all. It would turn a moment behind a day into a day, and a number into a moment.
+    """
+    sorts = sorted({_sort_of(each) for each in types})
+    if len(sorts) > 1:
+        raise TypeError(f"{name!r} has {' and '.join(sorts)}")
+
+
+def _sort_of(kind: type) -> str:
+    return next((sort for sort, kinds in _SORTS if issubclass(kind, kinds)), "other objects")
+
+
+def _of_polars(frame: Any, names: Sequence[str]) -> Any:
+    """Return the columns of a frame of Polars that are needed, if all are there: Arrow lacks some
+    of its types. Raises TypeError for Python objects, of which Polars hands out the addresses.
+    """
+    is_lazy = "DataFrame" not in {kind.__name__ for kind in type(frame).__mro__}
+    schema = {} if is_lazy else getattr(frame, "schema", {})
+    needed = {it: [n for n in names if n == it or n.startswith(f"{it}.")] for it in schema}
+    for name, kind in schema.items():
+        if needed[name] and str(kind) == "Object":
+            raise TypeError(f"{name!r} has Python objects")
+    if {*names}.difference(*needed.values()):
+        return frame
+    return frame.select([name for name, of in needed.items() if of])
 
 
 def _like(frame: Frame, table: pa.Table) -> Frame:
@@ -368,7 +435,11 @@ def _like(frame: Frame, table: pa.Table) -> Frame:
 
 
 def _library(frame: object) -> str:
-    return type(frame).__module__.partition(".")[0]
+    """Return the library of a frame, also of one that another library has made of it, as GeoPandas
+    has of pandas'.
+    """
+    libraries = {kind.__module__.partition(".")[0] for kind in type(frame).__mro__}
+    return next((library for library in ("pandas", "polars") if library in libraries), "")
 
 
 def _figures(emissions: Iterable[Emission]) -> pa.Table:

@@ -42,6 +42,16 @@ def log_event(event: str, text: str | None = None, **fields: object) -> None:
     _log.info(event, extra={**fields, **({} if text is None else {"text": text})})
 
 
+def tell(event: str, text: str, **fields: object) -> None:
+    """Log an event with a text; where nothing is logged, as by a command that ends, print the
+    text.
+    """
+    if _log.handlers:
+        log_event(event, text, **fields)
+    else:
+        print(text, file=sys.stderr, flush=True)
+
+
 def log_exception(event: str, **fields: object) -> None:
     """Log the exception that is being handled."""
     _log.exception(event, extra=fields)
@@ -59,6 +69,7 @@ def logging_to_stderr(form: LogForm = LOG_FORM) -> Iterator[None]:
         handler.addFilter(lambda record: hasattr(record, "text"))
     else:
         handler.setFormatter(_json_formatter())
+    level, propagates = _log.level, _log.propagate
     _log.addHandler(handler)
     _log.setLevel(logging.INFO)
     _log.propagate = False
@@ -76,6 +87,8 @@ def logging_to_stderr(form: LogForm = LOG_FORM) -> Iterator[None]:
         sys.exit(1)
     finally:
         _log.removeHandler(handler)
+        _log.propagate = propagates
+        _log.setLevel(level)
 
 
 def json_logging() -> dict[str, Any]:
@@ -99,8 +112,8 @@ def json_logging() -> dict[str, Any]:
 
 class _TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text with its time, on this machine's clock. What ends a worker is told as any
-        command tells it: who runs several workers knows it by how it begins.
+        """Return the text with its time, on this machine's clock. The error that ends a worker is
+        printed as by any command: the parent of several workers recognises it by its beginning.
         """
         text: str = getattr(record, "text", "")
         return redacted(text if text.startswith(ERROR) else super().format(record))

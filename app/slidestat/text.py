@@ -1,15 +1,17 @@
 """Figures, lengths, sizes and refusals as texts for people."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from math import floor, log10
 
+from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.schemas.alert import FoundChange
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.emission import Figure, LostRecords
-from slidestat.schemas.event import EARLIEST_TIME_MS
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from slidestat.schemas.query import ValueRank
 
 # The numbers of a figure for people: only digits that its bounds make certain.
@@ -251,6 +253,95 @@ def reasons_text(reasons: Mapping[Reason, int]) -> str:
 def advice_on(reason: Reason) -> str:
     """Return what to do where all records are refused for one reason."""
     return f"{_ADVICE[reason]} " if reason in _ADVICE else ""
+
+
+# The detail of a letter has the words of the library that decodes JSON: these are for people.
+
+_ABSENT = re.compile(r"Object missing required field `(?P<name>.+)`", re.DOTALL)
+_EXPECTED = re.compile(
+    r"Expected `(?P<types>[\w |]+)`"
+    r"(?:, got `(?P<found>\w+)`| of length (?P<length>[<>])= (?P<most>\d+)"
+    r"| (?P<side><=|<|>=) (?P<limit>-?\d+(?:\.\d+)?(?:e[+-]?\d+)?))(?P<more>(?:[:,] .*)?)",
+    re.DOTALL,
+)
+_TYPES = {
+    "object": "an object",
+    "array": "a list",
+    "str": "a text",
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "a truth value",
+    "null": "null",
+}
+_NO_UTF_8 = re.compile(r"'utf-8' codec can't decode bytes? (?:(0x\w\w)|in) .*", re.DOTALL)
+_HALF = re.compile(
+    r"JSON is malformed: (?:unexpected end of hex escape|.* utf-16 surrogate pair)( \(byte \d+\))?"
+)
+_TRAILING = re.compile(r"JSON is malformed: trailing characters( \(byte \d+\))?")
+MORE = "more follows behind the JSON of the record"
+"""How `plain_detail` begins for a record of several values."""
+_TRUNCATED, _TOO_LARGE = "Input data was truncated", "Number out of range"
+# The limits of times, by their sides.
+_OF_TIMES = {
+    (side, ms * known.per_second / 1_000): f"is {where}, read as {known.text}"
+    for known in TIME_FORMATS.values()
+    if not (known.is_text or known.is_sequence)
+    for side, ms, where in (
+        (">", EARLIEST_TIME_MS, "before 1980"),
+        ("<", LATEST_TIME_MS, "after 2099"),
+    )
+}
+
+
+def plain_detail(detail: str) -> str:
+    """Return the detail of a letter in plain words: `ms is a text, not a number` for ``ms: Expected
+    `float`, got `str` ``. What it does not know is returned as it is.
+    """
+    if (broken := _NO_UTF_8.fullmatch(detail)) is not None:
+        return f"the record is no UTF-8{f' ({broken[1]})' if broken[1] else ''}"
+    for field, _, message in (("", "", detail), detail.partition(": ")):
+        if (plain := _plain(field, message)) is not None:
+            return plain
+    return detail
+
+
+def _plain(field: str, message: str) -> str | None:
+    """Return what the library says of a field, or of the whole record, in plain words; None for
+    another text.
+    """
+    subject = field or "the record"
+    if _HALF.fullmatch(message):
+        return f"{subject} has half of a character, such as \\ud83d alone: its text was cut there"
+    if (trailing := _TRAILING.fullmatch(message)) is not None:
+        return f"{MORE}{trailing[1] or ''}: a record is one event, so have each sent alone"
+    if message == _TRUNCATED:
+        return "the record ends before its JSON is complete"
+    if message == _TOO_LARGE:
+        return f"{subject} is beyond the largest double"
+    if (absent := _ABSENT.fullmatch(message)) is not None:
+        return f"{field}{'.' if field else ''}{absent['name']} is missing"
+    expected = _EXPECTED.fullmatch(message)
+    return None if expected is None else f"{subject} {_unexpected(expected)}{expected['more']}"
+
+
+def _unexpected(expected: re.Match[str]) -> str:
+    if (found := expected["found"]) is not None:
+        types = expected["types"].split(" | ")
+        if "float" in types and "int" in types:
+            types.remove("int")
+        *others, last = [name for one, name in _TYPES.items() if one in types] or [types[0]]
+        wanted = f"{', '.join(others)} or {last}" if others else last
+        return f"is {_TYPES.get(found, found)}, not {wanted}"
+    if (length := expected["length"]) is not None:
+        return "is empty" if length == ">" else f"has more than {expected['most']} characters"
+    side, limit = expected["side"], expected["limit"]
+    # The largest whole number is one less than the limit.
+    edge = float(limit) + (side == "<=" and "int" in expected["types"])
+    if (of_time := _OF_TIMES.get((side[0], edge))) is not None:
+        return of_time
+    if side == ">=":
+        return "is negative" if edge == 0 else f"is below {limit}"
+    return f"is above {limit}" if side == "<=" else f"is not below {limit}"
 
 
 _UNITS = ("bytes", "kB", "MB", "GB")

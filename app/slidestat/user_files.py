@@ -34,6 +34,8 @@ def write_whole(path: Path, data: bytes) -> None:
             # two would keep an empty file.
             os.fsync(file.fileno())
         new.replace(path)
-    except BaseException:
+    except BaseException as error:
         new.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # A full disk is noticed by writes, which name no file.
         raise

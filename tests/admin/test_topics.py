@@ -1,5 +1,6 @@
 """Topics are created once, as asked, and listed as they are."""
 
+import json
 import socket
 
 import pytest
@@ -15,6 +16,7 @@ from slidestat.admin.topics import (
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_broker, require_topic
+from slidestat.log import LogForm, logging_to_stderr
 from slidestat.text import human_duration
 from tests.conftest import MakeTopic
 
@@ -120,11 +122,52 @@ def test_a_broker_that_advertises_an_unknown_address(
     assert "advertised.listeners" in no.value.advice
 
 
-@pytest.mark.parametrize("address", ["", "a b:9092", "host:port", "host:9092,", ":9092"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("", "a b:9092", "host:port", "host:9092,", ":9092", "kafka://localhost:9092"),
+        *("host:99999", "['host:9092']", "h1:9092 h2:9092", "h1:9092\uff1bh2:9092"),
+    ],
+)
 def test_addresses_that_are_none(address: str) -> None:
     """What cannot be an address is refused at once, not waited for."""
     with pytest.raises(SlidestatError, match="not the address of a Kafka broker"):
         require_broker(address)
+
+
+def test_the_wrong_one_of_several_addresses_is_named() -> None:
+    """Where an @ may end a password, only what is behind it is shown, and that it is so."""
+    with pytest.raises(SlidestatError, match=r"^'h2;9093' is not the address") as raised:
+        require_broker("h1:9092,h2;9093")
+    with pytest.raises(SlidestatError, match=r"^'kafka://h1:9092' is not") as raised:
+        require_broker("kafka://h1:9092,h2:9092")
+    assert "without kafka://" in raised.value.advice
+    with pytest.raises(SlidestatError) as raised:
+        require_broker("kafka://h1:9092,h2:9092/x@y")
+    assert raised.value.message == (
+        "'kafka://y' (all before the last @ is left out) is not the address of a Kafka broker."
+    )
+
+
+def test_the_protocol_of_an_address_is_that_of_the_client(bootstrap_servers: str) -> None:
+    """librdkafka leaves out an address of another one, and waits."""
+    with pytest.raises(SlidestatError, match="with SASL_SSL, and KAFKA_SECURITY_PROTOCOL is PLAIN"):
+        require_broker(f"sasl_ssl://{bootstrap_servers}")
+    assert require_broker(f"PLAINTEXT://{bootstrap_servers}").brokers
+
+
+def test_a_wait_for_brokers_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    """After two seconds, on a terminal and in a log, unless the caller tells it itself."""
+    with pytest.raises(SlidestatError):
+        require_broker("127.0.0.1:1", timeout_s=3)
+    assert capfd.readouterr().err == "waiting for a broker at 127.0.0.1:1 ...\n"
+    with pytest.raises(SlidestatError):
+        require_broker("127.0.0.1:1", timeout_s=3, may_tell=False)
+    assert capfd.readouterr().err == ""
+    with logging_to_stderr(LogForm.JSON), pytest.raises(SlidestatError):
+        require_broker("127.0.0.1:1", timeout_s=3)
+    (line,) = capfd.readouterr().err.splitlines()
+    assert json.loads(line)["text"] == "waiting for a broker at 127.0.0.1:1 ..."
 
 
 def test_misspelled_topic(bootstrap_servers: str, make_topic: MakeTopic) -> None:

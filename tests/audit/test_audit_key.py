@@ -324,7 +324,7 @@ CHOSEN = [
 @given(seed=st.integers(0, 2**32))
 def test_a_record_too_many_or_too_few_is_found(fields: dict[str, str], seed: int) -> None:
     """Where figures are exact and decide what is written: any record that is left out is missed,
-    and any of another tick has no reason.
+    and any of another tick has no reason. Twenty of each are tried, as each takes an audit.
     """
     random, at, begin = Random(seed), 0, START_MS // 1_000 * 1_000
     events = []
@@ -341,16 +341,16 @@ def test_a_record_too_many_or_too_few_is_found(fields: dict[str, str], seed: int
     whole = Partition(asked, records)
     written = whole.emissions["a key"]
     assert whole.violations("a key") == []
-    for tick in sorted(written):
+    for tick in random.sample(sorted(written), min(20, len(written))):
         emission = written.pop(tick)
-        assert {*whole.violations("a key")} & {"not emitted", "the newest record is not true"}
+        assert {*whole.violations("a key")} & {"not emitted", "the newest record is not true"}, tick
         written[tick] = emission
     every_tick = Partition(replace(asked, emit="always", tolerance="0%", having=""), records)
-    for tick, emission in every_tick.emissions["a key"].items():
-        if tick not in written:
-            written[tick] = emission
-            assert "emitted without a reason" in whole.violations("a key")
-            del written[tick]
+    others = every_tick.emissions["a key"].keys() - written.keys()
+    for tick in random.sample(sorted(others), min(20, len(others))):
+        written[tick] = every_tick.emissions["a key"][tick]
+        assert "emitted without a reason" in whole.violations("a key"), tick
+        del written[tick]
 
 
 def test_a_condition_that_reads_the_past_is_judged() -> None:

@@ -181,6 +181,28 @@ def test_numbers_of_time_are_read_alike(time_format: str, times: list[Decimal]) 
     check(declaration, batch_of([plain(time=text).encode() for text in [*texts, "12.5"] * 9]))
 
 
+@laws
+@given(
+    st.sampled_from(["s", "ms", "us", "ns"]),
+    st.lists(
+        st.builds(
+            "{}{}{}".format,
+            st.sampled_from(["", "+", "++", "00", " "]),
+            st.one_of(
+                st.floats(0.1, 9.9).map(str),
+                st.integers(1, 10**9).map(lambda digits: f"{digits / 10**8:.{digits % 9}f}"),
+            ),
+            st.sampled_from([f"{e}{n}" for e in ("e", "E", "E+") for n in (9, 12, 15, 18)]),
+        ),
+        min_size=1,
+    ),
+)
+def test_texts_with_powers_are_read_alike(time_format: str, times: list[str]) -> None:
+    """Those that have lost digits are no times to either."""
+    declaration = declared(topology(time_format=time_format))
+    check(declaration, batch_of([plain(time=json.dumps(time)).encode() for time in times * 9]))
+
+
 def test_shapes_come_and_go() -> None:
     """Records of more shapes than are kept, in turns, some without what is read."""
     declaration = declared(

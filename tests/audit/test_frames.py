@@ -1,5 +1,7 @@
 """Frames of window functions: what a call costs, and that its answer is that of the frame alone."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -145,3 +147,14 @@ def test_what_cannot_be_counted_is_refused(call, told: str) -> None:  # type: ig
     with pytest.raises(SlidestatError, match=told) as caught:
         call()
     assert caught.value.advice
+
+
+@pytest.mark.parametrize("values", [[2**53 + 1], [Decimal(2**53 + 1)], [7, 2**53 + 1]], ids=str)
+def test_no_sum_takes_a_number_that_it_would_round(values: list[int | Decimal]) -> None:
+    times = pd.Series(range(len(values)))
+    total, k = aggregates.basic_sum(), _of(10**6, len(values))
+    with pytest.raises(SlidestatError, match="9007199254740993 is above 9007199254740992"):
+        total.bounds(pd.Series(values), times, k)
+    largest = total.bounds(pd.Series([2**53]), times[:1], k[:1])
+    assert largest is not None
+    assert largest["lower"] <= 2**53 <= largest["upper"]

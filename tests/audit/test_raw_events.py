@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import msgspec
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from slidestat.declare.forms.resolved import resolved
+from slidestat.declare.statistics import Distinct
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.spark.audit.declaration import Declaration, declaration_of
@@ -84,6 +86,25 @@ def test_what_a_worker_counts_an_audit_reads_alike(name: str) -> None:
     batch = list(records(Random(f"audit {name}"), RECORDS, written(asked)))
     batch += [place % document for place in PLACES for document in SUITE.values()]
     assert check(asked, batch) > len(batch) // 20
+
+
+@pytest.mark.parametrize(
+    ("number", "item"),
+    [
+        (b"1e-400", "0"),
+        (b"-1e-400", "0"),
+        (b"0.99999999999999999999", "1"),
+        (b"-0.99999999999999999999", "-1"),
+        (b"9007199254740991.4", "9007199254740991"),
+        (b"9007199254740991.6", "9007199254740991.6"),
+    ],
+)
+def test_a_number_whose_double_is_whole_is_one_item(number: bytes, item: str) -> None:
+    """It is no whole number, and a worker has read its double."""
+    asked = replace(TOPOLOGIES["a sum"], statistics=(Distinct(field="user"),))
+    record = b'{"key":"k","time":%d,"value":1,"user":%b}' % (STAMP_MS, number)
+    assert check(asked, [record]) == 1
+    assert read(declared(asked), RawRecord(b"k", record, STAMP_MS)) == ("k", STAMP_MS, [item])
 
 
 @pytest.mark.parametrize(

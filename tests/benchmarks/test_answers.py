@@ -1,5 +1,6 @@
 """The benchmarks' check of peers: a peer that is right passes, one that is not does not."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -64,6 +65,41 @@ def test_exact_windows_pass(monkeypatch: pytest.MonkeyPatch, workload: Workload)
     assert check(monkeypatch, workload, Answers.updated("tumbling"), early + right) == len(right)
     right = sliding(workload)
     assert check(monkeypatch, workload, Answers.updated("sliding"), right) == len(right)
+
+
+def test_a_watermark_is_that_of_the_partition_that_has_come_least_far(
+    monkeypatch: pytest.MonkeyPatch, workload: Workload
+) -> None:
+    """A system that was stopped had read one partition further than the other."""
+    behind = int(workload.times[-1]) // MINUTE_MS * MINUTE_MS
+    is_read = (workload.keys % 2 == 0) | (workload.times < behind)
+    keys, times, cents = workload.keys[is_read], workload.times[is_read], workload.cents[is_read]
+    part = replace(workload, keys=keys, times=times, cents=cents)
+    waited = Answers.waited("tumbling", lost_when_stopped=False)
+    starts = part.times // MINUTE_MS * MINUTE_MS
+    due = starts + 2 * MINUTE_MS < behind
+    pairs = set(zip(part.keys[due].tolist(), starts[due].tolist(), strict=True))
+    right = windows(part, pairs, MINUTE_MS)
+    assert check(monkeypatch, part, waited, right) == len(right)
+    with pytest.raises(SlidestatError, match=r"1 of \d+ windows .* are missing"):
+        check(monkeypatch, part, waited, right[1:])
+
+
+def test_a_window_waits_for_a_later_event_of_its_key(
+    monkeypatch: pytest.MonkeyPatch, workload: Workload
+) -> None:
+    """Of a system that keeps a clock for each key, as Bytewax does."""
+    half = int(workload.times[len(workload.times) // 2]) // MINUTE_MS * MINUTE_MS
+    is_sent = (workload.keys != 0) | (workload.times < half)
+    keys, times, cents = workload.keys[is_sent], workload.times[is_sent], workload.cents[is_sent]
+    part = replace(workload, keys=keys, times=times, cents=cents)
+    starts = part.times // MINUTE_MS * MINUTE_MS
+    is_last = (part.keys == 0) & (starts >= half - 2 * MINUTE_MS)
+    there = ~is_last
+    pairs = set(zip(part.keys[there].tolist(), starts[there].tolist(), strict=True))
+    right = windows(part, pairs, MINUTE_MS)
+    waited = Answers.waited("tumbling", lost_when_stopped=False)
+    assert check(monkeypatch, part, waited, right) == len(right)
 
 
 def test_a_wrong_count_is_no_answer(monkeypatch: pytest.MonkeyPatch, workload: Workload) -> None:

@@ -1,10 +1,11 @@
 """Stages for real workers: a topology of its own for each test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from slidestat.local.broker import LocalBroker
 from tests.broker.workers import Stage
 
 BODY = (
@@ -13,6 +14,13 @@ BODY = (
 )
 
 MakeStage = Callable[..., Stage]
+
+
+@pytest.fixture
+def own_broker() -> Iterator[LocalBroker]:
+    """A broker that a test may kill."""
+    with LocalBroker() as broker:
+        yield broker
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from slidestat.admin.topics import TopicRow
+from slidestat.cli.display.lines import show_topics
 from tests.commands import TIME_MS, ReadTopic, RunCli, WriteEvents
 from tests.conftest import MakeTopic
 
@@ -103,6 +105,57 @@ def test_output_that_has_no_room(arguments: list[str]) -> None:
     assert run.stderr.startswith("error: Not all could be written: No space left on device.\n")
     assert "what to do: Make room" in run.stderr
     assert len(run.stderr.splitlines()) == 2
+
+
+def test_an_encoding_that_lacks_a_letter() -> None:
+    """What is printed is escaped as JSON has it, and so JSON stays what it was."""
+    code = (
+        "import sys\n"
+        "from slidestat.cli import main as cli\n"
+        'cli.app = lambda: print(\'{"key":"/caf\\u00e9 \\u2026 \\U0001f600"}\')\n'
+        "cli.main()\n"
+    )
+    for encoding, shown, way in (
+        ("ascii", "\\u00e9", {"PYTHONIOENCODING": "ascii"}),
+        ("ascii", "\\u00e9", {"LC_ALL": "C"}),
+        ("latin-1", "\xe9", {"PYTHONIOENCODING": "latin-1"}),
+        ("utf-8", "\xe9", {"PYTHONIOENCODING": "utf-8"}),
+    ):
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            check=False,
+            env=os.environ | way | {"PYTHONUTF8": "0"},
+        )
+        assert run.returncode == 0, run.stderr
+        text = run.stdout.decode(encoding)
+        assert f"/caf{shown}" in text
+        assert json.loads(text) == {"key": "/caf\xe9 \u2026 \U0001f600"}
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_were_closed(closed: str) -> None:
+    """What is read is empty, and what is written goes nowhere: neither ends in a stack trace."""
+    for arguments, code in (("produce - --topic t --bootstrap 127.0.0.1:1", 2), ("schema", 0)):
+        run = subprocess.run(
+            ["sh", "-c", f"{sys.executable} -m slidestat {arguments} {closed}"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == code, run.stderr
+        assert "Traceback" not in run.stderr
+
+
+def test_a_list_of_topics_in_a_pipe_cuts_no_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names of changelogs are longer than what a terminal of 80 columns leaves them."""
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "slidestat-requests-requests-state-changelog" * 3
+    show_topics([TopicRow(name, 4, 28, "7d", "compact")], as_json=False)
+    assert f" {name} " in capsys.readouterr().out
 
 
 def test_a_declaration_is_shown_before_kernels_are_loaded() -> None:
@@ -272,7 +325,9 @@ def test_unsupported_codec(run_cli: RunCli) -> None:
 
 
 def test_no_broker(run_cli: RunCli) -> None:
-    """Without a broker each command says where it looked and how to start one, and no more."""
+    """Without a broker each command says that it waits, then where it looked and how to start one,
+    and no more.
+    """
     commands = [
         ("topics", "list"),
         ("topics", "create", "a"),
@@ -285,7 +340,10 @@ def test_no_broker(run_cli: RunCli) -> None:
         runs = pool.map(lambda command: run_cli(*command, bootstrap="127.0.0.1:1"), commands)
     for run in runs:
         assert run.returncode == 2
-        assert run.stderr.splitlines() == [
+        waits, *error = run.stderr.splitlines()
+        # A worker has the time in front.
+        assert waits.endswith("waiting for a broker at 127.0.0.1:1 ...")
+        assert error == [
             "error: No Kafka broker answers at 127.0.0.1:1.",
             "what to do: Start one with `slidestat broker`, or say where one is with --bootstrap "
             "or KAFKA_BOOTSTRAP_SERVERS; one with TLS or passwords needs KAFKA_SECURITY_PROTOCOL.",

@@ -5,11 +5,106 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, strategies as st
 
+from slidestat import Sum, Topology, TopologyDriver
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.event import EARLIEST_TIME_MS
-from slidestat.text import Row, cells, iso_time, numbers_text, qualified, window_text
+from slidestat.text import (
+    Row,
+    cells,
+    iso_time,
+    numbers_text,
+    plain_detail,
+    qualified,
+    window_text,
+)
 
 END_MS = 978_328_800_000
+
+
+_HALF = "the record has half of a character, such as \\ud83d alone: its text was cut there"
+
+
+def test_details_of_letters_in_plain_words() -> None:
+    """What a letter's header has in a library's words is said plainly, of each kind of refusal."""
+    refused = {
+        b'{"key":"k","time":"yesterday","value":1}': "time: 'yesterday' is no time in milliseconds",
+        b'{"key":"k","time":1764006000000,"value":"x"}': "value is a text, not a number",
+        b'{"key":"k","time":1764006000000,"value":"4"}': "value is a text, not a number, the text"
+        " of a number, which cast(value as double) reads in a computed field",
+        b'{"key":"k","value":1}': "time is missing",
+        b'{"key":5.5,"time":1764006000000}': "key is a number, not a text or a whole number",
+        b'{"key":"","time":1764006000000,"value":1}': "key is empty",
+        b'{"key":"%s","time":1764006000000,"value":1}' % (b"x" * 257): "key has more than 256"
+        " characters",
+        b'{"key":"k","time":true}': "time is a truth value, not a text or a number",
+        b'{"key":"k","time":1764006000,"value":1}': "time is before 1980, read as milliseconds",
+        b'{"key":"k","time":9764006000000,"value":1}': "time is after 2099, read as milliseconds",
+        b'{"key":"k","time":1764006000000,"value":-4}': "value is negative",
+        b'{"key":"k","time":1764006000000,"value":1e400}': "value is beyond the largest double",
+        b'{"key":"k","time":1764006000000,': "the record ends before its JSON is complete",
+        b'{"key":"k","time":1764006000000,"note":"\\ud83d"}': _HALF,
+        b'{"key":"k","time":1764006000000,"note":"\\ud83d","value":1}': _HALF,
+        b'{"key":"\\ud83d","time":1764006000000}': _HALF,
+        b'{"key":"\\ude00 of it","time":1764006000000}': _HALF,
+        b'{"key":"k","time":1764006000000,"note":"\\ud83d': "the record ends before its JSON is"
+        " complete",
+        b'{"key":"k","time":1764006000000,"value":1}\n{"key":"k"}': "more follows behind the JSON"
+        " of the record (byte 44): a record is one event, so have each sent alone",
+        b"hello": "JSON is malformed: invalid character (byte 0)",
+        b"[1]": "the record is a list, not an object: a record is one event, so have each of the"
+        " array sent alone",
+        b'{"key":"\xff","time":1764006000000,"value":1}': "the record is no UTF-8 (0xff)",
+    }
+    driver = TopologyDriver(
+        Topology(name="t", source="s", span="1h", every="1m", statistics=(Sum(),))
+    )
+    for record in refused:
+        driver.send_bytes(record)
+    details = [plain_detail(letter.detail) for letter in driver.dead_letters]
+    assert details == list(refused.values())
+    assert plain_detail("request: Expected `object`, got `int`") == (
+        "request is a whole number, not an object"
+    )
+    assert plain_detail("a: b: Object missing required field `c`") == (
+        "a: b: Object missing required field `c`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("time_format", "early", "late", "unit"),
+    [
+        ("s", "315532799", "4102444800", "seconds"),
+        ("ms", "315532799999", "4102444800000", "milliseconds"),
+        ("us", "315532799999999", "4102444800000000", "microseconds"),
+        ("ns", "315532799999999999", "4102444800000000000", "nanoseconds"),
+    ],
+)
+def test_times_in_another_unit_in_plain_words(
+    time_format: str, early: str, late: str, unit: str
+) -> None:
+    """In every unit, whether they are whole numbers or not."""
+    driver = TopologyDriver(
+        Topology(name="t", source="s", span="1h", every="1m", time_format=time_format)
+    )
+    times = (early, "3e2", late, f"{late}.5")
+    for time in times:
+        driver.send_bytes(b'{"key":"k","time":%s}' % time.encode())
+    details = [plain_detail(letter.detail) for letter in driver.dead_letters]
+    where = ("before 1980", "before 1980", "after 2099", "after 2099")
+    assert details == [f"time is {it}, read as {unit}" for it in where]
+
+
+def test_details_that_are_no_more_than_they_say() -> None:
+    """A number of a sequence is no time, and what others write is theirs."""
+    driver = TopologyDriver(
+        Topology(name="t", source="s", span="10 events", every="5 events", time_format="sequence")
+    )
+    driver.send_bytes(b'{"key":"k","time":315532800000}')
+    driver.send_bytes(b'{"key":"k","time":-1}')
+    details = [plain_detail(letter.detail) for letter in driver.dead_letters]
+    assert details == ["time is above 315532799999", "time is negative"]
+    assert plain_detail("x: Expected `float` >= a lot") == "x: Expected `float` >= a lot"
+    assert plain_detail("Number out of range") == "the record is beyond the largest double"
 
 
 def test_cells() -> None:

@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from benchmarks.harness.examples import example
 from slidestat.cli.display import topology as display
@@ -121,6 +123,32 @@ def test_a_topology_that_ships(run_cli: RunCli) -> None:
     rows = {line.split()[0]: line.split()[1:3] for line in lines if re.match("count|maximum", line)}
     assert rows == {"count": ["1", "%"], "maximum": ["exact", "maximum,"]}
     assert lines[-1].split()[:2] == ["in", "all"]
+
+
+def test_a_pipe_cuts_no_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names of topics, and what a synopsis is, are on one line each, whatever COLUMNS says."""
+    monkeypatch.setenv("COLUMNS", "40")
+    show_topology(declare(Count(), name="requests-of-all-the-shops-of-europe" * 2))
+    told = capsys.readouterr().out
+    name = "requests-of-all-the-shops-of-europe" * 2
+    assert f"slidestat-{name}-{name}-state-changelog" in told
+    assert "count, epsilon 0.01" in told
+
+
+def test_a_narrow_terminal_has_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns of a letter each cannot be read, and a terminal breaks lines itself."""
+    monkeypatch.setenv("COLUMNS", "40")
+    screen = StringIO()
+    console = Console(file=screen, force_terminal=True, highlight=False)
+    monkeypatch.setattr(display, "Console", lambda **_: console)
+    name = "requests-of-all-the-shops"
+    show_topology(declare(Count(), name=name))
+    told = screen.getvalue()
+    assert "count, epsilon" in told
+    assert "\u2026" not in told
+    assert f"slidestat-{name}-{name}-state-changelog" in "".join(told.split())
 
 
 def test_a_toml_file(tmp_path: Path, run_cli: RunCli) -> None:

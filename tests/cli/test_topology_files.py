@@ -75,6 +75,8 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         ("\n\nx = (\n", r"mine\.py, line 3: '\(' was never closed", "syntax"),
         ("x = 1\nimport nosuchmodule\n", "line 2: ModuleNotFoundError", "Fix the file"),
         ("def f():\n    1 / 0\nf()\n", "line 2: ZeroDivisionError", "Fix the file"),
+        ("import sys\nsys.exit(0)\n", "line 2: it ends the program", "Remove that"),
+        (f"{IMPORT}{TOPOLOGY.replace('every', 'evry')}\n", "line 2: TypeError", "mean every?"),
         (f"{IMPORT}{TOPOLOGY.replace('mine', 'a b')}\n", r"mine\.py: name is 'a b'", "letters"),
     ],
 )
@@ -90,6 +92,17 @@ def test_invalid_files(
         assert advice in raised.value.advice
 
 
+def test_what_a_file_prints_is_not_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON for scripts stays JSON: it is on standard error."""
+    file = tmp_path / "mine.py"
+    file.write_text(f"{IMPORT}topology = {TOPOLOGY}\nprint('hello')\n")
+    load_topology(str(file))
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "hello\n")
+
+
 def test_names_and_paths_that_are_not_there() -> None:
     """An unknown name is told with those there are, a missing file with its path."""
     with pytest.raises(SlidestatError, match="no topology 'nosuch'") as raised:
@@ -97,6 +110,25 @@ def test_names_and_paths_that_are_not_there() -> None:
     assert "events, flights, flights_global, flights_parties, landings, web" in raised.value.advice
     with pytest.raises(SlidestatError, match=r"no file nosuch\.py"):
         load_topology("nosuch.py")
+
+
+def test_a_file_of_another_kind(tmp_path: Path) -> None:
+    """As of events: it is there, and no topology."""
+    (tmp_path / "events.csv").write_text("key,time,value\n")
+    with pytest.raises(SlidestatError, match=r"events\.csv is no topology: the file of one ends"):
+        load_topology(str(tmp_path / "events.csv"))
+
+
+@pytest.mark.parametrize("name", ["mine", "mine.tml"])
+def test_a_file_whose_ending_is_missing_is_told(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of `slidestat run requests` behind `slidestat init requests`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text("")
+    with pytest.raises(SlidestatError, match="no topology") as raised:
+        load_topology(name)
+    assert raised.value.advice.startswith("Did you mean mine.toml? Name one of")
 
 
 def test_a_file_imports_what_has_no_file(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from slidestat.cli.display.watch import Latest, show_rows, watch
+from slidestat import Count, Sum, Topology
+from slidestat.cli.display.watch import Latest, show_rows, undeclared_note, watch
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.topic_reader import EmissionReader
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
@@ -159,6 +160,23 @@ def test_nothing_to_show_once(
         run = run_cli("watch", "--topic", topic, "--once", *wanted, *as_json)
         assert (run.returncode, run.stdout) == (0, "")
         assert run.stderr.splitlines()[0] == f"Nothing is there: {why}"
+
+
+def test_a_statistic_with_a_slip_is_told() -> None:
+    """Before a wait that would not end. It is no error: older emissions may have the statistic."""
+    topology = Topology(
+        name="t",
+        source="s",
+        span="1h",
+        every="1m",
+        statistics=(Count(), Sum()),
+        derived=("sum / count as average",),
+    )
+    assert undeclared_note(topology, "cuont") == (
+        "t declares no statistic 'cuont'. Did you mean count? There are count, sum, average."
+    )
+    assert undeclared_note(topology, "average") is None
+    assert undeclared_note(topology, None) is None
 
 
 def test_dead_letters_are_told_by_their_reasons(

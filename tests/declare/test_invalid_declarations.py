@@ -422,6 +422,7 @@ FLAGS: list[tuple[dict[str, Any], str, str]] = [
     ({"span": "1w"}, "--span is '1w'", '"90s"'),
     ({"windows": ["1m", "2h"]}, "--window has '2h'", "shorten the window"),
     ({"key_field": "a..b"}, "--key is 'a..b'", '"request.bytes"'),
+    ({"key_field": "a\ud800"}, "--key is 'a\\ud800': no field is read", "another name"),
     ({"key_field": "a", "time_field": "a"}, "--key, --time and --value are", "three different"),
     ({"statistics": [""]}, "--statistic '': kind is ''", "count, rate"),
     ({"statistics": ["count", "summ"]}, "--statistic 'summ': kind is", "Did you mean sum?"),

@@ -42,7 +42,7 @@ def test_tables_flags_and_python_declare_the_same() -> None:
             r'what is computed a name, derived = \["count_5m / count_1h as NAME"\]',
         ),
         ({"by": ""}, r"rankings\[0\].by is '', which names no figure"),
-        ({"largest": 0}, r"rankings\[0\].largest is 0, and smallest is 0"),
+        ({"largest": 0}, r"rankings\[0\].largest is missing, and so is smallest"),
         ({"largest": 1_001}, r"rankings\[0\].largest is 1001"),
         ({"largest": True}, r"rankings\[0\].largest is True"),
         ({"smallest": 3}, r"rankings\[0\].largest is 20, and smallest is 3"),

@@ -8,7 +8,6 @@ import pytest
 from benchmarks.harness.examples import example
 from slidestat import TopologyDriver
 from slidestat.declare.kinds import KINDS
-from slidestat.declare.lengths import duration_ms, window_length
 from slidestat.declare.statistics import (
     Above,
     Count,
@@ -21,6 +20,7 @@ from slidestat.declare.statistics import (
     Statistic,
     Sum,
 )
+from slidestat.declare.times.lengths import duration_ms, window_length
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from tests.engine.cases import CLOCKS

@@ -27,7 +27,7 @@ from slidestat.web.address import listen
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = [name for name, service in SERVICES.items() if "build" in service]
+OURS = [name for name, service in SERVICES.items() if service["image"].startswith("slidestat:")]
 
 
 def validator() -> jsonschema.protocols.Validator:
@@ -141,6 +141,36 @@ def test_services_wait_for_what_they_need() -> None:
     assert SERVICES["producer"]["depends_on"].keys() == {"topics"}
 
 
+def test_our_image_is_built_once_and_never_pulled() -> None:
+    """By the service that all others of the image wait for: builds of one name that run at the same
+    time end each other.
+    """
+    assert len(OURS) == 3
+    (built,) = (name for name in OURS if "build" in SERVICES[name])
+    for name in set(OURS) - {built}:
+        assert SERVICES[name]["pull_policy"] == "never"
+        assert built in SERVICES[name]["depends_on"]
+
+
+def test_a_slow_start_is_no_failure() -> None:
+    """A broker may start for a while before failed checks of its health count."""
+    for service in SERVICES.values():
+        if check := service.get("healthcheck"):
+            assert check["test"][0] == "CMD"
+            assert check["test"][1].startswith("/opt/kafka/bin/"), "a program that its image has"
+            assert int(check["start_period"].removesuffix("s")) >= 60
+
+
+def test_files_of_ours_can_be_read_and_not_written() -> None:
+    """In their containers, also where SELinux is on."""
+    mounted = [it for service in SERVICES.values() for it in service.get("volumes", ())]
+    ours = [it.split(":") for it in mounted if it.startswith("./")]
+    assert len(ours) == 5
+    for own, _, mode in ours:
+        assert (ROOT / own).exists()
+        assert set(mode.split(",")) == {"ro", "z"}
+
+
 def test_producer_sends_the_shipped_extract() -> None:
     """The mounted folder has the file that the producer names, with the columns it names."""
     producer = SERVICES["producer"]
@@ -178,10 +208,6 @@ def test_what_watches_is_configured() -> None:
     for name in ("prometheus", "grafana", "registry"):
         assert SERVICES[name]["profiles"] == ["registry" if name == "registry" else "monitoring"]
         assert all(port.startswith("127.0.0.1:") for port in SERVICES[name]["ports"])
-        for volume in SERVICES[name].get("volumes", ()):
-            own, _, mode = volume.split(":")
-            assert (ROOT / own).exists()
-            assert mode == "ro"
     folder = ROOT / "deploy/grafana/provisioning"
     (source,) = yaml.safe_load((folder / "datasources/prometheus.yml").read_text("utf-8"))[
         "datasources"

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -188,7 +187,6 @@ def enough_for(module: str) -> tuple[str, ...]:
     return NEEDS_MORE.get(module, ("worker",))
 
 
-@pytest.mark.skipif(not find_spec("pyspark"), reason="there is no PySpark 4.0 for Python 3.14")
 def test_modules_import_what_their_extra_brings() -> None:
     """And so does all that is imported with them: what belongs to another extra is imported where
     it is used.

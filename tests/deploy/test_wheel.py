@@ -8,7 +8,8 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from email import message_from_string
-from importlib.util import find_spec
+from email.message import Message
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -71,6 +72,40 @@ with spark_session("wheel", "local[1]") as spark:
     face.register_functions(spark)
     print(min(row.function for row in spark.sql("show user functions").collect()))
 """
+MSK = """
+import os
+os.environ.update(AWS_ACCESS_KEY_ID="nobody", AWS_SECRET_ACCESS_KEY="nothing")
+from slidestat.kafka.msk import msk_signer
+
+token, until = msk_signer("eu-west-1").token()
+print(len(token) > 100, until > 0)
+"""
+OTLP = """
+import os
+os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
+os.environ["OTEL_METRICS_EXPORTER"] = "otlp"
+from slidestat.web.otlp import METRICS, _Sender
+
+print(type(_Sender.of_environment(METRICS, "one").requests).__name__)
+"""
+MCP = """
+import json, subprocess, sys
+client = {"name": "a", "version": "1"}
+start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+asked = [("initialize", 1, start), ("notifications/initialized", None, {}), ("tools/list", 2, {})]
+server = subprocess.Popen(
+    [sys.executable, "-m", "slidestat", "mcp", "--url", "http://127.0.0.1:1"],
+    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+)
+for method, number, parameters in asked:
+    message = {"jsonrpc": "2.0", "method": method, "params": parameters}
+    server.stdin.write(json.dumps(message | ({"id": number} if number else {})) + "\\n")
+    server.stdin.flush()
+    if number:
+        answer = json.loads(server.stdout.readline())
+server.terminate()
+print(len(answer["result"]["tools"]) > 2)
+"""
 AVRO = '{"type": "record", "name": "e", "fields": [{"name": "key", "type": "string"},'
 AVRO += ' {"name": "time", "type": "long"}]}'
 PROTOBUF = 'syntax = "proto3"; message E { string key = 1; int64 time = 2; }'
@@ -128,7 +163,9 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
 
 
 def test_a_compiled_wheel_has_a_unit_of_each_package(wheel: Path, compiled_wheel: Path) -> None:
-    """It is for this Python alone, and has all else that the other one has."""
+    """It is for this Python and these compilers alone, and has all else that the other one has.
+    With another numba none of its units could be used: a first start would compile for minutes.
+    """
     assert wheel.name.endswith("-py3-none-any.whl")
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert f"-{python}-{python}-" in compiled_wheel.name
@@ -136,6 +173,9 @@ def test_a_compiled_wheel_has_a_unit_of_each_package(wheel: Path, compiled_wheel
     units = {name.rpartition("/")[2].rpartition("-")[0] for name in compiled - plain}
     assert plain <= compiled
     assert units == set(packages())
+    pinned = {f"{name}=={version(name)}" for name in ("numba", "llvmlite")}
+    assert pinned <= set(metadata_of(compiled_wheel).get_all("Requires-Dist", []))
+    assert not pinned & set(metadata_of(wheel).get_all("Requires-Dist", []))
 
 
 def test_a_compiled_wheel_compiles_nothing(install: Install) -> None:
@@ -164,10 +204,15 @@ def test_a_source_archive_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> N
     assert all(first.read(name) == second.read(name) for name in first.namelist())
 
 
+def metadata_of(wheel: Path) -> "Message[str, str]":
+    """Return what an installer reads of a wheel."""
+    (name,) = (n for n in zipfile.ZipFile(wheel).namelist() if n.endswith("/METADATA"))
+    return message_from_string(zipfile.ZipFile(wheel).read(name).decode())
+
+
 def test_an_index_can_show_the_description(wheel: Path) -> None:
     """All of README, but for pictures and links that lead to files beside it."""
-    (name,) = (n for n in zipfile.ZipFile(wheel).namelist() if n.endswith("/METADATA"))
-    metadata = message_from_string(zipfile.ZipFile(wheel).read(name).decode())
+    metadata = metadata_of(wheel)
     assert metadata["Description-Content-Type"] == "text/markdown"
     text = metadata.get_payload()
     assert isinstance(text, str)
@@ -245,6 +290,30 @@ def test_topologies_are_tested_with_an_extra_alone(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("extra", "code", "printed"),
+    [
+        ("msk", MSK, "True True\n"),
+        ("otlp", OTLP, "MetricRequests\n"),
+        ("mcp", MCP, "True\n"),
+    ],
+)
+def test_what_an_extra_is_for_runs_with_it_alone(
+    install: Install, extra: str, code: str, printed: str
+) -> None:
+    """A token for a broker, requests for a collector, the tools of an assistant; the others are in
+    tests of their own.
+    """
+    assert install(extra).run("python", "-c", code).stdout == printed
+
+
+def test_no_extra_is_without_a_test() -> None:
+    """A new one is added here."""
+    tried = {"worker", "local", "spark", "avro", "protobuf", "msk", "otlp", "mcp"}
+    assert set(PROJECT["optional-dependencies"]) == tried
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("extra", ["worker", "avro"])
 def test_a_worker_runs_with_its_extra_alone(
     install: Install,
@@ -300,7 +369,6 @@ def test_a_broker_runs_with_its_extra_alone(install: Install, tmp_path: Path) ->
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not find_spec("pyspark"), reason="there is no PySpark 4.0 for Python 3.14")
 def test_jobs_run_with_their_extra_alone(install: Install) -> None:
     """A session starts with its connector, of which one jar is fetched, and has our functions."""
     environment = install("spark")

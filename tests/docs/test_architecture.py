@@ -64,6 +64,20 @@ def test_files_that_are_named_exist(document: Path) -> None:
     assert missing == []
 
 
+def test_the_map_shows_what_is_there() -> None:
+    """Each folder and module of the map is where the map has it: in the package, or in the root."""
+    block = ARCHITECTURE.read_text("utf-8").split("\n```\n")[1]
+    missing, root = [], ROOT
+    for line in block.splitlines():
+        if name := re.match(r"[\w/]+/", line):
+            root = ROOT / name[0]
+        for named_here in re.findall(r"(?<![\w./])[\w./]+(?:/|\.pyi?)(?![\w./])", line):
+            name_here = named_here.rstrip("/")
+            if not (ROOT / name_here).exists() and not any(root.rglob(name_here)):
+                missing.append(named_here)
+    assert missing == []
+
+
 @pytest.mark.parametrize("decision", DECISIONS, ids=named)
 def test_a_decision_has_its_four_parts(decision: Path) -> None:
     """Context, decision, what was measured and status, none of them empty."""

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import get_args, get_type_hints
 
 import pytest
+from typer.main import get_command
 
 from slidestat import AgeOfLast, SlidestatError
+from slidestat.cli.main import app
 from slidestat.declare.kinds import KINDS
 from slidestat.engine import waiting
 from slidestat.engine.ticks.ticker import Limits
@@ -50,6 +52,21 @@ def test_untrue_sentences_are_gone(untrue: str) -> None:
         if re.search(untrue, re.sub(r"\s+", " ", path.read_text("utf-8")))
     ]
     assert found == []
+
+
+def test_modules_that_the_code_and_its_cards_name_are_there() -> None:
+    """A file by its name, and in a card also the module in front of a name's point."""
+    package = ROOT / "app" / "slidestat"
+    cards = [*package.glob("synopses/**/*.md")]
+    files = {path.name for path in (ROOT / "app").rglob("*.py*")} | {"random.py", "slidestat.py"}
+    missing = []
+    for path in [*SOURCES, *cards]:
+        text = path.read_text("utf-8")
+        named = re.findall(r"(?<![\w.'\"{*<-])(?:\w+/)*([a-z_]\w*\.py)\b", text)
+        if path in cards:
+            named += [f"{name}.py" for name in re.findall(r"`([a-z]\w*)\.(?!py`)[a-z]\w*`", text)]
+        missing += [f"{path.name}: {name}" for name in named if name not in files]
+    assert missing == []
 
 
 def test_sql_aggregates_without_bounds_are_named() -> None:
@@ -144,3 +161,17 @@ def test_each_variable_is_documented() -> None:
     guides = "".join(path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
     assert "SLIDESTAT_CACHE_DIR" in of_code
     assert {name for name in of_code if f"`{name}`" not in guides} == set()
+
+
+def test_each_option_is_documented() -> None:
+    """An option that only `--help` knows is one that nobody finds."""
+    guides = "".join(path.read_text("utf-8") for path in DOCUMENTS)
+    unknown, left = [], [get_command(app)]
+    while left:
+        command = left.pop()
+        if hasattr(command, "commands"):  # its own options are Typer's
+            left += command.commands.values()
+            continue
+        options = [name for it in command.params for name in it.opts if name.startswith("--")]
+        unknown += [f"{command.name} {name}" for name in options if name not in guides]
+    assert unknown == []

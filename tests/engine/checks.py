@@ -288,14 +288,13 @@ def check_figure(
         return
     if statistic.kind in ("minimum", "maximum") and abs(right) >= EXACT:
         slack = Fraction(ulp(right))
-    inside = between(figure, values)
-    deviation = root(variance(inside)) if figure.deviation_error else Fraction()
-    magnitude = total(map(abs, inside)) if figure.magnitude_error else Fraction()
     allowed = (
         Fraction(figure.relative_error) * abs(right)
         + Fraction(figure.absolute_error)
-        + Fraction(figure.deviation_error) * deviation
-        + Fraction(figure.magnitude_error) * magnitude
         + Fraction(figure.share_error) * len(values)
     )
+    if figure.deviation_error:
+        allowed += Fraction(figure.deviation_error) * root(variance(between(figure, values)))
+    if figure.magnitude_error:
+        allowed += Fraction(figure.magnitude_error) * total(map(abs, between(figure, values)))
     assert abs(estimate - right) <= allowed + slack, (figure, right)

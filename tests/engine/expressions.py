@@ -101,11 +101,14 @@ def truths(depth: int) -> st.SearchStrategy[Node]:
     pairs = st.one_of(st.tuples(numbers, numbers), st.tuples(texts, texts))
     escape = st.sampled_from([Literal(None), Literal("!")])
     listed = _call("in", numbers, numbers, _NUMBER.map(Literal))
-    literal = _call("in", texts, _TEXT.map(Literal), _TEXT.map(Literal))
+    literals = (
+        _call("in", texts, _TEXT.map(Literal), _TEXT.map(Literal)),
+        _call("in", numbers, _NUMBER.map(Literal), _NUMBER.map(Literal)),
+    )
     plain = (
         st.builds(Call, compared, pairs),
         _call("like", texts, _PATTERN.map(Literal), escape),
-        *(listed, literal),
+        *(listed, *literals),
         *(_call("is null", values) for values in (inner, numbers, texts)),
         *(_call(operator, inner) for operator in ("not", "is true", "is false")),
         *(_call(operator, inner, inner) for operator in ("and", "or")),

@@ -162,6 +162,11 @@ class Partition:
         except WorkerDiedError:
             self._deliver(life.queued)
 
+    def live_at_once(self) -> None:
+        """Run a worker with the memory that workers have: one batch of all records, one flush."""
+        self.starts.append((self.flushed, len(self.outputs)))
+        _Life(self, None).run_at_once()
+
     def live_and_die(self) -> "list[Partition]":
         """Run a worker from the committed offset to the end; what there would be, had it crashed
         after any of its steps: once where steps leave the same behind.
@@ -205,17 +210,25 @@ class _Life:
         self._left = deque(record for record in partition.records if record.offset >= start)
         self._largest_batch = self._random.choice(partition.largest_batches)
         self._processor: PartitionProcessor | RefereeProcessor | None = None
-        kinds: list[Callable[..., PartitionProcessor | RefereeProcessor]]
-        kinds = [PartitionProcessor, SmallMemoryProcessor]
+        self._kinds: list[Callable[..., PartitionProcessor | RefereeProcessor]]
+        self._kinds = [PartitionProcessor, SmallMemoryProcessor]
         if isinstance(partition.topology, Referee):
-            kinds = [RefereeProcessor]
-        self._make = self._random.choice(kinds)
+            self._kinds = [RefereeProcessor]
+        self._make = self._random.choice(self._kinds)
 
     def run(self) -> None:
         while self._left:
             self._process()
             if self._random.random() < 0.4:
                 self._flush()
+        self._end()
+
+    def run_at_once(self) -> None:
+        self._make = self._kinds[0]
+        self._process(len(self._left))
+        self._end()
+
+    def _end(self) -> None:
         self._flush(is_last=True)
         # Nothing to write does not mean nothing sent: the producer delivers by itself.
         self._partition.outputs += self.queued
@@ -228,8 +241,8 @@ class _Life:
             if self._steps < 0:
                 raise WorkerDiedError
 
-    def _process(self) -> None:
-        size = self._random.randint(1, self._largest_batch)
+    def _process(self, size: int | None = None) -> None:
+        size = size or self._random.randint(1, self._largest_batch)
         taken = [self._left.popleft() for _ in range(min(size, len(self._left)))]
         if not taken:
             return

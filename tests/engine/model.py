@@ -13,7 +13,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from slidestat.declare.lengths import duration_ms
+from slidestat.declare.times.lengths import duration_ms
 from slidestat.declare.topology import Topology
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 from tests.engine.meant import meant

@@ -56,7 +56,7 @@ class Offsets:
     async def first_difference(self, _partition: int, _mark: LogMark) -> int | None:
         return None
 
-    async def confirm_source(self) -> None:
+    async def confirm_source(self, _fetched_at: float = 0) -> None:
         return None
 
     def jumped_to(self, _partition: int, _offset: int) -> int | None:

@@ -24,7 +24,6 @@ class _Pipeline:
     """A pipeline that takes all in, of partitions that end at `_END`."""
 
     are_changed = False
-    due_in_ms = 0
 
     def __init__(self, open_offsets: int, *, are_few: bool) -> None:
         self.are_few, self.open_offsets = are_few, open_offsets
@@ -33,6 +32,9 @@ class _Pipeline:
 
     async def open(self, _partitions: object) -> None:
         """It is open."""
+
+    def due_in_ms(self, _partition: int) -> int:
+        return 0
 
     async def check(self, _batch: RecordBatch) -> bool:
         return True

@@ -5,20 +5,25 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import AsyncMock, patch
 
+import numpy as np
 import pytest
-from faust.transport.drivers.aiokafka import Consumer
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
 from faust.types import TP
 from hypothesis import given, strategies as st
 
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.records import RecordBatch
 from slidestat.faust.delivery import (
     BatchApp,
     BatchConsumer,
     BatchConsumerThread,
+    DueTicks,
     TricklePace,
     has_all_of,
     no_client,
     trickle_pace,
 )
+from slidestat.kafka.fetches.columns import FetchedColumns, Fetches
 from tests.engine.cases import laws
 
 
@@ -92,6 +97,7 @@ def test_fetches_wait_for_more_only_while_records_come() -> None:
 
     pace = TricklePace()
     for is_trickling in (False, True, True, False, True):
+        pace.note(100.0, 0)
         pace.set(fetcher, None, is_trickling=is_trickling)
         assert (waits() == unpaced) is not is_trickling
         assert waits()[0] <= unpaced[0]
@@ -106,13 +112,80 @@ def test_fetches_wait_for_more_only_while_records_come() -> None:
         (0.0001, 1),
         (0.0042, 5),
         (0.2491, 250),
-        (0.3, 250),
+        (0.3, 150),  # Another one follows before the tick.
         (10.0, 250),
     ],
 )
 def test_a_fetch_ends_when_the_tick_is_due(due_in_s: float | None, wait_ms: int) -> None:
     """By the clock; then fetches are short. A longer wait brings no more bytes a second."""
-    assert trickle_pace(due_in_s) == (wait_ms, 64 * 2**10 * wait_ms // 50)
+    assert trickle_pace(due_in_s, None) == (wait_ms, 64 * 2**10 * wait_ms // 50)
+
+
+@pytest.mark.parametrize(
+    ("due_in_s", "bytes_per_s", "pace"),
+    [
+        (None, 1e5, (50, 65_536)),
+        (0.0, 1e5, (5, 6_553)),
+        (0.1, 1e5, (97, 10_200)),
+        (0.001, 1e5, (1, 300)),
+        (0.001, 0.0, (1, 1)),  # The next record ends it.
+        (0.001, -1e5, (1, 1)),
+        (0.1, 1e9, (97, 131_072)),  # A busy topic is fetched as often as ever.
+        (0.4, 1e5, (200, 262_144)),
+    ],
+)
+def test_a_fetch_ends_with_the_bytes_that_come_before_the_tick(
+    due_in_s: float | None, bytes_per_s: float, pace: tuple[int, int]
+) -> None:
+    """At the rate of late: with the first records behind the tick, which a broker's clock is late
+    for by milliseconds.
+    """
+    assert trickle_pace(due_in_s, bytes_per_s) == pace
+
+
+def test_the_rate_is_that_of_the_last_fetches() -> None:
+    """A pause is forgotten, and so is what was fetched by another consumer before."""
+    fetcher = SimpleNamespace(_fetch_max_wait_ms=1500, _fetch_min_bytes=1)
+    pace = TricklePace()
+    for number in range(40):
+        pace.note(number * 0.25 + (100 if number > 20 else 0), number * 25_000)
+        pace.set(fetcher, 0.1, is_trickling=True)
+    assert fetcher._fetch_min_bytes == 10_200
+    pace.note(200.0, 0)
+    pace.set(fetcher, 0.1, is_trickling=True)
+    assert fetcher._fetch_min_bytes == 1
+
+
+@pytest.mark.parametrize(
+    ("fetched_at", "due_in_ms", "due_at"),
+    [
+        (10.2, 500, 10.6),  # This batch came later after its last event than the one before.
+        (10.2, 300, 10.5),  # This one came sooner.
+        (10.7, 950, 11.65),  # The tick was passed.
+        (10.2, 0, None),  # Event time gives no idea any more.
+    ],
+)
+def test_a_tick_is_due_after_the_least_delay(
+    fetched_at: float, due_in_ms: int, due_at: float | None
+) -> None:
+    """As others have the worker's own work in them."""
+    due = DueTicks()
+    due.note(0, 10.0, 600)
+    assert due.next(10.0) == 10.6
+    due.note(0, fetched_at, due_in_ms)
+    assert due.next(fetched_at) == pytest.approx(due_at)
+
+
+def test_an_idle_partition_does_not_keep_a_worker_awake() -> None:
+    """Event time stands still there, however near to its next tick."""
+    due = DueTicks()
+    due.note(0, 10.0, 2)
+    found = []
+    for step in range(20):
+        due.note(1, 10.0 + step / 100, 900 - 10 * step)
+        found.append(due.next(10.0 + step / 100))
+    assert found[:11] == [10.002] * 11
+    assert found[11:] == pytest.approx([10.9] * 9)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +210,48 @@ def test_the_end_of_a_backlog_waits_for_nothing(
     place, gone = TP("events", 0), TP("events", 1)
     assignment = SimpleNamespace(tps={place}, state_value={place: state}.__getitem__)
     assert has_all_of([place, gone], assignment) is has_all
+
+
+def test_a_backlog_is_decoded_in_the_thread_that_fetches() -> None:
+    """A small batch is not, and an error is left to the batch's turn."""
+    small, large = TP("events", 0), TP("events", 1)
+    fetched = {
+        tp: FetchedColumns(
+            np.arange(size, dtype=np.int64),
+            np.zeros(size, np.int64),
+            *(BinaryColumn.of([b"{}"] * size) for _ in range(2)),
+            [()] * size,
+        )
+        for tp, size in ((small, 2_999), (large, 3_000))
+    }
+    assignment = SimpleNamespace(tps=(), all_consumed_offsets=dict)
+    consumer: Any = SimpleNamespace(
+        _fetcher=SimpleNamespace(
+            _records=Fetches({"events"}, {}), _fetch_max_wait_ms=500, _fetch_min_bytes=1
+        ),
+        _subscription=SimpleNamespace(subscription=SimpleNamespace(assignment=assignment)),
+    )
+    ahead: list[RecordBatch] = []
+
+    def decode_ahead(batch: RecordBatch) -> None:
+        ahead.append(batch)
+        raise ZeroDivisionError
+
+    async def fetch() -> Any:
+        app = BatchApp("ahead", broker="kafka://127.0.0.1:1", store="memory://")
+        app.batch_topics, app.decode_ahead = frozenset({"events"}), decode_ahead
+        thread = cast(BatchConsumerThread, cast(BatchConsumer, app.consumer)._thread)
+        try:
+            with patch.object(
+                AIOKafkaConsumerThread, "_fetch_records", AsyncMock(return_value=fetched)
+            ):
+                return await thread._fetch_records(consumer, {small, large})
+        finally:
+            thread.thread_loop.close()
+
+    found = asyncio.run(fetch())
+    assert [len(found[tp][0]) for tp in (small, large)] == [2_999, 3_000]
+    assert ahead == found[large]
 
 
 @pytest.mark.parametrize("done", [True, False])

@@ -129,6 +129,26 @@ def test_nothing_is_watched_anyway() -> None:
     assert not first.are_held
 
 
+def test_a_batch_is_taken_in_by_parts_while_all_are_refused() -> None:
+    """Else ten thousand would be set aside for one that was fetched with them. Near the last of
+    them the parts stay long: those that are passed over may be many.
+    """
+    first = FirstRecords(TOPOLOGY, is_watched=True)
+    offsets = np.arange(100, 130_100, 2)
+    column = [b"x"] * len(offsets)
+    batch = RecordBatch("s", 0, offsets, column, column, offsets, 100)
+    assert first.part(batch).offsets.tolist() == offsets[:MOST_REFUSED].tolist()
+    assert not first.due(step(1, 0, MOST_REFUSED - 3_000), NONE_TAKEN)
+    assert len(first.part(batch)) == 3_000
+    assert not first.due(step(1, 0, 2_999), NONE_TAKEN)
+    assert len(first.part(batch)) == 1_000
+    rest = batch.since(int(offsets[-700]))
+    assert first.part(rest) is rest
+    first.due(step(1, 0, 0), Counters(counted=1))
+    assert first.part(batch) is batch
+    assert FirstRecords(TOPOLOGY, is_watched=False).part(batch) is batch
+
+
 class Offsets:
     """A source that has more records, or none."""
 
@@ -138,7 +158,7 @@ class Offsets:
     async def first_difference(self, _partition: int, _mark: LogMark) -> int | None:
         return None
 
-    async def confirm_source(self) -> None:
+    async def confirm_source(self, _fetched_at: float = 0) -> None:
         """It is the only one there is."""
 
     def end(self, _partition: int) -> int | None:

@@ -52,7 +52,7 @@ def member_of(pipeline: Pipeline, folder: Path) -> GroupMember:
     member._pipelines = [pipeline]
     app = cast(Any, member.app)
     app.consumer = SimpleNamespace(should_stop=False, assignment=set)
-    app.rebalancing, app.fetched_at = False, 0
+    app.rebalancing = False
     return member
 
 

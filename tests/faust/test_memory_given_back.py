@@ -63,6 +63,39 @@ def test_threads_share_arenas(first: str, blocks: int, arenas: int) -> None:
     assert int(told.stdout) == arenas
 
 
+_BATCHES = """
+import ctypes
+import resource
+from slidestat.faust.worker.resources import limit_arenas
+
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+{first}
+
+def batch():
+    blocks = [ctypes.c_void_p(library.malloc(ctypes.c_size_t(8 * 2**20))) for _ in range(4)]
+    for block in blocks:
+        ctypes.memset(block, 1, 8 * 2**20)
+    for block in blocks:
+        library.free(block)
+
+batch()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(8):
+    batch()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is GNU's library that is told")
+@pytest.mark.parametrize(("first", "is_kept"), [("", False), ("limit_arenas()", True)])
+def test_a_batch_finds_the_memory_of_the_one_before(first: str, is_kept: bool) -> None:
+    """Otherwise each takes its 8,192 pages anew, or a part of them."""
+    code = _BATCHES.format(first=first)
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (int(told.stdout) < 1_000) == is_kept
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="it is GNU's library that has arenas")
 def test_what_another_allocator_has_mapped_is_no_arena() -> None:
     """An allocator takes a gigabyte at a multiple of what is reserved for a heap."""

@@ -76,7 +76,7 @@ class Offsets:
     async def first_difference(self, _partition: int, _mark: LogMark) -> int | None:
         return None
 
-    async def confirm_source(self) -> None:
+    async def confirm_source(self, _fetched_at: float = 0) -> None:
         """It is the only one there is."""
 
     def jumped_to(self, _partition: int, _offset: int) -> int | None:
@@ -203,7 +203,7 @@ def test_the_source_is_asked_for_before_a_tick_is_computed() -> None:
     async def run() -> None:
         answered = asyncio.Event()
 
-        def ask() -> Awaitable[object]:
+        def ask(_fetched_at: float) -> Awaitable[object]:
             asked.append(one.partitions.processors[0].keeps_ticks)
             return answered.wait()
 

@@ -162,6 +162,9 @@ def test_no_record_says_nothing() -> None:
         ({"key_field": "user_idd"}, "'user_idd' (key_field)", "user_id"),
         ({"key_field": "userId"}, "'userId' (key_field)", "user_id"),
         ({"time_field": "tiem"}, "'tiem' (time_field)", "time"),
+        ({"key_field": "kafka.key"}, "'kafka.key' (key_field)", "kafka:key"),
+        ({"time_field": "kafka:timestamps"}, "'kafka:timestamps' (time_field)", "kafka:timestamp"),
+        ({"time_field": "time_ms"}, "'time_ms' (time_field)", "time"),
         ({"value_field": "took_ms"}, "'took_ms' (sum)", "took.ms"),
         ({"value_field": "ms"}, "'ms' (sum)", "took.ms"),
         ({"value_field": "took.mss"}, "'took.mss' (sum)", "took.ms"),
@@ -272,7 +275,7 @@ def test_a_text_where_a_number_is_read() -> None:
     """Each record is refused, with its position and what to do."""
     text = said(EVENTS, [event(i, took={"ms": "12"}) for i in range(ALL)])
     assert "200 wrong-type" in text
-    assert "partition 0, offset 0: wrong-type, took.ms: Expected `float`, got `str`" in text
+    assert "partition 0, offset 0: wrong-type, took.ms is a text, not a number" in text
     assert "Name a field that has what is read" in text
 
 
@@ -281,6 +284,9 @@ def test_near_names_are_guessed_in_one_way() -> None:
     assert near_name("p99", ["requests_p99", "p90"]) == "requests_p99"
     assert near_name("USERID", ["user", "user_id"]) == "user_id"
     assert near_name("id", ["payload.id", "ids"]) == "payload.id"
+    assert near_name("payload.at", ["payload", "at"]) == "at"
+    assert near_name("at_ms", ["stamps", "at"]) == "at"
+    assert near_name("net_bytes", ["bytes", "net.bytes"]) == "net.bytes"
     assert near_name("requests", ["my-requests-2"]) == "my-requests-2"
     assert near_name("a", ["banana"]) is None
     assert near_name("", ["banana"]) is None

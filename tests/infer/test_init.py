@@ -23,11 +23,12 @@ from slidestat.declare.fields import RECORD_KEY
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.statistics import Count, SumHistogram, TopItems
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 from slidestat.engine.decoding.formats.protobuf import ProtobufSchema
 from slidestat.engine.decoding.formats.source_schemas import framed
 from slidestat.errors import SlidestatError
-from slidestat.infer.judgement import judge
+from slidestat.infer.judgement import judge, remark_on_refused
 from slidestat.infer.proposal import propose, propose_windows, toml_text
 from slidestat.infer.proposed_fields import Guess
 from slidestat.infer.sampling import Sample, SampledRecord, readable, sample_topic
@@ -93,6 +94,19 @@ def requests(count: int = 2_000, **fields: object) -> list[Record]:
         )
         for i in range(count)
     ]
+
+
+def test_records_that_the_proposal_would_refuse_are_told(tmp_path: Path) -> None:
+    """Whatever the reason: an empty key, an item that is an object now and then."""
+    records = requests(300)
+    given = sample([*records, (b"", {**records[0][1], "path": ""})])  # type: ignore[dict-item]
+    _, topology = proposed(given, tmp_path)
+    assert topology.key_field == "path"
+    assert remark_on_refused(topology, sample(records).records) == ""
+    remark = remark_on_refused(topology, given.records)
+    assert "1 of 301 sampled records would be dead letters (1 bad-key)" in remark
+    in_avro = replace(topology, source_format="avro")
+    assert remark_on_refused(in_avro, given.records) == remark
 
 
 def test_fields_are_found(tmp_path: Path) -> None:
@@ -177,8 +191,9 @@ def test_topics_of_a_registry_are_read(source_format: str, tmp_path: Path) -> No
             with pytest.raises(SlidestatError, match="it is of the type JSON, not AVRO"):
                 readable(sample([(b"k", framed(2, b"?"))]), registry.url)
     if source_format != "json-schema":
-        with pytest.raises(SlidestatError, match="no schema registry answers"):
+        with pytest.raises(SlidestatError, match=r"no schema registry answers .* \(.+\)") as raised:
             readable(sample(written), registry.url)
+        assert "brackets" in raised.value.advice
     else:
         assert asked == []
     proposal, topology = proposed(read, tmp_path)
@@ -246,6 +261,16 @@ def test_numbers_of_times_may_be_texts_or_fractions(
     driver = TopologyDriver(topology)
     driver.send(*(value for _, value in events))
     assert not driver.dead_letters
+
+
+def test_a_field_that_is_often_empty_is_no_key(tmp_path: Path) -> None:
+    """Its name may be a key's: an empty text is none, and its records would be dead letters."""
+    events: list[Record] = [
+        (None, {"tenant": "" if i % 3 else "a", "page": f"/{i % 40}", "time": START_MS + i})
+        for i in range(300)
+    ]
+    proposal, _ = proposed(sample(events, 1), tmp_path)
+    assert proposal.key == Guess("page", "a guess: the records have no Kafka key")
 
 
 @pytest.mark.parametrize("size", [4, 8])
@@ -323,9 +348,13 @@ def test_times_in_two_units_are_told(tmp_path: Path) -> None:
         (b"\x06abc", (("__value_schema_id", b"\7"),), "0x07 is neither a number nor a GUID"),
         (b"\x00\x02", (("apicurio.value.globalId", bytes(8)),), "use-id=contentId"),
         (bytes(8) + b"\x07\x06abc", (), "as Apicurio's serializers write it up to version 2"),
-        (b"\x06abc", (), "Events are JSON objects"),
+        (b"\x06abc", (), "Of 20 of them: it is no text, and has no number of a schema"),
+        (b"\x06abc", (), 'source_format = "avro" or "protobuf", and with source_schema'),
+        ("café;12".encode(), (), "Events are JSON objects"),
         (b'{"key": "a", "value": NaN}', (), "it has NaN or Infinity"),
         (b'{"key": "a", "values": [1, -Infinity]}', (), "it has NaN or Infinity"),
+        (b'{"key": "a", "value": %b}' % (b"9" * 5_000), (), "more digits than Python reads"),
+        (b'{"key": "a"}\n{"key": "b"}', (), "so have each sent alone"),
         (b'"{\\"key\\": 1}"', (), "JSON that was encoded twice"),
         (b'\xef\xbb\xbf{"key": "a"}', (), "a byte order mark is before it"),
     ],
@@ -339,6 +368,22 @@ def test_other_framings_are_named(
     with pytest.raises(SlidestatError) as raised:
         propose(readable(given, "http://localhost:1"), survey(given.records), "requests")
     assert advice in raised.value.advice
+
+
+def test_a_number_beyond_doubles_spoils_no_record(tmp_path: Path) -> None:
+    """A worker reads past it, too; it is nothing to measure, and a few of them are told."""
+    lines = [
+        b'{"id":"k","time":%d,"took":%b,"far":{"most":1e400}}'
+        % (START_MS + i, b"-1e999" if i == 7 else b"%d" % (i % 50))
+        for i in range(300)
+    ]
+    records = tuple(SampledRecord(0, b"k", line, START_MS + i, i) for i, line in enumerate(lines))
+    proposal, topology = proposed(Sample("requests", 1, 300, records), tmp_path)
+    assert topology.value_field == "took"
+    assert not any("JSON" in warning for warning in proposal.warnings)
+    assert any("1 of 300 sampled values of 'took' are no numbers" in x for x in proposal.warnings)
+    events = EventDecoder(topology).decode(lines, [b"k"] * 300, [START_MS] * 300)
+    assert [refusal.row for refusal in events.refusals] == [7]
 
 
 def test_numbers_that_are_texts_are_cast(tmp_path: Path) -> None:
@@ -421,6 +466,11 @@ def test_what_the_records_do_not_have(tmp_path: Path) -> None:
     assert "The key is a guess: 'path', and not 'id', 'user.plan'" in proposal.warnings[0]
     assert "have no Kafka key" in proposal.warnings[1]
     assert (topology.repartition, topology.lateness) == (True, "5s")
+
+    half = [(b"k" if i % 2 else None, value) for i, (_, value) in enumerate(requests())]
+    proposal, _ = proposed(sample(half), tmp_path)
+    lacking = sum(key is None for key, _ in half)
+    assert f"a guess: {lacking:,} of {len(half):,} records have no Kafka key" == proposal.key.reason
 
     keyed = sample(requests())
     assert not proposed(keyed, tmp_path)[1].repartition

@@ -3,16 +3,20 @@
 import importlib.resources
 import itertools
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
 import textwrap
+from collections import namedtuple
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
@@ -70,19 +74,19 @@ def test_all_rooms_with_kernels_have_vectors() -> None:
     with_kernels = {
         ".".join(path.relative_to(SOURCES).parent.parts)
         for path in SOURCES.glob("slidestat/**/*.py")
-        if re.search("^@(borrowing_)?kernel$", path.read_text("utf-8"), re.MULTILINE)
+        if re.search("^@(borrowing_|unlocked_)?kernel$", path.read_text("utf-8"), re.MULTILINE)
     }
     assert with_kernels == set(packages())
 
 
-def run(code: str, folder: Path, cache: Path) -> str:
+def run(code: str, folder: Path, cache: Path, *flags: str) -> str:
     """Return what Python prints, with modules of `folder`, and kernels kept in `cache`."""
     environment = os.environ | {
         "NUMBA_CACHE_DIR": str(cache),
         "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
     }
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
+        [sys.executable, *flags, "-c", textwrap.dedent(code)],
         env=environment,
         capture_output=True,
         text=True,
@@ -119,7 +123,7 @@ def test_a_cache_that_two_processes_filled_gives_each_function_its_own_code(
     before: int, tmp_path: Path
 ) -> None:
     """numba numbers closures by a counter of the process: those of two processes had one name, and
-    np.sort's was called for np.argsort's. A user's own kernels are kept by numba's cache.
+    np.sort's was called for np.argsort's. A user's own kernels are kept by whoever compiles them.
     """
     package = tmp_path / "ours"
     package.mkdir()
@@ -162,6 +166,74 @@ def test_an_edited_constant_of_a_module_without_a_package_is_compiled_anew(tmp_p
         assert run(code, tmp_path, tmp_path / "cache") == constant
 
 
+FORKED = """
+import os
+from numba.core.bytecode import FunctionIdentity
+import slidestat.kernels.compile
+reader, writer = os.pipe()
+if os.fork() == 0:
+    os.write(writer, str(next(FunctionIdentity._unique_ids)).encode())
+    os._exit(0)
+os.wait()
+print(int(os.read(reader, 100)) == next(FunctionIdentity._unique_ids))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked here")
+def test_forked_processes_give_their_functions_other_numbers(tmp_path: Path) -> None:
+    """Both keep what they compile: with the same numbers two functions could have one name."""
+    assert run(FORKED, tmp_path, tmp_path / "cache") == "False"
+
+
+EVERYTHING = """
+import inspect
+from slidestat import Topology, TopologyDriver
+from slidestat.declare.kinds import KINDS
+from slidestat.kernels.compile import compiled_here
+GIVEN = {"edges": (0.5, 3.25), "thresholds": (1.0,), "items": ("i1", "none")}
+made = []
+for kind, of_kind in KINDS.items():
+    names = inspect.signature(of_kind).parameters
+    needed = {name: GIVEN[name] for name in names if name in GIVEN}
+    made.append(of_kind(**needed))
+    if "field" in names and kind in {"top", "distinct", "lean_distinct", "items", "norm"}:
+        made.append(of_kind(**needed, field="item", name=f"{kind}_of_items"))
+    if "weight" in names:
+        made.append(of_kind(**needed, field="item", weight="value", name=f"{kind}_by_weight"))
+LISTS = {"top", "items", "item_counts", "sample"}
+ALONE = {"norm", "sample", "landmark_count", "landmark_sum"}
+numbers = [one for one in made if one.kind not in LISTS]
+parted = [one for one in made if one.kind not in ALONE]
+for statistics, fields in (
+    (made, {}),
+    (made, {"emit": "events", "where": "value >= 3 and item <> 'i5'"}),
+    (made, {"idle": "5m", "forget_after": "2h"}),
+    (parted, {"publish": "partition"}),
+    (numbers, {"output_shape": "rows"}),
+):
+    topology = Topology(
+        name="t", source="s", span="1h", every="10m", windows=("10m", "1h"), lateness="1m",
+        statistics=tuple(statistics), **fields
+    )
+    driver = TopologyDriver(topology)
+    for number in (1, 3, 5_000):
+        driver.send(*(
+            {"key": f"k{i % 7}", "time": 1_764_000_000_000 + i * 977, "value": 1 + i % 91 / 4,
+             "item": f"i{i % 53}"}
+            for i in range(number)
+        ))
+    driver.close_windows()
+    assert not driver.dead_letters, driver.dead_letters[0]
+print(compiled_here)
+"""
+
+
+@compiled
+def test_no_statistic_compiles_what_no_unit_has() -> None:
+    """Each kind, over numbers, items and weights, in a process that has compiled nothing before."""
+    assert run(EVERYTHING, ROOT, units.cache_folder().parent) == "[]"
+
+
 SMALL = ["sampling", "quantiles", "moments", "distinct"]
 CHECK = """
 from slidestat.kernels.compile import compiled_here
@@ -176,19 +248,201 @@ assert not compiled_here
 
 
 @compiled
-def test_a_kernel_of_another_package_is_compiled_anew_where_one_of_ours_is_edited(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    "decorator", ["from slidestat.kernels.compile import kernel", "kernel = numba.njit(cache=True)"]
+)
+def test_a_kernel_that_calls_one_of_ours_is_loaded_by_a_process_that_has_loaded_none(
+    decorator: str, tmp_path: Path
 ) -> None:
-    """Of whatever room, as it has the code of those that it calls: the digest is of all sources."""
-    found: list[str] = []
-    monkeypatch.setattr(compile_, "_digest_of", lambda package: found.append(package) or package)
+    """As docs/your-own-synopsis.md has it, and as numba's cache keeps it. Ours was kept as a name
+    without code: the second start of a worker ended with a segmentation fault.
+    """
+    (tmp_path / "by_hand.py").write_text(
+        "import numba\n"
+        "from slidestat.synopses.core.wire import zigzag\n"
+        f"{decorator}\n"
+        "@kernel\n"
+        "def two_more(value): return zigzag(value) + 2\n"
+    )
+    code = (
+        "from by_hand import two_more; print(two_more(-5), sum(two_more.stats.cache_hits.values()))"
+    )
+    package = "slidestat.synopses.core"
+    assert unit_of(package)
+    name = f"{package}-{key_of(package)}"
+    write_whole(tmp_path / "cache/kernels" / name, (units.cache_folder() / name).read_bytes())
+    assert run(code, tmp_path, tmp_path / "cache") == "11 0"
+    (tmp_path / "cache/kernels" / name).unlink()
+    assert run(code, tmp_path, tmp_path / "cache") == "11 1"
 
-    def theirs() -> None:
-        """A kernel of a user's own synopsis."""
 
-    theirs.__module__ = "own.kernels"
-    compile_.SourcesLocator(theirs)
-    assert found == ["own", "slidestat.kernels", "slidestat.synopses"]
+def kernel_of(source: str, **names: object) -> object:
+    """Return the kernel `one` of a user's module with this source, as numba has it."""
+    module: dict[str, object] = {"__name__": "own.module", "numba": numba, **names}
+    exec(source, module)  # noqa: S102 - ours
+    return module["one"]
+
+
+CALLS = "@numba.njit\ndef one(value): return callee(value) * factor"
+
+
+@compiled
+def test_a_kernel_of_another_package_is_kept_under_all_that_it_reaches() -> None:
+    """numba's cache looks at none of it, and gave one process what another had compiled: callees of
+    other packages, ours as well; what a module read from a file or a variable when it started; and
+    types. Two processes that kept one each for other types at once mixed them up.
+    """
+    (callee, same_callee, other) = (
+        kernel_of(f"@numba.njit\ndef one(value): return value + {more}") for more in (1, 1, 2)
+    )
+    integers, floats = (numba.int64,), (numba.float64,)
+    place = units.place_of(kernel_of(CALLS, callee=callee, factor=2), integers)
+    assert place is not None
+    again = kernel_of(CALLS, callee=same_callee, factor=2)
+    assert units.place_of(again, integers) == place
+    assert units.place_of(again, floats) != place
+    for called, factor in ((other, 2), (callee, 3), (callee, 2.0)):
+        changed = kernel_of(CALLS, callee=called, factor=factor)
+        assert units.place_of(changed, integers) not in (place, None)
+
+
+@compiled
+def test_a_kernel_that_reaches_what_has_no_key_is_not_kept() -> None:
+    """A list or an object may hold anything, and numba's `overload` gives a plain function code."""
+    for callee in ([1], object(), lambda value: value):
+        kernel = kernel_of(CALLS, callee=callee, factor=2)
+        assert units.place_of(kernel, (numba.int64,)) is None
+    call = kernel_of("@numba.njit\ndef one(call): return call(1)")
+    assert units.place_of(call, (numba.typeof(call),)) is None
+
+
+@compiled
+def test_a_kernel_is_kept_under_what_neither_code_nor_a_name_tells() -> None:
+    """Fields of named tuples and of records, types of variables, and those that arguments are cast
+    to: after an edit of one, what had been kept before it went on.
+    """
+    by_name = kernel_of("@numba.njit\ndef one(point): return point.x")
+    points = [
+        namedtuple("Point", fields, module="own.module")(1.0, 2.0) for fields in ("x y", "y x")
+    ]
+    of_fields = [units.place_of(by_name, (numba.typeof(point),)) for point in points]
+    decorators = (
+        "numba.njit",
+        "numba.njit(locals={'value': numba.float32})",
+        "numba.njit('float32(float32)')",
+        "numba.njit('float64(float64)')",
+    )
+    callees = (kernel_of(f"@{one}\ndef one(value): return value + 1") for one in decorators)
+    of_callees = [
+        units.place_of(kernel_of(CALLS, callee=callee, factor=2), (numba.float64,))
+        for callee in callees
+    ]
+    callee = kernel_of("@numba.njit\ndef one(value): return value + 1")
+    records = (np.zeros(1, [(first, "f8"), (second, "f8")]) for first, second in ("xy", "yx"))
+    of_records = [
+        units.place_of(kernel_of(CALLS, callee=callee, factor=record), (numba.float64,))
+        for record in records
+    ]
+    by_global = [
+        units.place_of(
+            kernel_of("@numba.njit\ndef one(value): return value + factor.x", factor=point),
+            (numba.float64,),
+        )
+        for point in points
+    ]
+    for places in (of_fields, of_callees, of_records, by_global):
+        assert None not in places
+        assert len({*places}) == len(places)
+
+
+IN_PARALLEL = """
+import numba
+from slidestat.kernels.compile import kernel
+@numba.njit(parallel=True)
+def callee(size):
+    total = 0
+    for i in numba.prange(size):
+        total += i
+    return total
+@kernel
+def one(size): return callee(size)
+"""
+
+
+@compiled
+def test_a_kernel_that_calls_what_is_parallel_is_compiled_by_each_process(tmp_path: Path) -> None:
+    """Its machine code calls threads of numba, which a process that only loads it has not started:
+    it would end without a word.
+    """
+    (tmp_path / "by_hand.py").write_text(IN_PARALLEL)
+    for _ in range(2):
+        code = "from by_hand import one; print(one(10), sum(one.stats.cache_hits.values()))"
+        assert run(code, tmp_path, tmp_path / "cache") == "45 0"
+
+
+@compiled
+def test_a_kernel_in_the_file_of_a_topology_is_compiled_by_each_process(tmp_path: Path) -> None:
+    """No other process can import the module that its machine code names."""
+    file = tmp_path / "declared.py"
+    file.write_text(
+        "from slidestat.kernels.compile import kernel\n@kernel\ndef one(value): return value + 1\n"
+    )
+    code = (
+        "from pathlib import Path; from slidestat.declare.forms.files import _run;"
+        f" print(_run(Path({str(file)!r}))['one'](1))"
+    )
+    for _ in range(2):
+        assert run(code, tmp_path, tmp_path / "cache") == "2"
+
+
+@compiled
+def test_a_damaged_kernel_of_another_package_is_compiled_anew(tmp_path: Path) -> None:
+    """As a process was killed, or a disk was full. Who keeps one removes what is a month old."""
+    old = tmp_path / "cache/kernels/own/0123"
+    write_whole(old, b"")
+    os.utime(old, (0, 0))
+    (tmp_path / "by_hand.py").write_text(
+        "from slidestat.kernels.compile import kernel\n@kernel\ndef one(value): return value + 1\n"
+    )
+    code = "from by_hand import one; print(one(1), sum(one.stats.cache_hits.values()))"
+    assert run(code, tmp_path, tmp_path / "cache") == "2 0"
+    assert run(code, tmp_path, tmp_path / "cache") == "2 1"
+    (path,) = (tmp_path / "cache/kernels/own").iterdir()
+    for damaged in (b"", path.read_bytes()[:-1]):
+        path.write_bytes(damaged)
+        assert run(code, tmp_path, tmp_path / "cache") == "2 0"
+        assert run(code, tmp_path, tmp_path / "cache") == "2 1"
+
+
+@compiled
+def test_units_are_made_and_loaded_without_asserts_as_well(tmp_path: Path) -> None:
+    """Code of `python -O` has a key of its own: the process that makes a unit must be asked for it
+    with the same flag, or each start would compile, alone and in vain.
+    """
+    code = """
+    from slidestat.kernels.compile import compiled_here
+    from slidestat.synopses.core.wire import zigzag
+    print(zigzag(-5), compiled_here)
+    """
+    assert run(code, tmp_path, tmp_path / "cache", "-O") == "9 []"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "expected"),
+    [
+        ("CPU_NAME", "haswell", ("haswell", "")),
+        ("CPU_FEATURES", "-avx2", (llvm.get_host_cpu_name(), "-avx2")),
+        ("ENABLE_AVX", 0, ("x86-64-v2", "")),
+    ],
+)
+def test_numba_s_settings_of_the_processor_are_those_of_units(
+    setting: str, value: object, expected: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who keeps instructions from being used has a reason."""
+    if platform.machine() != "x86_64":
+        pytest.skip("these are settings for x86-64")
+    monkeypatch.setattr(numba.config, setting, value)
+    assert units.processor.__wrapped__() == expected
 
 
 @compiled
@@ -218,7 +472,7 @@ def test_units_made_by_many_processes_in_many_orders_are_loaded_in_many_orders(
 
 @compiled
 def test_a_damaged_unit_is_refused() -> None:
-    """One byte altered, or the end missing."""
+    """One byte altered, the end missing, or the name of a unit for another processor."""
     path = (
         units.cache_folder()
         / f"slidestat.synopses.quantiles-{key_of('slidestat.synopses.quantiles')}"
@@ -227,7 +481,9 @@ def test_a_damaged_unit_is_refused() -> None:
     data = path.read_bytes()
     for wrong in (b"", data[:-1], data[:90], data[:70] + bytes([data[70] ^ 1]) + data[71:]):
         with pytest.raises(ValueError, match="no unit"):
-            Unit(wrong)
+            Unit(wrong, path.name)
+    with pytest.raises(ValueError, match="no unit"):
+        Unit(data, f"{path.name[:-1]}x")
 
 
 @compiled
@@ -287,7 +543,7 @@ def test_a_module_in_the_users_folder_is_none_of_the_builders(
     monkeypatch.setattr(sys, "path", [tmp_path, *filter(None, sys.path)])  # A Path is no place.
     units._build_in_a_process(tmp_path / "units", "slidestat.kafka")
     (path,) = (tmp_path / "units").iterdir()
-    assert Unit(path.read_bytes())
+    assert Unit(path.read_bytes(), path.name)
 
 
 @compiled
@@ -308,8 +564,52 @@ def test_a_builder_that_fails_is_told_with_its_reason(
     )
 
 
+def test_a_folder_that_cannot_be_written_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each process compiles for itself then, at each start: a user would only find it slow."""
+    (tmp_path / "kernels").write_text("a file")
+    monkeypatch.setattr(units, "cache_folder", lambda: tmp_path / "kernels" / "in it")
+    units._is_writable.cache_clear()
+    try:
+        for package in ("slidestat.kafka", "slidestat.synopses.core"):
+            assert units._made(package, tmp_path / package) is None
+    finally:
+        units._is_writable.cache_clear()
+    (record,) = (one for one in caplog.records if one.levelname == "WARNING")
+    text = vars(record)["text"]
+    assert text.startswith("Kernels are compiled by this process alone, as by each that starts: ")
+    assert "in it cannot be written (Not a directory). Name a folder that this user" in text
+
+
+def test_other_users_of_a_folder_read_its_units_and_wait_for_its_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of a user whose files are otherwise private."""
+    package, modes = "slidestat.kafka", []
+    name = units._file_of(package)
+    monkeypatch.setattr(units, "build", lambda names: [(names[0], b"unit")])
+    monkeypatch.setattr(units, "kept", lambda path: path.read_bytes())
+    monkeypatch.setattr(sys, "argv", ["main", str(tmp_path), package])
+
+    def built(*_: object, **__: object) -> None:
+        modes.append((tmp_path / f"{name}.lock").stat().st_mode & 0o777)
+        units.main()
+
+    monkeypatch.setattr(units, "_build_in_a_process", built)
+    before = os.umask(0o077)
+    try:
+        assert units._made(package, tmp_path / name) == b"unit"  # type: ignore[comparison-overlap]
+    finally:
+        os.umask(before)
+    assert modes == [0o666]
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o644
+
+
 @compiled
-def test_machine_code_that_does_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_code_that_does_something_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By a vector, when a process loads it; what to do is told without a trace."""
     package = "slidestat.synopses.core"
     (vector, *others) = vectors_of(package)["wire.zigzag"]
@@ -320,7 +620,13 @@ def test_machine_code_that_does_something_else_is_refused(monkeypatch: pytest.Mo
     signature = tuple(map(numba.typeof, vector.arguments))
     with pytest.raises(SlidestatError, match=r"wire.zigzag does not do what its source") as refused:
         kernel._cache.load_overload(signature, None)
-    assert refused.value.advice.startswith("Delete")
+    assert refused.value.advice.startswith(f"Delete {units.cache_folder()} ")
+    # A wheel's units would be loaded again, whatever is deleted elsewhere.
+    write_whole(tmp_path / units.SHIPPED / f"{package}-{key_of(package)}", b"")
+    monkeypatch.setattr(
+        units, "files", lambda of: tmp_path if of == "slidestat" else importlib.resources.files(of)
+    )
+    assert f"Delete {tmp_path / units.SHIPPED} " in compile_.wrong_code(package, "one").advice
 
 
 @compiled
@@ -335,11 +641,13 @@ def test_what_no_process_has_used_for_a_month_is_removed_when_a_unit_is_made(
     name = f"{package}-{key_of(package)}"
     whole = (units.cache_folder() / name).read_bytes()
     old, used = f"{package}-0f0f", f"{package}-f0f0"
-    of_user = "0123/4567/mine/kernel-8.py311.nbi"
+    of_user = "own/0123"
     for path in (old, used, f"{old}.lock", f"{old}.17.new", of_user, "notes", f"{used}.nbi"):
         write_whole(tmp_path / path, whole)
         os.utime(tmp_path / path, (0, 0))
-    units._kept(tmp_path / used)
+    write_whole(tmp_path / used, units._packed(used, units._body(whole, name)))
+    os.utime(tmp_path / used, (0, 0))
+    units.kept(tmp_path / used)
     monkeypatch.setattr(
         units, "_build_in_a_process", lambda where, *_, **__: write_whole(where / name, whole)
     )
@@ -367,6 +675,12 @@ def test_a_key_is_of_code_and_constants_of_callees_too() -> None:
     assert key_of(package) == before
 
 
+def of_ours(function: Callable[..., object]) -> Any:
+    """Return a function as one of this distribution: of others, plain ones have no key."""
+    function.__module__ = "slidestat.kernel"
+    return function
+
+
 def parts_of(function: object) -> list[bytes]:
     """Return what goes into a key for a function."""
     return list(units._parts(function, frozenset(), {}))
@@ -388,7 +702,7 @@ def test_a_key_is_of_what_a_name_means_where_all_meanings_are_in_it_already() ->
         return both
 
     def kernels(*pair: Callable[[], int]) -> tuple[Callable[[], int], ...]:
-        return one, other, caller(*pair)
+        return tuple(map(of_ours, (one, other, caller(*pair))))
 
     assert parts_of(kernels(one, other)) == parts_of(kernels(one, other))
     assert parts_of(kernels(one, other)) != parts_of(kernels(other, one))
@@ -400,7 +714,7 @@ def test_a_key_is_of_default_values() -> None:
     def scaled(value: float, factor: float = 2.5) -> float:
         return value * factor
 
-    before = parts_of(scaled)
+    before = parts_of(of_ours(scaled))
     scaled.__defaults__ = (3.5,)
     assert parts_of(scaled) != before
 
@@ -417,7 +731,7 @@ def test_a_key_is_refused_where_it_would_not_be_of_all_that_is_used() -> None:
 
     for function in (scaled, tried):
         with pytest.raises(TypeError, match=r"units\.py has no key for a (list|type)"):
-            parts_of(function)
+            parts_of(of_ours(function))
 
 
 def test_a_key_is_of_the_modules_of_functions() -> None:
@@ -426,9 +740,9 @@ def test_a_key_is_of_the_modules_of_functions() -> None:
     def plain() -> int:
         return 1
 
-    before = list(units._parts(plain, frozenset(), {}))
+    before = parts_of(of_ours(plain))
     plain.__module__ = "slidestat.renamed"
-    assert list(units._parts(plain, frozenset(), {})) != before
+    assert parts_of(plain) != before
 
 
 def test_the_first_constant_of_code_is_in_its_key_unless_it_is_the_docstring() -> None:
@@ -443,8 +757,12 @@ def test_the_first_constant_of_code_is_in_its_key_unless_it_is_the_docstring() -
     code = plain.__code__
     of_2_5, of_3_5 = (code.replace(co_consts=(number, None)) for number in (2.5, 3.5))
     assert parts(of_2_5) != parts(of_3_5)
-    one, other = (code.replace(co_consts=(text, 2.5)) for text in ("A docstring.", "Another."))
+    texts = ("A docstring.", "Another.")
+    flags = code.co_flags | units._HAS_DOCSTRING
+    one, other = (code.replace(co_consts=(text, 2.5), co_flags=flags) for text in texts)
     assert parts(one) == parts(other)
+    one, other = (code.replace(co_consts=(text, 2.5), co_name="<listcomp>") for text in texts)
+    assert parts(one) != parts(other)
 
 
 # Vectors as bytes.

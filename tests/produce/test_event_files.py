@@ -4,6 +4,8 @@ import bz2
 import gzip
 import json
 import lzma
+import subprocess
+import tarfile
 import weakref
 from collections.abc import Callable
 from datetime import datetime
@@ -16,7 +18,14 @@ import pytest
 
 from slidestat.errors import SlidestatError
 from slidestat.produce import readers
-from slidestat.produce.files import STANDARD_INPUT, ByteStream, event_file, files_of
+from slidestat.produce.files import (
+    STANDARD_INPUT,
+    ByteStream,
+    EventFile,
+    Format,
+    event_file,
+    files_of,
+)
 from slidestat.produce.readers import BadRow, Reader
 
 NAMES = ("key", "time", "value")
@@ -44,6 +53,16 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.compress,
     ".zst": zstd,
 }
+
+
+def tar_of(name: str, content: bytes) -> bytes:
+    """A compressed archive with one file, without the time: each process has the same bytes."""
+    archive = BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        tar.addfile(member, BytesIO(content))
+    return gzip.compress(archive.getvalue(), mtime=0)
 
 
 def text_of(suffix: str, rows: list[tuple[str, str, str]]) -> bytes:
@@ -116,12 +135,14 @@ def test_progress_ends_at_the_total(tmp_path: Path) -> None:
         assert reader.done == reader.total > 0
 
 
-def test_streams_of_xz_are_read_one_after_another(tmp_path: Path) -> None:
-    """As of joined files, with the zeros that may lie between them; in any pieces."""
+@pytest.mark.parametrize("suffix", [".bz2", ".xz"])
+def test_compressed_streams_are_read_one_after_another(tmp_path: Path, suffix: str) -> None:
+    """As of joined files, one of them empty, with the zeros that may lie between; in any pieces."""
     lines = [f'{{"key":"{i}"}}\n'.encode() * 999 for i in range(3)]
-    content = bytes(4).join(map(lzma.compress, lines)) + bytes(8)
-    (tmp_path / "a.jsonl.xz").write_bytes(content)
-    found = Reader(event_file(tmp_path / "a.jsonl.xz")).lines()
+    content = bytes(4).join(map(COMPRESS[suffix], [lines[0], b"", *lines[1:]])) + bytes(8)
+    path = tmp_path / f"a.jsonl{suffix}"
+    path.write_bytes(content)
+    found = Reader(event_file(path)).lines()
     assert b"".join(line + b"\n" for _, part in found for line in part) == b"".join(lines)
 
 
@@ -305,6 +326,7 @@ def test_standard_input_without_a_column_is_not_read_to_its_end(
         ("b.jsonl.xz", b"no xz at all", "cannot be read"),
         # A stream behind the first one that is damaged at its beginning.
         ("c.jsonl.xz", lzma.compress(b'{"key":1}\n') + b"garbage", "cannot be read"),
+        ("c.jsonl.bz2", bz2.compress(b'{"key":1}\n') + b"garbage", "cannot be read"),
         ("b.csv.gz", b"no gzip at all", "cannot be read"),
         ("a.parquet", b"no parquet at all, though long enough", "cannot be read"),
         ("long.jsonl", b" " * (20 << 20), "longer than 16 MiB"),
@@ -357,6 +379,22 @@ def test_paths_that_are_no_file(tmp_path: Path) -> None:
         ("a.json", b'\xef\xbb\xbf{\n  "key": 1\n}\n', "JSON over several lines", "jq -c . "),
         ("a.json", b'{"key": 1,\r\n "time": 2}\r\n', "JSON over several lines", "jq -c . "),
         ("a.json", b'{"in": {\n "n": 2}}\n', "JSON over several lines", "jq -c . "),
+        ("a.json", b'{ "key": 1\n, "time": 2\n}\n', "JSON over several lines", "jq -c . "),
+        ("a.json", b'{"key": 1\r\n}\r\n', "JSON over several lines", "jq -c . "),
+        ("a.csv", b"PK\3\4\x14\0\6\0", "is a zip archive, as a workbook of Excel", "CSV UTF-8"),
+        ("a.jsonl", b"PK\3\4\x14\0\6\0", "is a zip archive", "unpack it"),
+        ("a.csv", bytes.fromhex("d0cf11e0a1b11ae1"), "is a workbook of Excel", "CSV UTF-8"),
+        ("a.jsonl", b"PAR1\x15\0\x15\0", "is Parquet, and not JSON lines", "Name it .parquet"),
+        ("a.csv", b"Obj\1\4\x14avro.codec", "is an Avro file", "Parquet or JSON lines"),
+        ("a.csv", b"ORC\x08\n", "is an ORC file", "Parquet or JSON lines"),
+        (
+            "a.jsonl.gz",
+            gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0),
+            "compressed, after",
+            "Decompress",
+        ),
+        ("a.csv.gz", tar_of("b.csv", b"key\n1\n"), "is an archive of tar", "Unpack it"),
+        ("a.csv", b"Key,TIME, value\na,1,2\n", "no column 'key', 'time', 'value'", "mean 'Key'"),
     ],
 )
 def test_files_of_another_kind_are_named(
@@ -374,9 +412,38 @@ def test_files_of_another_kind_are_named(
         read(Path(name))
     assert advice in raised.value.advice
     assert f"> {name}" not in raised.value.advice
-    if name.endswith((".json", ".jsonl")):
+    if ".json" in name:
         with pytest.raises(SlidestatError, match=message):
             list(Reader(event_file(name)).lines())
+
+
+@pytest.mark.parametrize("content", [b"ORCID,time,PAR1\n", b"PAR1,ORC\n", b"%d,PK\n"])
+def test_names_that_begin_as_other_files_do(tmp_path: Path, content: bytes) -> None:
+    """They are those of columns."""
+    (tmp_path / "a.csv").write_bytes(content)
+    names = content.decode().strip().split(",")
+    assert Reader(event_file(tmp_path / "a.csv")).columns() == names
+
+
+@pytest.mark.parametrize("name", ["a.csv", "two words.csv", "it's.csv.gz", "a.csv.xz", "a.csv.bz2"])
+def test_what_is_advised_is_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As it is printed, of any name and compression; what it writes is read."""
+    monkeypatch.chdir(tmp_path)
+    pack = COMPRESS.get(Path(name).suffix, bytes)
+    for content in (
+        b"sep=,\nkey,time,value\na,1,2\n",
+        "key,time,value\na,1,2\n".encode("utf-16"),
+    ):
+        Path(name).write_bytes(pack(content))
+        with pytest.raises(SlidestatError) as raised:
+            read(Path(name))
+        command = raised.value.advice.partition(": ")[2]
+        subprocess.run(command, shell=True, check=True)  # noqa: S602  # It is the advice.
+        (new,) = tmp_path.glob("*-new.csv")
+        assert read(new)[0] == [("a", "1", "2")]
+        new.unlink()
 
 
 @pytest.mark.parametrize(
@@ -481,6 +548,34 @@ def test_a_csv_file_that_is_left_is_held_by_no_thread(
     assert next(rows).numbers
     rows.close()  # type: ignore[attr-defined]  # a generator
     assert [one() for one in held] == [None, None]
+    held.clear()
+    path.write_text("\n\n")
+    with pytest.raises(SlidestatError, match="has no events") as told:
+        readers.Reader(event_file(path)).columns()
+    assert told.tb is not None  # It has the frames that opened the file.
+    assert [one() for one in held] == [None]
+
+
+@pytest.mark.parametrize(
+    ("folder", "value"),
+    [
+        ("store=a%2Fb", "a/b"),
+        ("store=%C3%BC", "ü"),
+        ("store=%FF", "%FF"),
+        ("store=%FE", "%FE"),
+        ("store=\udcff", "\\xff"),
+        ("store=100%", "100%"),
+        ("store=a=b", "a=b"),
+        ("store=__HIVE_DEFAULT_PARTITION__", None),
+        ("store=%5F_HIVE_DEFAULT_PARTITION__", None),
+    ],
+)
+def test_what_differs_in_names_of_folders_stays_different(folder: str, value: str | None) -> None:
+    """Escapes that are no UTF-8 would all be one sign."""
+    file = EventFile(f"{folder}/a.csv", Format.CSV, None, 1, b"key\na\n")
+    rows = list(Reader(file).batches(("key", "store")))
+    assert file.folders == {"store": value}
+    assert rows[0].columns["store"].text().to_pylist() == [value]
 
 
 @pytest.mark.parametrize("pattern", ["", "*", "**/*.jsonl"])

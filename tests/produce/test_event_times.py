@@ -1,13 +1,14 @@
 """Event times of every kind of column come to the same milliseconds."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.declare.times.time_format import TIME_FORMATS
-from slidestat.engine.decoding.times import NOT_A_TIME, event_times
+from slidestat.engine.decoding.times import NOT_A_TIME, event_times, remark_on_rounded
 from slidestat.options import TimeUnit
 from slidestat.produce.cells import count_zoneless, epoch_ms
 
@@ -33,6 +34,10 @@ NEW_YEAR_2001_MS = 978_307_200_000
         ("2001-01-01T00:00:00.001999999", NEW_YEAR_2001_MS + 1),
         ("2001-01-01T01:00:00,9999999+01:00", NEW_YEAR_2001_MS + 999),
         ("  2001-01-01  ", NEW_YEAR_2001_MS),
+        ("\xa02001-01-01\u202f", NEW_YEAR_2001_MS),
+        ("\xa0978307200000\u2009", NEW_YEAR_2001_MS),
+        ("\x1f978307200000", None),
+        ("\ufeff2001-01-01", None),
         ("1969-12-31T23:59:59.999Z", -1),
         ("1969-12-31T23:59:59.9995Z", -1),
         ("-0.6", -1),
@@ -42,9 +47,17 @@ NEW_YEAR_2001_MS = 978_307_200_000
         ("2016-12-31T23:59:60.25Z", 1_483_228_800_250),
         ("978307200000", NEW_YEAR_2001_MS),
         ("+978307200000", NEW_YEAR_2001_MS),
+        ("++978307200000", None),
         ("-1", -1),
         ("978307200000.6", NEW_YEAR_2001_MS),
-        ("9.783072e11", NEW_YEAR_2001_MS),
+        ("9.7830720e11", NEW_YEAR_2001_MS),
+        ("1.7640712345E+12", 1_764_071_234_500),
+        (" +176407123456.7E1 ", 1_764_071_234_567),
+        ("0001.764071e+12", None),
+        (".001764072E15", None),
+        ("1.76407E+12", None),
+        ("1.76407e12", None),
+        ("1.764E12", 1_764_000_000_000),
         ("1900-02-29", None),
         ("2001-13-01", None),
         ("2001-01-01T25:00:00Z", None),
@@ -146,15 +159,15 @@ def _any_of(*parts: str) -> st.SearchStrategy[str]:
 _TEXTS = st.builds(
     "".join,
     st.tuples(
-        _any_of("", "", "", " ", "\t"),
+        _any_of("", "", "", " ", "\t", "\xa0", "\u2009 ", "\x1f"),
         _any_of("2020-09-13", "20200913", "2020-W37-7", "2020-0913", "2020-02-30", "20-09-13"),
         _any_of("T", "T", " ", "t", "", "  ", "x"),
         _any_of("12", "1226", "12:26", "12:26:40", "122640", "24:00:00", "23:59:60", "12:26:61"),
         _any_of("", "", ".", ".5", ",25", ".0009995", ".00099949999", ".123456789", ".1234567891"),
         _any_of("", "Z", "z", "+00:00", "+0530", "-05", "+05:75", "+24:00", " +01:00", "+01:00:30"),
-        _any_of("", "", "", " ", "\n", "!"),
+        _any_of("", "", "", " ", "\n", "\u3000", "!", "\ufeff"),
     ),
-).filter(lambda text: not text.strip().isdigit())
+).filter(lambda text: not text.strip().replace(".", "", 1).isdigit())
 
 
 @settings(derandomize=True, deadline=None, max_examples=400)
@@ -194,10 +207,26 @@ def test_dates(kind: pa.DataType) -> None:
     assert epoch_ms(column, MS).to_pylist() == [NEW_YEAR_2001_MS, -86_400_000, None]
 
 
+@pytest.mark.parametrize("scale", [-8, -6, -3, 0, 3])
+def test_decimals_have_all_their_digits(scale: int) -> None:
+    """Also those of a negative scale, which Arrow writes with a power: 9.784E+11."""
+    column = pa.array([Decimal(978_400_000_000)], pa.decimal128(18, scale))
+    assert epoch_ms(column, MS).to_pylist() == [978_400_000_000]
+
+
 @pytest.mark.parametrize("column", [pa.array([True]), pa.nulls(1), pa.array([[1]])])
 def test_other_columns_hold_no_times(column: pa.Array) -> None:
     """Booleans, nulls and lists are no times."""
     assert epoch_ms(column, MS).to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_rounded"),
+    [("1.76407E+12", True), (" 1.76407e+18", True), ("1e300", False), ("-1E+999", False)],
+)
+def test_what_is_no_time_in_any_unit_has_lost_no_digits(text: str, *, is_rounded: bool) -> None:
+    """It is too large, as a cell of doubles may be, too."""
+    assert ("lost its last digits" in remark_on_rounded(text)) is is_rounded
 
 
 def test_text_agrees_with_the_standard_library() -> None:

@@ -384,6 +384,18 @@ def test_fields_in_objects_and_in_the_names_of_folders() -> None:
     ]
 
 
+def timed(time_format: str) -> Topology:
+    """Return a topology that reads times in this format."""
+    return Topology(
+        name="timed",
+        source="events",
+        span="1h",
+        every="1m",
+        time_format=time_format,
+        statistics=(Count(),),
+    )
+
+
 @pytest.mark.parametrize(
     ("time_format", "noon"),
     [
@@ -395,21 +407,15 @@ def test_fields_in_objects_and_in_the_names_of_folders() -> None:
 )
 def test_times_are_written_as_the_topology_reads_them(time_format: str, noon: bytes) -> None:
     """What is no time, or far from all of them, is refused, in no format taken for another time."""
-    topology = Topology(
-        name="timed",
-        source="events",
-        span="1h",
-        every="1m",
-        time_format=time_format,
-        statistics=(Count(),),
-    )
+    topology = timed(time_format)
     cells = ["1764072000000", "soon", "1152921504606846976", "-62135596800000", ""]
     text = "\n".join(["key,time", *(f"a,{cell}" for cell in cells)]).encode()
     found = read(file_of(text, Format.CSV), records=FileRecords.of(topology, {}, "ms"))
     assert found[0] == Record(NOON, b"a", b'{"key":"a","time":%b}' % noon)
     assert found[1].value == b'{"key":"a","time":"soon"}'
     values = [one.value for one in found]
-    column = {"key": ["a"] * 3, "time": ["1152921504606846976", "-5", "1700-01-01"]}
+    seconds = ["\t1764072000", "\xa01764072000\u2009"]
+    column = {"key": ["a"] * 5, "time": ["1152921504606846976", "-5", "1700-01-01", *seconds]}
     sink = io.BytesIO()
     pq.write_table(pa.table(column), sink)
     texts = read(
@@ -418,7 +424,72 @@ def test_times_are_written_as_the_topology_reads_them(time_format: str, noon: by
     values += [one.value for one in texts]
     events = EventDecoder(topology).decode(values, [b"a"] * len(values))
     assert events.times.tolist() == [NOON]
-    assert [refusal.row for refusal in events.refusals] == list(range(1, 8))
+    assert [refusal.row for refusal in events.refusals] == list(range(1, 10))
+
+
+@pytest.mark.parametrize("time_format", ["ms", "s"])
+def test_a_time_that_has_lost_digits_is_counted_nowhere(time_format: str) -> None:
+    """By no way to a topic, as a number neither; numbers of JSON have all of theirs."""
+    topology = timed(time_format)
+    records = FileRecords.of(topology, {}, "ms")
+    cells = ("1.76407E+12", "1.764072e12", "1.7640720E12")
+    file = file_of("\n".join(["key,time", *(f"a,{cell}" for cell in cells)]).encode(), Format.CSV)
+    found = read(file, records=records)
+    assert [one.time for one in found] == [None, None, NOON]
+    assert found[0].value == b'{"key":"a","time":"1.76407E+12"}'
+    events = EventDecoder(topology).decode([one.value for one in found], [b"a"] * len(found))
+    assert events.times.tolist() == [NOON]
+    assert all("has lost its last digits" in refusal.detail for refusal in events.refusals)
+
+    columns = Columns("key", "time", more=("time of it",))
+    [rows] = Reader(file).batches(["key", "time"])
+    rows.columns["time of it"] = rows.columns["key"]
+    sent = encode(rows, columns)
+    assert sent.timestamps_ms == [NOON]
+    assert sent.first_bad is not None
+    assert "1.76407E+12', which is not a time, and has lost" in sent.first_bad.reason
+
+    line = file_of(b'{"key":"a","time":1.764072e12}\n', Format.JSON_LINES)
+    named = FileRecords.of(topology, {"key": "key", "time": "time"}, "ms")
+    [record] = read(line, records=named)
+    assert record.time == NOON
+    assert EventDecoder(topology).decode([record.value]).times.tolist() == [NOON]
+
+
+@pytest.mark.parametrize(("kind", "bits"), [(pa.float32(), 32), (pa.float16(), 16)])
+def test_times_in_narrow_floats_are_refused(kind: pa.DataType, bits: int) -> None:
+    """Of 32 bits, today's milliseconds are 131 s apart, and seconds 128 s."""
+    times = pa.array([NOON / 1e9], pa.float64()).cast(kind)
+    table = pa.table({"key": ["a"], "time": times, "value": [1], "code": ["1"], "path": ["/"]})
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    file = file_of(sink.getvalue(), Format.PARQUET)
+    for way in (read, produced):
+        with pytest.raises(SlidestatError, match=f"'time' .* is a column of {bits}-bit floats"):
+            way(file)
+
+
+@pytest.mark.parametrize("time_format", ["ms", "us", "iso8601"])
+def test_a_length_of_time_is_no_time(time_format: str) -> None:
+    """Whatever its number, which would be one in the column's unit."""
+    topology = timed(time_format)
+    length = pa.array([NOON], pa.int64()).cast(pa.duration("ms"))
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"key": ["a"], "time": length}), sink)
+    file = file_of(sink.getvalue(), Format.PARQUET)
+    (found,) = read(file, records=FileRecords.of(topology, {}, "ms"))
+    assert found.value == b'{"key":"a","time":<20417 days, 12:00:00>}'
+    assert_not_counted(found)
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_a_header_before_the_first_line_feed(end: str) -> None:
+    """In files whose lines end in carriage returns, or some of them, no share has a row twice."""
+    rows = [f"a,{NOON + row}" for row in range(6)]
+    text = end.join(["", "key,time", rows[0], "\r".join(rows[1:4]), "\n".join(rows[4:])]).encode()
+    for shares in (1, 2, 5):
+        found = read_in_shares(file_of(text, Format.CSV), shares)
+        assert [one.time for one in found] == [NOON + row for row in range(6)]
 
 
 def test_a_file_without_a_key_is_named() -> None:
@@ -427,6 +498,21 @@ def test_a_file_without_a_key_is_named() -> None:
         read(file_of(b"time,value\n1,1\n", Format.CSV))
     assert read(file_of(b"key,time\na,1764072000000\n", Format.CSV)) == [
         Record(NOON, b"a", b'{"key":"a","time":1764072000000}')
+    ]
+
+
+@pytest.mark.parametrize("other", ["VALUE", "Value", " value "])
+def test_a_column_in_another_case_is_not_left_out(other: str) -> None:
+    """One file of many may have it so: Spark would take it, and its cells would be missing here."""
+    text = f"key,time,{other}\na,{NOON},7\n".encode()
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"key": ["a"], "time": [NOON], other: [7]}), sink)
+    for content, form in ((text, Format.CSV), (sink.getvalue(), Format.PARQUET)):
+        with pytest.raises(SlidestatError, match=f"x has a column '{other}', and none 'value'"):
+            read(file_of(content, form))
+    both = text.replace(b"key", b"value,key", 1).replace(b"a,", b"5,a,", 1)
+    assert [one.value for one in read(file_of(both, Format.CSV))] == [
+        b'{"key":"a","time":%d,"value":5}' % NOON
     ]
 
 
@@ -439,3 +525,11 @@ def test_lines_of_other_fields_may_go_as_they_are(text: bytes, form: Format, is_
     with pytest.raises(SlidestatError, match="has no column") as told:
         produced(file_of(text, form))
     assert ("--raw --key FIELD" in told.value.advice) == is_told
+
+
+def test_columns_with_commas_between_them_are_told() -> None:
+    """As other options take them: --with has one column, and is repeated."""
+    text = b'{"key":"a","time":1764072000000,"b":1,"c":2}\n'
+    with pytest.raises(SlidestatError, match="has no column 'b,c'") as told:
+        list(Reader(file_of(text, Format.JSON_LINES)).batches(("key", "b,c")))
+    assert told.value.advice.startswith("Repeat the option for each column.")

@@ -7,7 +7,9 @@ from datetime import UTC, date, datetime, time as clock, timedelta
 from decimal import Decimal
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 import duckdb
 import msgspec
@@ -98,6 +100,26 @@ def test_figures_are_those_of_a_worker() -> None:
         shuffled = made if seed % 2 else sorted(made, key=lambda it: (-it["time"] // 2, it["time"]))
         table = over(pa.Table.from_pylist(shuffled), TOPOLOGY)
         assert sorted(map(repr, found(table))) == sorted(map(repr, rows_of(driver.emissions)))
+
+
+def test_a_computed_key_needs_no_column() -> None:
+    """Nor does a computed value; a row whose key cannot be computed is warned of."""
+    topology = replace(
+        TOPOLOGY,
+        computed=("kind || '/' || key as place", "value * 2 as double"),
+        key_field="place",
+        value_field="double",
+        where="",
+        statistics=(Count(), Maximum(epsilon=0)),
+    )
+    rows = [{"key": "a", "kind": kind, "time": NOON, "value": 1.5} for kind in ("x", "y", None)]
+    with pytest.warns(UserWarning, match="1 of 3 rows .* place"):
+        frame = over(pa.Table.from_pylist(rows), topology)
+    driver = TopologyDriver(topology)
+    driver.send(*rows)
+    driver.close_windows()
+    assert found(frame) == rows_of(driver.emissions)
+    assert set(frame["key"].to_pylist()) == {"x/a", "y/a"}
 
 
 def test_one_window_has_all_rows() -> None:
@@ -252,11 +274,14 @@ def test_what_comes_back_is_of_the_same_kind() -> None:
     with pytest.warns(UserWarning, match="2 of 3 rows"):
         of_index = over(frame.set_index("time"), [Sum(decimals=0)])
     assert isinstance(of_index, pandas.DataFrame)
+    derived = type("Derived", (pandas.DataFrame,), {})(frame.set_index("time"))
+    with pytest.warns(UserWarning, match="2 of 3 rows"):
+        assert over(derived, [Sum(decimals=0)]).equals(of_index)
     assert of_index[["key", "estimate"]].to_dict("list") == {"key": ["a"], "estimate": [1.0]}
     assert str(of_index["window_end"].dtype.tz) == "UTC"
     with pytest.raises(SlidestatError, match="no column 'time', but 'key', 'value', 'more'"):
         over(frame.set_index("time").rename_axis(None), [Count()])
-    with pytest.raises(SlidestatError, match="Conversion failed for column more"):
+    with pytest.raises(SlidestatError, match="'more' has numbers and texts"):
         over(frame, [Count()], key="more")
     doubled = pandas.concat([frame, frame[["key"]]], axis=1)
     with pytest.raises(SlidestatError, match="Duplicate column names"):
@@ -288,6 +313,71 @@ def test_a_cell_that_cannot_be_counted_is_named(column: pa.Array, told: str) -> 
     """Not the JSON that there is none of."""
     frame = one_key(pa.array([NOON] * 2)).append_column("item", column)
     with pytest.warns(UserWarning, match=rf"1 of 2 rows .* at 0 \(from 0\): {told}"):
+        over(frame, [TopItems(field="item")])
+
+
+DAY, MOMENT = date(2025, 11, 25), datetime(2025, 11, 25, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("objects", "told"),
+    [
+        ([DAY, MOMENT], "dates and moments"),
+        ([MOMENT, NOON * 1_000], "moments and numbers"),
+        ([timedelta(1), 7], "durations and numbers"),
+        ([clock(10), 7], "numbers and times of day"),
+        ([1.5, True], "numbers and truth values"),
+        ([DAY, UUID(int=1)], "dates and other objects"),
+    ],
+)
+def test_objects_of_several_sorts_are_refused(objects: list[Any], told: str) -> None:
+    """Arrow would make all of one of them: a day of a moment, a moment of a number."""
+
+    class Derived(pd.DataFrame):
+        """A frame that another library has made of pandas'."""
+
+        __module__ = "geopandas"
+
+    lists = {"key": ["a"] * 2, "time": [NOON] * 2, "item": objects}
+    frame = pd.DataFrame(lists | {"item": pd.Series(objects, dtype=object)})
+    for made in (frame, Derived(frame), lists):
+        for column in ("key", "time"):
+            with pytest.raises(SlidestatError, match=f"'item' has {told}.*one type in each column"):
+                over(made, [Count()], **{column: "item"})
+
+
+def test_objects_of_one_sort_may_be_of_several_types() -> None:
+    objects = {"number": [7, 1.5, None], "moment": [MOMENT, pd.Timestamp(MOMENT), pd.NaT]}
+    columns = {name: pd.Series(some, dtype=object) for name, some in objects.items()}
+    frame = pd.DataFrame({"key": "a", **columns})
+    with pytest.warns(UserWarning, match="1 of 3 rows"):
+        found = over(frame, [TopItems(field="number")], time="moment")
+    assert sorted(found["item"]) == ["1.5", "7"]
+
+
+def test_addresses_of_objects_in_polars_are_no_items() -> None:
+    class DataFrame:
+        """A frame of Polars, as far as it is looked at."""
+
+        __module__ = "polars"
+        schema = MappingProxyType({"key": "String", "item": "Object"})
+
+    class Derived(DataFrame):
+        """A frame that another library has made of it."""
+
+        __module__ = "another"
+
+    for made in (DataFrame(), Derived()):
+        with pytest.raises(SlidestatError, match="'item' has Python objects"):
+            over(made, [TopItems(field="item")])
+
+
+def test_columns_of_polars_that_are_not_read_may_hold_anything() -> None:
+    polars = pytest.importorskip("polars")
+    wide = polars.Series([2**100, 1], dtype=polars.Int128)
+    frame = polars.DataFrame({"key": ["a", "a"], "time": [NOON, NOON], "item": wide})
+    assert over(frame, [Count()])["estimate"].to_list() == [2.0]
+    with pytest.raises(SlidestatError, match="more than 64 bits as texts"):
         over(frame, [TopItems(field="item")])
 
 
@@ -327,6 +417,7 @@ def test_what_pandas_has_and_files_lack_is_told(tmp_path: Path) -> None:
             )
             for column, kind in (
                 (MONTHS, "month_day_nano_interval"),
+                (pa.array([{"value": b"\x0c\x01", "metadata": b"\x01\0"}] * 2), "variant"),
                 (pa.array([{"a": [it]} for it in MONTHS.to_pylist()]), "struct<a: list<.*"),
                 (pa.DictionaryArray.from_arrays([0, 1], MONTHS), "dictionary<.*"),
                 (pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array([1, 2])]), "s.*"),
@@ -340,7 +431,14 @@ def test_what_pandas_has_and_files_lack_is_told(tmp_path: Path) -> None:
         (lambda t: over(t, Count()), "no topology and no list of statistics"),
         (lambda t: over(t, [Count()], value=0), "value is 0, which is no name"),
         (lambda t: over(t, [Count()], every="5m", windows="10m"), "windows is '10m'"),
+        (lambda t: over(t, [Count()], every="30"), "every is '30', which is not a duration"),
         (lambda _: over(Series(), [Count()]), "a Series has no columns"),
+        (
+            lambda _: over(pd.DataFrame({"key": ["\ud83d"], "time": NOON}), [Count()]),
+            r"a text has half of a character, '\\ud83d'\.",
+        ),
+        (lambda _: over(pd.DataFrame(), [Count()]), "but none at all\\."),
+        (lambda _: over([{"key": 1}], [Count()]), r"RecordBatch\. Give"),
         (lambda t: over(t.append_column("key", t["key"]), [Count()]), "several columns 'key'"),
     ],
 )
@@ -349,3 +447,12 @@ def test_what_cannot_be_is_told(call: Callable[[pa.Table], object], message: str
     with pytest.raises(SlidestatError, match=message) as told:
         call(one_key(pa.array([NOON, NOON])))
     assert told.value.advice
+    assert str(told.value).encode()  # As a terminal needs it.
+
+
+def test_a_column_with_a_slip_is_told() -> None:
+    """With the one that may be meant."""
+    frame = pd.DataFrame({"path": ["a"], "at": [1]})
+    with pytest.raises(SlidestatError, match="no column 'pth'") as told:
+        over(frame, [Count()], key="pth", time="at")
+    assert told.value.advice.startswith("Did you mean 'path'?")

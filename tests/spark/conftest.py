@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,6 @@ import slidestat.spark.session as session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# There is no PySpark 4.0 for Python 3.14.
-collect_ignore_glob = [] if find_spec("pyspark") else ["test_*.py"]
 
 _NOON_MS = 1_764_072_000_000
 _HERE = Path(__file__).parent

@@ -7,6 +7,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from slidestat import TopologyDriver
 from slidestat.declare.statistics import (
     Count,
     Mean,
@@ -20,6 +21,7 @@ from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import RecordBatch
 from slidestat.spark.backfill.partition_batches import by_place
 from slidestat.spark.backfill.partition_history import History
+from slidestat.testing.records import SourceRecord
 
 NOON = 1_764_072_000_000
 TOPOLOGY = Topology(
@@ -39,6 +41,13 @@ TOPOLOGY = Topology(
     ),
 )
 Record = tuple[bytes | None, bytes | None, int]
+
+
+def send_all(driver: TopologyDriver, records: Iterable[Record], partition: int) -> None:
+    """Send records under their own keys, at their own times, in one batch: `send_bytes` takes one
+    key for all of a call, and thirty times as long for a call for each.
+    """
+    driver._come([SourceRecord(*record) for record in records], partition)
 
 
 def requests(events: int, seed: int, of_all: Sequence[str] = ("k1", "k7")) -> list[Record]:

@@ -79,17 +79,21 @@ def middle_aged(entry: Entry) -> Any:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_bounds_and_promise_hold_at_every_moment(name: str) -> None:
-    """lower <= exact <= upper and the error promised, for all n, event by event and after all."""
+    """lower <= exact <= upper and the error promised, event by event and after all: for all n at
+    every tenth moment, and for half of them in turn at the others, as a question of one takes long.
+    """
     entry = EVERY[name]
     for times, units in streams(entry, SIZE):
-        synopsis = entry.create(SPAN)
+        synopsis, moment = entry.create(SPAN), 0  # Ties are one: bursts have few.
         for i in range(SIZE):
             entry.insert(synopsis, times[i : i + 1], units[i : i + 1])
             if i + 1 < SIZE and times[i + 1] == times[i]:
                 continue
             later = [30] if i % 5 == 0 else []
             moments = [synopsis.now + d for d in (0, *later)]
-            entry.judge(synopsis, times[: i + 1], units[: i + 1], moments, asked(entry))
+            ns = asked(entry) if moment % 10 == 0 else asked(entry)[moment % 2 :: 2]
+            moment += 1
+            entry.judge(synopsis, times[: i + 1], units[: i + 1], moments, ns)
         end = int(times[-1]) + SPAN
         entry.judge(synopsis, times, units, [end, end + 1, end + 2], asked(entry))
 
@@ -349,12 +353,12 @@ COARSEST_OF_A_KIND = list(
 
 
 @pytest.mark.parametrize("name", COARSEST_OF_A_KIND)
-def test_space_stays_within_the_theorem_on_ten_million_events(name: str) -> None:
-    """In bytes, after each million of 10^7 events, with windows of up to a million."""
+def test_space_stays_within_the_theorem_on_millions_of_events(name: str) -> None:
+    """In bytes, after each of four windows of a million events."""
     entry = EVERY[name]
     span = 10**6
     synopsis = entry.create(span)
-    for number, units in enumerate(many_units("zipf", span, 10)):
+    for number, units in enumerate(many_units("zipf", span, 4)):
         start = number * span
         entry.insert(synopsis, np.arange(start, start + span), units)
         assert len(synopsis.to_bytes()) <= entry.most_bytes(span, int(np.abs(units).sum()))

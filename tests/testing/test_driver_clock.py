@@ -1,12 +1,14 @@
 """The driver's clock moves event time as later events would, and is seen nowhere else."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from random import Random
+from time import process_time
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slidestat import RefereeDriver, TopologyDriver
+from slidestat import RefereeDriver, Slo, TopologyDriver
 from slidestat.declare.alerts import Alert
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Distinct, Quantiles, Sum, TopItems
@@ -36,6 +38,12 @@ SIMPLE = (
     "region LIKE 'e%'",
     "up",
     "NOT up",
+    "status > 9007199254740992.5",
+    "status IN (9007199254740993, 500)",
+    "try_cast(region AS bigint) % 2 = 1",
+    "cast(status AS varchar) = '7'",
+    "CASE WHEN up THEN ms ELSE status END >= 5",
+    "substring(lower(region), 1, 1) = 'e'",
 )
 
 
@@ -179,6 +187,72 @@ def test_time_moves_without_any_event(changes: dict[str, object]) -> None:
     driver.close_windows()
     assert (driver.emissions, driver.alerts, driver.late, driver.dead_letters) == ([], [], [], [])
     assert driver.left_out == {}
+
+
+CHANGES: tuple[dict[str, object], ...] = (
+    {},
+    *({"time_format": text} for text in ("s", "us", "ns", "iso8601", "iso8601-utc")),
+    {"time_format": "sequence", "span": "900000 events", "windows": (), "every": "60000 events"},
+    {"key_field": "who", "computed": ("region || cast(status AS varchar) AS who",)},
+    {"key_field": "who", "computed": ("CASE WHEN up THEN status + 0 ELSE NULL END AS who",)},
+    {"key_field": "kafka:key", "expected": ("7", "silent"), "emit": "always"},
+    {"envelope": "debezium", "lateness": "2m"},
+    {"windows": ("20 events",), "span": "100 events", "every": "10 events", "alerts": ()},
+    {"emit": "change", "having": "count_1m > 1", "tolerance": "5%"},
+    {"repartition": True, "lateness": "1m", "tombstones": "dead-letter"},
+    {"publish": "partition", "alerts": (), "statistics": (Count(), Distinct(field="status"))},
+    {"output_shape": "rows", "statistics": (Count(), Sum())},
+    {"slos": (Slo(name="o", good="ms < 10", objective=0.9, alerts=("2 over 5m and 1m as page",)),)},
+)
+
+
+def in_format(declared: Topology, ms: int, sent: dict[str, object]) -> dict[str, object]:
+    """An event of a case as a topology's source has it."""
+    times = {"s": ms / 1_000, "us": ms * 1_000, "ns": ms * 1_000_000, "sequence": ms - START + 1}
+    text = datetime.fromtimestamp(ms / 1_000, UTC).isoformat()
+    name = declared.time_format
+    found = sent | {"time": text if "iso" in name else times.get(name, ms)}
+    if declared.envelope:
+        return {"op": "c", "before": None, "after": found, "ts_ms": ms}
+    return found
+
+
+@settings(laws, max_examples=60)
+@given(
+    where=st.just("") | conditions(),
+    counted=conditions(),
+    changes=st.sampled_from(CHANGES),
+    random=st.randoms(use_true_random=False),
+)
+def test_the_clock_ends_and_is_seen_nowhere(
+    where: str, counted: str, changes: dict[str, object], random: Random
+) -> None:
+    """Whatever is declared: closing ends, and nothing has a record of its own."""
+    statistics = changes.get("statistics", (Count(), Sum(), TopItems(field="status")))
+    assert isinstance(statistics, tuple)
+    added = {"statistics": (*statistics, Count(name="some", where=counted))}
+    alerts = {"alerts": (Alert(name="none", when="count = 0", window="1m"),)}
+    if changes.get("time_format") == "sequence":
+        alerts = {"alerts": ()}
+    declared = topology(where, **alerts | changes | added)
+    driver = TopologyDriver(declared)
+    sent = random.randint(0, 12)
+    for number in range(sent):
+        at = START + number * 20_000
+        one = in_format(declared, at, event(random.randint(1, 3), at, random))
+        driver.send(one, key=f"{number % 3}", timestamp=at)
+    began = process_time()
+    driver.close_windows()
+    driver.close_windows()
+    assert process_time() - began < 10  # It ended never; kernels are loaded in it as well.
+    assert all(0 <= letter.offset < sent for letter in (*driver.dead_letters, *driver.late))
+    counters = driver._processors[0].reached.counters
+    told_of = counters.counted + counters.dead + counters.late
+    assert told_of <= sent
+    if not where and not declared.repartition:
+        assert told_of == sent
+    if declared.writes_rows:
+        assert len(driver.rows) >= len(driver.emissions)
 
 
 def test_any_key_and_any_value_may_be_an_events_own() -> None:

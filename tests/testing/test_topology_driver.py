@@ -1,7 +1,8 @@
 """The driver runs a topology as a worker does, without a broker."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import reduce
 from random import Random
 
 import numpy as np
@@ -197,6 +198,35 @@ def test_a_key_stays_on_its_partition() -> None:
         driver.send(request("/a", START), partition=4)
     with pytest.raises(SlidestatError, match="partitions is 0"):
         TopologyDriver(latency(), partitions=0)
+
+
+AVRO = latency(source_format="avro")
+DEEP = reduce(lambda within, _: [within], range(5_000), 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: d.send(request("/a", START), key=b"a"), r"key is b'a'.*send_bytes"),
+        (lambda d: d.send(request("/a", START), key="\ud800"), "key is '.ud800'"),
+        (lambda d: d.send_bytes("{}"), "a value is '{}', and no bytes"),
+        (lambda d: d.send_bytes(bytearray(b"{}")), "a value is bytearray"),
+        (lambda d: d.send_bytes(b"{}", key="a"), "key is 'a', and no bytes"),
+        (lambda d: d.send_bytes(b"{}", headers={"a": b"b"}), "headers is {'a'"),
+        (lambda d: d.send_bytes(b"{}", headers=[("a", "b")]), "headers is "),
+        (lambda d: d.send({"deep": DEEP}), "a dict that is nested too deep cannot be written"),
+        (lambda d: d.change_statistics(None), "topology is None"),
+        (lambda _: TopologyDriver({"name": "t"}), "topology is {'name'"),  # type: ignore[arg-type]
+        (lambda _: TopologyDriver(AVRO, schemas=['"string"']), "schemas is"),  # type: ignore[arg-type]
+        (lambda _: TopologyDriver(AVRO, schemas={2**31: '"string"'}), "2147483648 is no id"),
+    ],
+)
+def test_what_cannot_be_sent_is_told(
+    call: Callable[[TopologyDriver], object], message: str
+) -> None:
+    """Not by an error of whatever met it first."""
+    with pytest.raises(SlidestatError, match=message):
+        call(TopologyDriver(latency()))
 
 
 def test_an_idle_partition_emits_provisionally_if_the_topology_says_so() -> None:

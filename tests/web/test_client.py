@@ -281,6 +281,77 @@ async def test_what_is_no_worker(answer: str) -> None:
 
 
 @pytest.mark.asyncio
+@BOTH
+@pytest.mark.parametrize(
+    ("status", "says", "advice"),
+    [
+        (404, "is no worker of slidestat: it answers with status 404", "URL that a worker prints"),
+        (503, "answers with status 503, and not in a worker's words", "whether one runs behind it"),
+        (520, "answers with status 520, and not in a worker's words", "whether one runs behind it"),
+    ],
+)
+async def test_a_proxy_that_answers_itself(
+    asked: Asked, status: int, says: str, advice: str
+) -> None:
+    """A proxy without a worker behind it is told from a wrong address."""
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(status=status, text="<html>nginx</html>", content_type="text/html")
+
+    async with served(answer) as url:
+        with pytest.raises(SlidestatError, match=says) as told:
+            await asked(url)
+    assert advice in told.value.advice
+
+
+@pytest.mark.asyncio
+async def test_what_answers_is_told_in_words() -> None:
+    """An endless redirect, and what speaks another protocol."""
+
+    async def back(request: web.Request) -> web.Response:
+        raise web.HTTPFound(request.path_qs)
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"SSH-2.0-OpenSSH\r\n")
+        writer.close()
+
+    async with served(back) as url, Client(url) as client:
+        with pytest.raises(SlidestatError, match=f"No worker answers at {url}: TooManyRedirects"):
+            await client.topologies()
+    async with await asyncio.start_server(speak, LOOPBACK, 0) as other:
+        port = other.sockets[0].getsockname()[1]
+        async with Client(f"http://{LOOPBACK}:{port}") as client:
+            with pytest.raises(SlidestatError, match="Bad status line: Expected HTTP/") as told:
+                await client.topologies()
+    assert "\n" not in told.value.message
+
+
+@pytest.mark.asyncio
+async def test_a_client_that_is_closed_under_way() -> None:
+    """Each question is told so, also one that waits for a connection; who cancels it is cancelled,
+    and none of the others.
+    """
+
+    async def hang(_request: web.Request) -> web.Response:
+        await asyncio.sleep(2)
+        raise web.HTTPNotFound
+
+    async with served(hang) as url:
+        async with Client(url) as client:
+            asked = [asyncio.create_task(client.topologies()) for _ in range(120)]
+            await asyncio.sleep(0.3)
+            asked[0].cancel()
+            asked[119].cancel()
+            await asyncio.sleep(0)
+        cancelled, *told, last = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert isinstance(last, asyncio.CancelledError)
+    (said,) = {str(it) for it in told}
+    assert said.startswith(f"The client of {url} was closed before the answer came.")
+
+
+@pytest.mark.asyncio
 async def test_nothing_is_left_open() -> None:
     """Also where the question fails."""
     client = Client("http://127.0.0.1:9")

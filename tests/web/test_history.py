@@ -148,6 +148,22 @@ async def test_of_one_end_the_last_holds(
         assert len(body["emissions"]) == 2
 
 
+@pytest.mark.parametrize(
+    "name", ['"a"', '"a",', '"a",x]', '"a",null]', '"a",1]x', '"a",' + "9" * 5000]
+)
+async def test_keys_that_are_no_emissions(
+    output: Callable[..., Topology], bootstrap_servers: str, name: str
+) -> None:
+    """What others write to the topic, by keys that begin as ours, is passed over."""
+    topology = output([("a", FIRST_MS), ("a", FIRST_MS + EVERY_MS)])
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    producer.produce(f"{topology.output}-statistics", b"{}", f'["orders",{name}')
+    assert producer.flush(60) == 0
+    body = await asked(topology, bootstrap_servers, clock_of(1e9), "a")
+    assert ends(body) == [FIRST_MS, FIRST_MS + EVERY_MS]
+    assert "cut" not in body
+
+
 async def test_a_topic_without_records(
     make_topic: Callable[..., str], bootstrap_servers: str
 ) -> None:

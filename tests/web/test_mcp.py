@@ -21,9 +21,11 @@ from tests.web.test_client import BUSY, STRANGE, records
 @pytest.mark.asyncio
 async def test_an_assistant_asks_a_worker() -> None:
     """Each tool only reads, answers with bounds in words, and tells an error with its advice; no
-    line on standard output is anything else.
+    line on standard output is anything else. A text that could be JSON is what it is, and null is
+    what was left out.
     """
-    async with serving_of(BUSY, {0: records("b", STRANGE)}) as [worker]:
+    of_json = ["null", "123", '["b"]']
+    async with serving_of(BUSY, {0: records("b", STRANGE, *of_json)}) as [worker]:
         server = mcp.StdioServerParameters(
             command=sys.executable,
             args=["-m", "slidestat", "mcp", "--url", worker.url],
@@ -47,11 +49,24 @@ async def test_an_assistant_asks_a_worker() -> None:
             assert words.startswith("count ")
             assert words.endswith("] over 5m, and the exact figure is certainly within these")
             ranked = (await call("ranking", topology="orders", by="count_1h"))["in_words"]
-            assert "at place 1 by the estimates, and between place 1 and place 2" in ranked[0]
+            assert "at place 1 by the estimates, and between place 1 and place 5" in ranked[0]
             firing = await call("alerts", topology="orders")
-            assert (firing["firing_keys"], firing["workers_not_counted"]) == ({"busy": 2}, [])
+            assert (firing["firing_keys"], firing["workers_not_counted"]) == ({"busy": 5}, [])
+            assert await call("alerts", topology="orders", key=None) == firing
             (alert,) = (await call("alerts", topology="orders", key="b"))["alerts"]
             assert (alert["state"], alert["certainty"]) == ("firing", "certain")
+            for key in of_json:
+                found = await call("alerts", topology="orders", key=key)
+                assert (found["key"], len(found["alerts"])) == (key, 1)
+                answer = await call("query", topology="orders", key=key, windows='["5m"]', ago=None)
+                assert (answer["key"], answer["figures"][0]["window_ms"]) == (key, 300_000)
+            unasked = {"largest": None, "smallest": None, "having": None}
+            answer = await call("ranking", topology="orders", by="count_1h", **unasked)
+            assert answer["keys"] == 5
+            unasked = {"prefix": None, "after": None}
+            assert len((await call("list_keys", topology="orders", **unasked))["keys"]) == 5
+            refusal = await call("query", topology="orders", key="b", ago="null")
+            assert "ago is 'null', which is not a duration" in refusal
             refusal = await call("query", topology="orders", key="b", items=["a"])
             assert "neither counts of items nor top items" in refusal
             refusal = await call("query", topology="orders", key="b", windows=["2h"])

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import aiohttp
 import pytest
+from multidict import CIMultiDict
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
@@ -135,6 +136,61 @@ async def test_openmetrics_on_request() -> None:
         assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
         found = samples(open_metrics(answer.body.decode()))
         assert of(found, "slidestat_records_total", partition="0", outcome="counted") == 2
+
+
+OPEN = "application/openmetrics-text"
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        ((), "text/plain; version=0.0.4"),
+        (("*/*",), "text/plain; version=0.0.4"),
+        (("application/json",), "text/plain; version=0.0.4"),
+        ((";;,=,",), "text/plain; version=0.0.4"),
+        # Versions that there are not, or that are none.
+        ((f"{OPEN}; version=2.0.0",), "text/plain; version=0.0.4"),
+        ((f"{OPEN}; version=new",), "text/plain; version=0.0.4"),
+        (("text/plain; version=new",), "text/plain; version=0.0.4"),
+        # What Prometheus 2.30 sends, and Prometheus 3.
+        (
+            (f"{OPEN}; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",),
+            "text/plain; version=0.0.4",
+        ),
+        (
+            (
+                f"{OPEN};version=1.0.0;escaping=allow-utf-8;q=0.6,{OPEN};version=0.0.1;q=0.5,"
+                "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3",
+            ),
+            f"{OPEN}; version=1.0.0",
+        ),
+        # Weights, in any order; none is wanted, or no weight.
+        (
+            (f"{OPEN};version=1.0.0;q=0.2, text/plain;version=0.0.4;q=0.9",),
+            "text/plain; version=0.0.4",
+        ),
+        (("text/plain;q=0.2", f"{OPEN}; Version=1.0.0; Q=0.3"), f"{OPEN}; version=1.0.0"),
+        ((f"{OPEN};q=0",), "text/plain; version=0.0.4"),
+        ((f"{OPEN};q=nan",), "text/plain; version=0.0.4"),
+        (('Application/OpenMetrics-Text; version="1.0.0"',), f"{OPEN}; version=1.0.0"),
+    ],
+)
+async def test_a_scraper_gets_what_it_would_rather_have(
+    accept: tuple[str, ...], content_type: str
+) -> None:
+    """Of the formats that there are, at each address that has metrics; text if it names none."""
+    asked = CIMultiDict([("Accept", it) for it in accept])
+    async with serving({0: ["a"]}) as [worker]:
+        for path in (
+            "/metrics",
+            f"/topologies/{TOPOLOGY.name}/metrics?key=a",
+            f"/topologies/{TOPOLOGY.name}/ranking/metrics?by=count_1h",
+        ):
+            answer = await get(worker.url, path, headers=asked)
+            assert answer.status == 200
+            assert answer.headers["Content-Type"].startswith(content_type)
+            read_as = open_metrics if content_type.startswith(OPEN) else plain_text
+            assert samples(read_as(answer.body.decode()))
 
 
 async def test_a_partition_that_moved_away() -> None:

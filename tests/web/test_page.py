@@ -471,7 +471,7 @@ def test_silence_has_no_line(browser: Browser, worker: Shop) -> None:
     worker.sell(["a"] * 100 + ["c"] * 200 + ["a"] + ["c"] * 199 + ["a"] * 100)
     browser.media(prefers_color_scheme="light")
     browser.open(page(worker, "a"))
-    browser.until(lambda: "4 stretches without new events;" in drawn(browser), "its silence")
+    browser.until(lambda: "4 stretches with nothing written;" in drawn(browser), "its silence")
     assert "not read" not in drawn(browser)
     assert ink(browser, 50 / 600) == (True, False)
     assert ink(browser, 200 / 600) == (False, False)
@@ -492,7 +492,7 @@ def test_what_was_cut_off_is_told(browser: Browser, worker: Shop) -> None:
     browser.open(page(worker, "a"))
     told = "live since this key was opened. older records were not read"
     browser.until(lambda: told in browser.text("#over-time-hint"), "the answer's words")
-    assert "2 stretches without new events, 1 not read;" in drawn(browser)
+    assert "2 stretches with nothing written, 1 not read;" in drawn(browser)
     assert ink(browser, -0.03, strip=True) == (False, True)
     assert ink(browser, 0.02, strip=True) == (True, False)
 

@@ -52,10 +52,16 @@ async def test_a_number_written_otherwise(
 
 @pytest.mark.asyncio
 async def test_a_key_that_is_not_there() -> None:
-    """Whoever asks for one is told some that are."""
+    """Whoever asks for one is told the most similar one, and some that there are."""
     topology = Topology(name="rides", source="rides", span="1h", every="1m", statistics=(Count(),))
-    events = [Record(i, None, encode(key, START_MS + i, 1), 0) for i, key in enumerate("abcd")]
+    events = [
+        Record(i, None, encode(key, START_MS + i, 1), 0)
+        for i, key in enumerate(["a", "b", "c", "/checkout"])
+    ]
     async with serving_of(topology, {0: events}) as [worker]:
         with pytest.raises(SlidestatError, match="no key 'K'") as told:
             await asyncio.to_thread(query, worker.url, "rides", "K", as_json=False)
-    assert told.value.advice.endswith(" Keys that are there: 'a', 'b', 'c'.")
+        with pytest.raises(SlidestatError) as near:
+            await asyncio.to_thread(query, worker.url, "rides", "/Chekout", as_json=False)
+    assert told.value.advice.endswith(" Keys that are there: '/checkout', 'a', 'b'.")
+    assert near.value.advice.startswith("Did you mean '/checkout'? A key is there from")

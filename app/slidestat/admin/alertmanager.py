@@ -8,7 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -77,9 +77,7 @@ class _Resolved:
 
 
 class DueAlert(NamedTuple):
-    """An alert to be posted at some time: whether it is resolved, or posted for the first time as
-    what it is now.
-    """
+    """An alert to be posted at some time: whether resolved, or new as what it is now."""
 
     relayed: _Relayed
     is_over: bool
@@ -222,12 +220,12 @@ class _RefusedError(SlidestatError):
     is_of_alerts = False
 
 
-def authorization(environment: Mapping[str, str] = os.environ) -> str | None:
+def authorization() -> str | None:
     """Return the header `Authorization` from the variables, or from what their files hold now; None
     without them. Raises SlidestatError for variables that contradict each other.
     """
-    user = environment.get(USERNAME)
-    password, token = secret(environment, PASSWORD), secret(environment, TOKEN)
+    user = os.environ.get(USERNAME)
+    password, token = secret(os.environ, PASSWORD), secret(os.environ, TOKEN)
     if token and (user or password):
         raise SlidestatError(
             f"{TOKEN} is set, and so is {USERNAME if user else PASSWORD}.",
@@ -417,9 +415,7 @@ class AlertRelay:
                 time.sleep(0.25)
 
     def _follow(self) -> None:
-        """Read the topic from its first record: which alerts fire now follows only from all of
-        it.
-        """
+        """Read the topic from its first record: only all of it shows which alerts fire now."""
         reader = self._reader()
         for records in reader.batches():
             for record in records:

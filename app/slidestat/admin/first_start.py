@@ -7,6 +7,7 @@ nothing by starting again, and the records that were refused because of a slip a
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -41,6 +42,10 @@ from slidestat.log import log_event
 SAMPLED = 200
 # A look at one takes some tens of milliseconds.
 _MOST_SOURCES = 32
+
+
+class NoRegistryError(SlidestatError):
+    """An error of a schema registry that does not give the schemas of records out."""
 
 
 class StoredBefore(NamedTuple):
@@ -118,7 +123,9 @@ def look_at_source(
 ) -> Judgement | None:
     """Judge a topology by the first and the newest records of its sources. If all records of one
     source would be refused, that source decides, else all of them together. Return None if there
-    are no records, or none that can be read now. `registry` has their schemas, if they take any.
+    are no records. `registry` has their schemas, if they take any.
+
+    Raises NoRegistryError if it gives no schemas out.
     """
     sources = [
         it for it in found_sources(bootstrap, topology, cluster.topics) if it in cluster.topics
@@ -134,8 +141,11 @@ def look_at_source(
         values = [record.value for record in found]
         headers = [record.headers for record in found]
         for number in schemas.unknown(framed_by_headers(values, headers)):
-            if registry.look_up(number) is not None:
-                return None  # It does not answer: a worker waits until it does.
+            if (trouble := registry.look_up(number)) is not None:
+                raise NoRegistryError(
+                    f"Schemas of {topology.sources_text} cannot be had: {trouble}.",
+                    "Mend that: workers count nothing until they have them.",
+                )
     if topology.sources:
         for source, own in samples.items():
             alone = judge(replace(topology, source=source, sources=()), own, schemas)
@@ -154,7 +164,9 @@ def prepare_first_start(bootstrap: str, topology: Topology, registry: Registry |
     before = stored_before(bootstrap, topology, cluster)
     if before is None:
         return False
-    judgement = look_at_source(bootstrap, topology, cluster, registry)
+    judgement = None
+    with suppress(NoRegistryError):  # A worker waits until it answers, and says so.
+        judgement = look_at_source(bootstrap, topology, cluster, registry)
     if judgement is not None:
         error = judgement.error()
         if error is not None:
@@ -174,8 +186,8 @@ def prepare_first_start(bootstrap: str, topology: Topology, registry: Registry |
 def _begin_anew(
     bootstrap: str, topology: Topology, cluster: ClusterMetadata, before: StoredBefore | None
 ) -> bool:
-    """Reset a topology that has read records and taken in none, so that it begins anew; return
-    whether it had still taken in none when that was done.
+    """Reset a topology that has read records but counted none, so that it starts over; return
+    whether it had still counted none by then.
 
     Other processes may do the same at this time, or begin to count. So its states are looked at
     twice: before it is known that no worker runs, and after. If they have not changed, no running

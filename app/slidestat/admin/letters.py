@@ -260,9 +260,7 @@ def _beginnings(bootstrap: str, topic: str) -> dict[int, int]:
 def _closed_and_known(
     consumer: Consumer, topic: str, starts: dict[int, int], wanted: Collection[bytes] = ()
 ) -> tuple[set[bytes], dict[bytes, Letter]]:
-    """Return the keys of the letters that are closed, and those of the letters with the `wanted`
-    keys that are there.
-    """
+    """Return the keys of closed letters, and those of the `wanted` letters that are there."""
     closed: set[bytes] = set()
     known: dict[bytes, Letter] = {}
     for message in scan(consumer, topic, starts):
@@ -326,9 +324,7 @@ def _letter(message: Message) -> Letter | None:
 
 
 def _record_headers(topology: Topology, letter: Letter) -> list[_Header]:
-    """Return the record's own headers, without those for where it was sent again from, and moved
-    from.
-    """
+    """Return the record's own headers, without those for where it was sent or moved from."""
     ours = {_SENT_FROM, MOVED_FROM} if topology.sources else {_SENT_FROM}
     return [
         (header.name, _bytes(header.value, header.value_base64))

@@ -3,11 +3,12 @@
 Standard output is the protocol: nothing else may be written there.
 """
 
+import importlib
 import signal
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -31,6 +32,23 @@ _INSTRUCTIONS = (
 Tool = Callable[..., Awaitable[dict[str, Any]]]
 
 
+class _OrNull:
+    """A mark of a text that may be null, which some assistants send for what they leave out."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return pydantic's schema of the text, which takes null for the empty one."""
+        # It comes with `mcp`.
+        core_schema = importlib.import_module("pydantic_core").core_schema
+        return core_schema.no_info_before_validator_function(
+            lambda given: "" if given is None else given, handler(source)
+        )
+
+
+# The type has to be `str` alone: the server reads a text for `str | None` as JSON, and the key
+# "null" would be none.
+_Optional = Annotated[str, _OrNull()]
+
+
 def serve(url: str) -> None:
     """Serve the tools on standard input and output until that ends, of the worker at `url`.
 
@@ -50,8 +68,8 @@ def serve(url: str) -> None:
     )
     hints = types.ToolAnnotations(read_only_hint=True)
     for tool in tools(url):
-        told = " ".join((tool.__doc__ or "").split())
-        served.tool(description=told, annotations=hints)(_with_advice(tool, refusal))
+        description = " ".join((tool.__doc__ or "").split())
+        served.tool(description=description, annotations=hints)(_with_advice(tool, refusal))
     # The thread that reads standard input would hold the end up until a next line.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     served.run("stdio")
@@ -91,7 +109,11 @@ class _Tools:
             return _as_sent(client)
 
     async def list_keys(
-        self, topology: str, prefix: str = "", after: str = "", limit: int = KEYS_OF_A_PAGE
+        self,
+        topology: str,
+        prefix: _Optional = "",
+        after: _Optional = "",
+        limit: int = KEYS_OF_A_PAGE,
     ) -> dict[str, Any]:
         """List the keys of a topology in order of their characters, page by page: `next_after` is
         `after` of the next page, null on the last one.
@@ -108,7 +130,7 @@ class _Tools:
         statistics: list[str] | None = None,
         quantiles: list[float] | None = None,
         items: list[str] | None = None,
-        ago: str | None = None,
+        ago: _Optional = "",
     ) -> dict[str, Any]:
         """Return the figures of a key over windows up to the span, such as "5m" or "7d", as of now
         or as of so long ago, such as "24h". Each figure has an estimate, and the exact one is at
@@ -123,7 +145,7 @@ class _Tools:
                 statistics=statistics or (),
                 quantiles=quantiles or (),
                 items=items or (),
-                ago=ago,
+                ago=ago or None,
             )
             words = [_words(figure) for figure in answer.figures]
             return _as_sent(client) | {"in_words": words}
@@ -134,7 +156,7 @@ class _Tools:
         by: str,
         largest: int | None = None,
         smallest: int | None = None,
-        having: str = "",
+        having: _Optional = "",
     ) -> dict[str, Any]:
         """Return the keys with the largest, or the smallest, values of a figure, such as "p99_5m"
         or "count_1h". Figures have bounds, so places have, too: whatever the exact figures are, a
@@ -148,13 +170,13 @@ class _Tools:
             words = [_ranked(row) for row in answer.places]
             return _as_sent(client) | {"in_words": words}
 
-    async def alerts(self, topology: str, key: str | None = None) -> dict[str, Any]:
+    async def alerts(self, topology: str, key: _Optional = "") -> dict[str, Any]:
         """Return for how many keys each alert of a topology fires; with a key, its alerts that fire
         or are pending. An alert is certain if the bounds of its figures prove its condition, and
         likely if only their estimates meet it.
         """
         async with Client(self._url) as client:
-            if key is not None:
+            if key:
                 found = await client.alerts(topology, key)
                 return {"topology": topology, "key": key, "alerts": msgspec.to_builtins(found)}
             firing: dict[str, int] = {}

@@ -34,7 +34,8 @@ class OtherGroups:
         has to give way. None if there is no such group, and if no broker answers.
         """
         try:
-            cluster = require_broker(self._bootstrap)
+            # The worker itself tells that no broker answers.
+            cluster = require_broker(self._bootstrap, may_tell=False)
             for topology in self._topologies:
                 group = other_group(self._bootstrap, topology, cluster)
                 if group is not None and group < topology.group_name:

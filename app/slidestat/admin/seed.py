@@ -1,7 +1,7 @@
 """Begin a topology with the history in files: its states and the checkpoints from which workers go
 on with the topic.
 
-What is written is what a worker has that has read all of it:
+A seed writes what a worker would have that has read all of the history:
 
     records   with their offsets in the topic: a worker that has read the topic up to there. Events
               that wait for the watermark are read again from the topic, as after a restart;
@@ -68,7 +68,7 @@ from slidestat.engine.keys.key_state import with_nothing_written
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import LogMark, RecordBatch
 from slidestat.errors import SlidestatError
-from slidestat.faust.alert_headers import headers_of
+from slidestat.faust.alert_headers import headers_of_alert
 from slidestat.faust.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.faust.table import STATE_KEY
 from slidestat.kafka.connection import require_broker
@@ -90,9 +90,9 @@ from slidestat.text import iso_time
 
 @dataclass
 class Seeded:
-    """A partition that has counted its history: where it goes on in the topic, its checkpoint, the
-    outcomes of its records, why some were refused (an example of each reason), the last records of
-    the alerts that fire, and its newest event.
+    """A partition that has counted its history: where it continues in the topic, its checkpoint,
+    the outcomes of its records, why some were refused (an example of each reason), the last records
+    of the alerts that fire, and its newest event.
     """
 
     partition: int
@@ -167,8 +167,8 @@ class SeededPartition:
         return self._seeded(stored, checkpoint.next_offset)
 
     def end_at(self, time_ms: int, next_offset: int) -> Seeded:
-        """End with the watermark at a time, after all events, and go on at an offset of the topic
-        before which they lie.
+        """End with the watermark at a time, after all events, and continue at an offset of the
+        topic behind all of them.
         """
         read = self._processor.next_offset
         newest = self._processor.newest_time
@@ -335,7 +335,7 @@ def _rows_after_alerts(
         writer = ChangelogWriter(bootstrap, topology.alert_topic)
         declared_by = (DECLARATION_HEADER, fingerprint_of(topology).encode())
         for it in seeded[number].firing:
-            headers = [declared_by, *headers_of(it, topology)]
+            headers = [declared_by, *headers_of_alert(it, topology)]
             writer.produce(number, it.key, it.value, headers, it.timestamp)
         writer.flush()
     yield from seeded_rows(states[number], seeded[number].moved_by)
@@ -431,7 +431,7 @@ def _require_new(bootstrap: str, topology: Topology, count: int) -> None:
 
 
 def _places(bootstrap: str, topology: Topology, cut: Point | None, count: int) -> list[_Place]:
-    """Return where partitions go on: after a time with the first record that may be of an event
+    """Return where partitions continue: for a time, at the first record that may be of an event
     from then on. Raises SlidestatError where such records may have been deleted.
     """
     topic = topology.events_topic

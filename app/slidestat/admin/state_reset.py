@@ -133,12 +133,10 @@ def replace_state(
 def begin_anew(
     bootstrap: str, topology: Topology, starts: Mapping[int, int], newest: Mapping[int, int]
 ) -> None:
-    """Have partitions that have no state begin at these offsets, of which `newest` are the largest
-    epochs that were seen.
-
-    A worker that took one over since then has a larger epoch, so what is written here counts for
-    nothing there, and it writes its own again. Broken off, it is completed by the next start.
-    Raises SlidestatError if the broker fails.
+    """Let partitions that have no state begin at these offsets; `newest` are the largest epochs
+    that were seen. A worker that took a partition over since then has a larger epoch, so what is
+    written here is ignored there, and the worker writes its own again. If it is interrupted, the
+    next start completes it. Raises SlidestatError if the broker fails.
     """
     identity = topic_id(bootstrap, topology.events_topic)
     sender = ChangelogWriter(bootstrap, topology.changelog_topic)

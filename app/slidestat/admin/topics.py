@@ -17,7 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 )
 
 from slidestat.declare.declared import Declared
-from slidestat.declare.lengths import duration_ms
+from slidestat.declare.times.lengths import duration_ms
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import ANY_TIME, MAX_MESSAGE_BYTES, admin_client, require_broker
@@ -114,9 +114,9 @@ def create_topology_topics(
     """Create a topology's topics: source, output, dead letters, late; each with `partitions`. Those
     of a pattern are left out.
 
-    The same count everywhere keeps what partition n of the source gave on partition n. Of one that
-    publishes, the topic of synopses as well, and of one with `repartition` that of moved records.
-    Raises as `create_topic`.
+    With the same number everywhere, what partition n of the source gives stays on partition n.
+    Create the topic of synopses, too, if the topology publishes, and that of moved records if it
+    has `repartition`. Raises as `create_topic`.
     """
     wanted = {
         **dict.fromkeys(topology.named_sources, retention_config(retention)),
@@ -215,9 +215,7 @@ def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:
 
 
 def retention_config(retention: str) -> dict[str, str]:
-    """Return the settings of a topic of events of any time, for "forever" or a duration such as
-    "7d".
-    """
+    """Return the settings of a topic of events of any time, for "forever" or a duration ("7d")."""
     if retention == FOREVER:
         # By the same timestamps a broker begins a new segment: once for every week that events
         # jump, by default. With nothing to delete there is no need to.
@@ -244,9 +242,7 @@ def topic_configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[st
 
 
 def _create(admin: AdminClient, name: str, partitions: int, config: Mapping[str, str]) -> bool:
-    """Create a topic, and return whether it was created here: False if another client was
-    quicker.
-    """
+    """Create a topic, and return whether it was created here: False if another client was first."""
     topic = NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config))
     try:
         admin.create_topics([topic], request_timeout=_TIMEOUT_S)[name].result()

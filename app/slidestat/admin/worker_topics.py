@@ -97,8 +97,8 @@ def require_sources(bootstrap: str, topology: Topology, topics: Collection[str])
 
 
 def found_sources(bootstrap: str, topology: Topology, topics: Collection[str]) -> list[str]:
-    """Return the sources among the topics that there are, and named ones that are not; without
-    those of a pattern that are compacted, or that workers of other topologies write.
+    """Return the sources: existing topics, and named ones that do not exist. A pattern does not
+    match compacted topics, nor those that workers of other topologies write.
     """
     try:
         return sources_of(admin_client(bootstrap), topology, topics).topics
@@ -197,9 +197,7 @@ def prepare_topics(bootstrap: str, topology: Declared) -> int:
 
 
 def _has_written(bootstrap: str, topology: Declared, partitions: int) -> bool:
-    """Return whether the states, by their changelog, are from a time when the output had the topic
-    that it has now.
-    """
+    """Return whether the states, by their changelog, are of the output's present topic."""
     output = topology.output_topic
     return any(
         meaning.get("name") == topology.name and meaning.get("output", output) == output
@@ -208,9 +206,7 @@ def _has_written(bootstrap: str, topology: Declared, partitions: int) -> bool:
 
 
 def require_events(bootstrap: str, source: str) -> int:
-    """Return the partition count of a topic of events; raises SlidestatError if it is missing, or
-    compacted.
-    """
+    """Return how many partitions a source has; raises SlidestatError if missing or compacted."""
     partitions = require_topic(bootstrap, source)
     if _COMPACT in _cleanup_policies(bootstrap, [source])[source]:
         raise SlidestatError(
@@ -300,9 +296,7 @@ _UNLIMITED = {_RETENTION: "-1", **ANY_TIME}
 
 
 def _limits_of_times(config: Mapping[str, str], ahead_ms: int) -> Iterator[str]:
-    """Yield the settings of a topic that limit event times, where these lie up to `ahead_ms` ahead
-    of the clock.
-    """
+    """Yield a topic's settings that limit event times, of events up to `ahead_ms` ahead."""
     if config[CREATED] != CREATE_TIME:
         return
     if int(config[_RETENTION]) >= 0 and config["cleanup.policy"] != _COMPACT:

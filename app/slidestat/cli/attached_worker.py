@@ -17,8 +17,10 @@ from mode import Service
 
 from slidestat.cli.start_worker import prepared_worker
 from slidestat.declare.declared import Declared
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.output_codec import AnyFormat
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, shown
 from slidestat.faust.worker.group_member import GroupMember
 from slidestat.faust.worker.resources import raise_open_files
 from slidestat.faust.worker.run import raise_for_the_user
@@ -42,8 +44,15 @@ def attach(
 
     The brokers are those of `app`; their security is read from the environment, as by `slidestat
     run`. `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
-    schema registry of what is in Avro.
+    schema registry of what is in Avro. Raises SlidestatError for what is no application or no
+    topology.
     """
+    if not isinstance(app, faust.App) or not isinstance(topology, Topology | Referee):
+        raise SlidestatError(
+            f"attach was given {shown(app)} and {shown(topology)}.",
+            "Give a faust.App and a Topology, in this order; of a file with one, what"
+            ' slidestat.load_topology("FILE") returns.',
+        )
     folder = None if data_dir is None else Path(data_dir)
     worker = _AttachedWorker(app, topology, folder, registry, logs=app not in _logging)
     app.add_dependency(worker)

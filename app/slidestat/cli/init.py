@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -71,6 +71,7 @@ def init(
     from slidestat.cli.display.lines import sample_lines
     from slidestat.cli.display.topology import show_topology
     from slidestat.declare.forms.files import load_topology
+    from slidestat.infer.judgement import remark_on_refused
     from slidestat.infer.proposal import propose, toml_text
     from slidestat.infer.sampling import readable, sample_topic, without_envelope
     from slidestat.infer.survey import survey
@@ -86,15 +87,16 @@ def init(
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not (yes or as_json)
     given = {w: f for w, f in (("key", key), ("time", time), ("value", value)) if f is not None}
     proposal = propose(sample, survey(sample.records), name, _ask if asks else None, given)
-    if not as_json:
-        for line in sample_lines(sample, proposal):
-            print(line)
     _write(path, toml_text(proposal))
+    topology = load_topology(str(path))
+    if remark := remark_on_refused(topology, sample.records):
+        proposal = replace(proposal, warnings=(*proposal.warnings, remark))
     if as_json:
         print(msgspec.json.encode({"file": str(path), **asdict(proposal)}).decode())
         return
+    for line in sample_lines(sample, proposal):
+        print(line)
     print(f"wrote       {path}\n")
-    topology = load_topology(str(path))
     show_topology(topology)
     if run:
         from slidestat.cli.start_worker import letter_command, prepared_worker, start_worker

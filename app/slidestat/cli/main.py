@@ -3,16 +3,26 @@
 What a command needs is imported inside it, so that `slidestat --help` answers at once.
 """
 
+import codecs
 import errno
+import json
+import logging
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from traceback import format_exception
 from types import TracebackType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
+from slidestat.addresses import keep_secrets_of
 from slidestat.cli.init import init
 from slidestat.cli.operations import alertmanager, dlq_app, doctor, replay, seed, topics_app
 from slidestat.cli.options import OneObject, TopologyArgument
@@ -22,13 +32,39 @@ from slidestat.cli.run import run
 from slidestat.cli.spark import app as spark_app
 from slidestat.errors import SlidestatError
 from slidestat.options import BOOTSTRAP_VARIABLE, BROKER_PORT, SchemaForm
-from slidestat.redaction import redacted
+from slidestat.redaction import RedactedRecord, redacted
 
 # Of a disk, a quota, a file.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
+
+class _Commands(TyperGroup):
+    """The commands; errors about unknown arguments show no secret in them."""
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        """Read the arguments."""
+        with _without_secrets():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the arguments of a command, and run it."""
+        with _without_secrets():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _without_secrets() -> Iterator[None]:
+    try:
+        yield
+    except TyperException as error:
+        if isinstance(said := getattr(error, "message", None), str):
+            error.message = redacted(said)
+        raise
+
+
 app = typer.Typer(
     name="slidestat",
+    cls=_Commands,
     help="Sliding-window statistics of keyed Kafka topics, each figure with bounds that hold.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -194,15 +230,45 @@ def _tell_bug(kind: type[BaseException], error: BaseException, trace: TracebackT
     sys.stderr.write(redacted("".join(format_exception(kind, error, trace))))
 
 
+def _tell_of_thread(hook: threading.ExceptHookArgs) -> None:
+    if hook.exc_value is not None and not isinstance(hook.exc_value, SystemExit):
+        sys.stderr.write(f"Exception in thread {hook.thread.name if hook.thread else ''}:\n")
+        _tell_bug(hook.exc_type, hook.exc_value, hook.exc_traceback)
+
+
+def _tell_unraisable(hook: "sys.UnraisableHookArgs") -> None:
+    if hook.exc_value is not None:
+        sys.stderr.write(f"{hook.err_msg or 'Exception ignored'}:\n")
+        _tell_bug(hook.exc_type, hook.exc_value, hook.exc_traceback)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Return what an encoding lacks as JSON escapes it, so that JSON stays JSON."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
 def main() -> None:
     """Run the command line; a user's mistake ends in two lines and exit code 2, or its own."""
-    sys.excepthook = _tell_bug
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # Whoever started this closed it: it is empty, and its number no file's or socket's.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+    out = sys.stdout
+    if isinstance(out, TextIOWrapper) and codecs.lookup(out.encoding).name != "utf-8":
+        # Keys are of any characters, and a locale's encoding may lack them, as Latin-1 does.
+        codecs.register_error("slidestat", _escaped)
+        out.reconfigure(errors="slidestat")
+    threading.excepthook, sys.unraisablehook = _tell_of_thread, _tell_unraisable
+    logging.setLogRecordFactory(RedactedRecord)
+    keep_secrets_of(os.environ)
     try:
         try:
             app()
         finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            sys.excepthook = _tell_bug  # typer has set its own.
+            sys.stdout.flush()
     except OSError as error:
         if error.errno not in (*_FULL, errno.EPIPE):
             raise
@@ -210,12 +276,11 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if error.errno == errno.EPIPE:
             sys.exit(1)
-        print(f"error: Not all could be written: {error.strerror}.", file=sys.stderr)
-        print(
-            "what to do: Make room where the output goes, and in the folder of temporary files;"
-            " what is there already is not all.",
-            file=sys.stderr,
-        )
+        to, room = "", "where the output goes, and in the folder of temporary files"
+        if error.filename is not None:
+            to, room = f" to {error.filename}", "there"
+        print(f"error: Not all could be written{to}: {error.strerror}.", file=sys.stderr)
+        print(f"what to do: Make room {room}; what is there already is not all.", file=sys.stderr)
         sys.exit(2)
     except SlidestatError as error:
         print(f"error: {error.message}", file=sys.stderr)

@@ -333,7 +333,7 @@ def replay(
     from slidestat.admin.state_reset import require_no_workers, reset_state
     from slidestat.admin.worker_topics import prepare_topics, remarks_on_times
     from slidestat.cli.display.lines import plan_json, plan_lines, result_lines
-    from slidestat.cli.start_worker import prepared_worker, start_worker
+    from slidestat.cli.start_worker import prepared_worker, require_startable, start_worker
     from slidestat.declare.forms.files import load_topology
     from slidestat.log import logging_to_stderr
 
@@ -359,6 +359,8 @@ def replay(
             raise SlidestatError(
                 "Nothing was done.", "Answer y, or give --yes where nobody can be asked."
             ) from None
+    if plan.records:
+        require_startable(plan.topology, bootstrap, data_dir, registry)
     prepare_topics(bootstrap, plan.topology)
     keys = reset_state(bootstrap, plan.topology, {p.partition: p.start for p in plan.partitions})
     print(f"The state is empty, {keys:,} keys are forgotten; the replay begins.", flush=True)

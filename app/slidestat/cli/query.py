@@ -2,6 +2,7 @@
 figures of keys as they are now, or were, and `mcp`, which answers the same for assistants.
 """
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +52,7 @@ def watch(
 
     Example: slidestat watch latency.toml --alerts
     """
-    from slidestat.cli.display.watch import watch as show
+    from slidestat.cli.display.watch import undeclared_note, watch as show
     from slidestat.kafka.connection import require_topic
     from slidestat.kafka.read.topic_reader import EmissionReader
 
@@ -67,6 +68,8 @@ def watch(
         declared = load_declaration(topology)
         if not alerts:
             require_emissions(declared, "`slidestat watch`")
+            if (note := undeclared_note(declared, statistic)) is not None:
+                print(note, file=sys.stderr, flush=True)
         topic = require_alert_topic(declared) if alerts else declared.output_topic
         create_command = f"slidestat run {topology}"
     assert topic is not None  # noqa: S101  # The check above.
@@ -233,7 +236,9 @@ def top(
 
 
 def mcp(
-    topology: _TopologyArgument = None,
+    topology: Annotated[
+        str | None, typer.Argument(metavar=NAME_OR_FILE, help=f"{TOPOLOGY} Or give --url.")
+    ] = None,
     url: UrlOption = None,
     data_dir: DataDirOption = None,
 ) -> None:

@@ -166,7 +166,7 @@ def run(
         {field: flags[field] for field in TOPOLOGY_FLAGS if flags[field] is not None},
     )
     from slidestat.cli.start_worker import letter_command, prepared_worker, start_worker
-    from slidestat.declare.lengths import duration_ms
+    from slidestat.declare.times.lengths import duration_ms
 
     with logging_to_stderr(log):
         if workers is not None:

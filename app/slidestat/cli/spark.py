@@ -62,7 +62,7 @@ def stream(
     """
     from slidestat.declare.declared import require_emissions
     from slidestat.declare.forms.files import load_topology
-    from slidestat.declare.lengths import duration_ms
+    from slidestat.declare.times.lengths import duration_ms
     from slidestat.options import Tables
     from slidestat.spark.lake.session import session_of_lake
 
@@ -217,7 +217,7 @@ def rollup(
     Example: slidestat spark rollup flights --lake lake --by 1d --group "'all'"
     """
     from slidestat.declare.forms.files import load_topology
-    from slidestat.declare.lengths import duration_ms
+    from slidestat.declare.times.lengths import duration_ms
     from slidestat.declare.topology import require_times
     from slidestat.errors import SlidestatError
     from slidestat.spark.lake.session import session_of_lake
@@ -289,7 +289,7 @@ def ingest(
     """
     from slidestat.declare.declared import require_emissions
     from slidestat.declare.forms.files import load_declaration
-    from slidestat.declare.lengths import duration_ms
+    from slidestat.declare.times.lengths import duration_ms
     from slidestat.engine.emissions.output_codec import avro_codec
     from slidestat.spark.lake.session import session_of_lake
 

@@ -50,6 +50,19 @@ def start_worker(prepared: "AbstractContextManager[WorkerSettings]") -> None:
         run_worker(settings)
 
 
+def require_startable(
+    topology: Topology, bootstrap: str, data_dir: Path | None, registry: str
+) -> None:
+    """Raise SlidestatError for what of this machine and of the registry would refuse a worker, for
+    whoever changes its state before it starts.
+    """
+    emission_writer(topology, registry)
+    _schemas_of([topology], registry)
+    cluster = str(require_broker(bootstrap).cluster_id)
+    with data_folder(data_dir, topology.application_id, cluster):
+        pass
+
+
 @contextmanager
 def prepared_worker(
     topologies: Sequence[Declared],
@@ -129,9 +142,7 @@ def _counted(topologies: Sequence[Declared]) -> list[Topology]:
 
 
 def letter_command(typed: str, bootstrap: str) -> str:
-    """Return the command that shows the dead letters of a topology, as it was typed, to be typed
-    where this command was.
-    """
+    """Return the command that shows a topology's dead letters, as it would be typed here."""
     usual = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
     at = [] if bootstrap == usual else ["--bootstrap", bootstrap]
     return shlex.join(["slidestat", "dlq", "show", typed, *at])
@@ -139,8 +150,8 @@ def letter_command(typed: str, bootstrap: str) -> str:
 
 class _Source(NamedTuple):
     """The source as it was found; `first_starts` are the topologies that never ran, `key_watch` is
-    None where keys may lie in several partitions, and `key_lists` are those of the topics of
-    expected keys.
+    None where keys may lie in several partitions, and `key_lists` has the keys that each topic of
+    expected keys lists.
     """
 
     partitions: int
@@ -220,9 +231,7 @@ def _load_kernels(topologies: Sequence[Declared], bootstrap: str) -> int:
 def _moving(
     topologies: Sequence[Declared], bootstrap: str, extent: Extent, *, allow_loss: bool
 ) -> Iterator[ElectedMover | None]:
-    """Yield the mover of the source's records, None if they need none; a replay reads what was
-    moved.
-    """
+    """Yield the mover of the source's records, None if none is needed; replays read moved ones."""
     moved = [it for it in _counted(topologies) if it.repartition]
     if not moved or extent.end_offsets is not None:
         yield None

@@ -97,9 +97,7 @@ def usable_cores() -> int:
 
 
 class WorkerProcesses:
-    """A group of processes, one for each command, until one signal ends all; a second one ends them
-    at once.
-    """
+    """A group of processes, one a command. One signal ends all, a second one ends them at once."""
 
     def __init__(self, commands: Sequence[Sequence[str]]) -> None:
         self._workers = [_Worker(number, own) for number, own in enumerate(commands, 1)]

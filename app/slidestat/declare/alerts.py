@@ -34,9 +34,10 @@ from slidestat.declare.figure_names import (
     plain_name,
     short_names,
 )
-from slidestat.declare.naming import NAME, NAME_RULE, check_digits, check_texts
+from slidestat.declare.naming import NAME, NAME_RULE, check_texts
 from slidestat.declare.statistics.base import Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow
+from slidestat.declare.values import check_digits
 from slidestat.errors import SlidestatError, unknown
 
 ALERTS_LABEL = "alerts"
@@ -189,9 +190,7 @@ def figure_name(path: FieldPath) -> str:
 
 
 def read_figures(alert: Alert) -> list[str]:
-    """Return the names of the figures that an alert reads, each once, in the order of the
-    conditions.
-    """
+    """Return the names of the figures that an alert reads, each once, in conditions' order."""
     expressions = (alert.changing, alert.condition, alert.resolution)
     paths = (path for known in expressions if known is not None for path in known.paths)
     taken = OF_CHANGE if alert.change else ()
@@ -233,9 +232,10 @@ def alert_figures(
     windows: Sequence[int],
     length: int | None,
 ) -> AlertFigures:
-    """Return the figures that an alert reads. `parts_of` returns the places of those that the one
-    at a place is of, `over_windows` are the places of all `figures` by their names with a window,
-    `windows` those of the topology, and `length` that of the alert's `window`, None without one.
+    """Return the figures that an alert reads. `parts_of` returns the places of the figures from
+    which the one at a place is computed, `over_windows` the places of all `figures` by their names
+    with a window; `windows` are the topology's, and `length` is that of the alert's `window`, None
+    without one.
 
     Raises SlidestatError for names that no figure has, or several have, and for a window that is
     missing or wrong.
@@ -407,9 +407,7 @@ def _cells_of(
 def _cells(
     statistic: Statistic, limits: Sequence[float], *, has_events: bool
 ) -> list[tuple[float, float, float]]:
-    """Return what a figure may be, cut at `limits`, as estimates, lowers and uppers: NaN for
-    NULL.
-    """
+    """Return what a figure may be, cut at `limits`: estimates, lowers and uppers, NaN for NULL."""
     null = (math.nan,) * 3
     is_of_window = statistic.has_windows and not statistic.is_landmark
     if not has_events and is_of_window:

@@ -34,6 +34,7 @@ from slidestat.declare.rows import check_rows
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow, check_zone
 from slidestat.declare.times.time_format import TIME_FORMATS
+from slidestat.declare.values import is_list, require_list
 from slidestat.errors import SlidestatError, shown
 from slidestat.schemas.alert import CLOUD_EVENTS
 from slidestat.schemas.event import MAX_KEY_LENGTH
@@ -212,8 +213,8 @@ def check_emit(topology: KeptFigures) -> None:
 
 
 def check_every_events(topology: KeptFigures) -> None:
-    """Check what emissions after so many events of a key cannot be taken with: what is decided at
-    ticks of time, and what may yet have other events before it.
+    """Check that emissions after a number of a key's events are not combined with what is decided
+    at ticks of time, nor with what late events may still change.
     """
     if not topology.every_events:
         return
@@ -296,9 +297,8 @@ def check_publish(topology: KeptFigures) -> None:
     publish = topology.publish
     if not publish:
         return
-    of_keys = isinstance(publish, Sequence) and not isinstance(publish, str)
     if not topology.publishes_partitions and not (
-        of_keys and all(isinstance(key, str) and key for key in publish)
+        is_list(publish) and all(isinstance(key, str) and key for key in publish)
     ):
         raise SlidestatError(
             f"publish is {publish!r}.", f'Give "{PARTITION}", or a list of keys: ["ATL"].'
@@ -315,7 +315,7 @@ def check_publish(topology: KeptFigures) -> None:
 
 
 def _check_separate_streams(topology: KeptFigures) -> None:
-    """Check what is asked of the last events of each party, of which each numbers its own."""
+    """Check what is asked of the last events of each party: every party numbers its own events."""
     given = f"publish is {topology.publish!r}, and windows are of {topology.span!r}"
     if topology.forget_after:
         raise SlidestatError(
@@ -334,9 +334,7 @@ def _check_separate_streams(topology: KeptFigures) -> None:
 
 
 def check_synopses(topology: KeptFigures) -> None:
-    """Check the interval at which the synopses of keys are written, and that they hold all events
-    since the last ones.
-    """
+    """Check the interval of keys' synopses, and that they hold all events since the last."""
     if topology.synopses == "":
         return
     given = f"synopses is {topology.synopses!r}"
@@ -484,8 +482,7 @@ def check_alerts_of(topology: KeptFigures) -> None:
 def check_expected(topology: KeptFigures) -> None:
     """Check the keys that are expected, and that something is made of them."""
     expected = topology.expected
-    is_list = isinstance(expected, Sequence) and not isinstance(expected, str)
-    if not is_list or not all(isinstance(key, str) and key for key in expected):
+    if not is_list(expected) or not all(isinstance(key, str) and key for key in expected):
         raise SlidestatError(
             f"expected is {expected!r}.", 'Give a list of keys, as texts: ["checkout", "search"].'
         )
@@ -606,11 +603,8 @@ def check_times(topology: EventTimes) -> None:
             f"every is {topology.every!r}, but the span is {topology.span!r}.",
             'Give a time such as "1m", or a span of a key\'s last events such as "1000 events".',
         )
-    if isinstance(topology.windows, str) or not isinstance(topology.windows, Sequence):
-        raise SlidestatError(
-            f"windows is {topology.windows!r}, which is not a list.",
-            'Write the windows as a list, also a single one: ["1h"].',
-        )
+    advice = 'Write the windows as a list, also a single one: ["1h"].'
+    require_list("windows", topology.windows, advice)
     for text in topology.windows:
         window = topology.window(text, "windows")
         if window.of_events != span.of_events:
@@ -687,10 +681,7 @@ def check_sources(topology: WrittenTopics) -> None:
     """Check the topology's name, and those of the topics that events are on."""
     topology.check_names()
     source, sources = topology.source, topology.sources
-    if isinstance(sources, str) or not isinstance(sources, Sequence):
-        raise SlidestatError(
-            f"sources is {sources!r}, which is not a list.", 'Write sources = ["eu", "us"].'
-        )
+    require_list("sources", sources, 'Write sources = ["eu", "us"].')
     if sources and source:
         raise SlidestatError(
             f"source is {source!r}, and sources is given too.",

@@ -45,8 +45,8 @@ class Column:
     """A field that is read: as a number within limits, or, without them, as an item.
 
     An item is a text, or what a number or a truth value is as JSON text. Of a number that
-    `rounds_down`, a whole one that no double is becomes the double before it: so it is compared
-    with doubles as it was.
+    `rounds_down`, one from 2^53 on that no double is becomes the double before it: so it is
+    compared with doubles as it was.
     """
 
     path: FieldPath

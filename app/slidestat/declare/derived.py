@@ -55,14 +55,6 @@ from slidestat.declare.figure_names import (
     figure_sources,
     names_over_windows,
 )
-from slidestat.declare.lengths import (
-    WindowLength,
-    duration_ms,
-    number_of_events,
-    sequence_length,
-    share_of,
-    window_length,
-)
 from slidestat.declare.naming import Named
 from slidestat.declare.rankings import Ranking
 from slidestat.declare.rows import RowColumn, row_columns
@@ -82,6 +74,14 @@ from slidestat.declare.times.calendar_windows import (
     CALENDAR_WINDOWS,
     CalendarWindow,
     calendar_window,
+)
+from slidestat.declare.times.lengths import (
+    WindowLength,
+    duration_ms,
+    number_of_events,
+    sequence_length,
+    share_of,
+    window_length,
 )
 from slidestat.declare.times.time_format import TIME_FORMATS, TimeFormat
 from slidestat.errors import SlidestatError
@@ -147,9 +147,7 @@ class EventTimes:
         return WindowLength(length, of_events=False)
 
     def duration(self, text: str, field: str) -> int:
-        """Return a length of event time from its text: in milliseconds, or numbers of the
-        sequence.
-        """
+        """Return a length of event time from its text: milliseconds, or numbers of the sequence."""
         return (sequence_length if self.is_sequence else duration_ms)(text, field)
 
     @cached_property
@@ -240,9 +238,7 @@ class ReadFields(EventTimes):
 
     @property
     def key_expression(self) -> str:
-        """The expression that computes the key, always written the same way; "" for the key of a
-        field.
-        """
+        """The expression of the key, always written in one way; "" where the key is a field."""
         computed = self.computed_fields.get(self.key_path or ())
         return "" if computed is None else computed.text
 
@@ -430,9 +426,7 @@ class WrittenTopics(Named):
 
     @property
     def has_referee(self) -> bool:
-        """Return whether its partitions publish for a referee: synopses, or what leads in
-        rankings.
-        """
+        """Return whether its partitions publish synopses, or leaders of rankings, for a referee."""
         return bool(self.publish or self.rankings)
 
     @property
@@ -563,9 +557,7 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @cached_property
     def figure_sources(self) -> list[FigureSource]:
-        """The figures of an emission but those of lists of items and derived ones, with what they
-        are of.
-        """
+        """An emission's figures and what they are of, without listed items and derived figures."""
         return figure_sources(self.statistics, self.labels, self.window_lengths, self.value_path)
 
     @cached_property
@@ -595,9 +587,10 @@ class KeptFigures(WrittenTopics, ReadFields):
         facts: Facts | None = None,
         past: Mapping[Node, Numbers] = MappingProxyType({}),
     ) -> Numbers:
-        """Return the numbers, in so many rows, of the named figure at a place, from those of
-        statistics, of which `facts` are known: without any, those that hold if none was added.
-        `past` has the figures of the past that derived ones read, by their calls of `ago`.
+        """Return the numbers, in `rows` rows, of the named figure at a place, from those of
+        statistics. `facts` are what is known of these; without any, what holds if no statistic was
+        added later. `past` has the figures of the past that derived ones read, by their calls of
+        `ago`.
         """
         derived = place - len(self.figure_sources)
         if derived < 0:
@@ -645,9 +638,7 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @cached_property
     def alert_figures(self) -> tuple[AlertFigures, ...]:
-        """The figures that each alert reads, with the lengths of their windows in what the span is
-        measured in.
-        """
+        """The figures that each alert reads, with their windows' lengths in the span's unit."""
         return tuple(
             alert_figures(
                 alert,
@@ -859,23 +850,19 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @property
     def is_asked_alone(self) -> bool:
-        """Return whether figures are computed at ticks at which a key is not emitted, whatever they
-        are: for rankings.
-        """
+        """Return whether figures are computed even at ticks without an emission: for rankings."""
         return bool(self.rankings) and not (self.emit == EMIT_ALWAYS or self.chooses)
 
     @property
     def asks_always(self) -> bool:
-        """Return whether the figures of a key are computed at every tick as long as the span has an
-        event of it.
-        """
+        """Return whether a key has figures at every tick while the span has an event of it."""
         asks = self.emit == EMIT_ALWAYS or self.chooses or bool(self.rankings)
         return asks and not self.span_length.of_events
 
     @cached_property
     def tolerated(self) -> Fraction:
         """The tolerance, as a share of a bound."""
-        return share_of(self.tolerance, "tolerance")
+        return share_of(self.tolerance)
 
     def _with_derived(self, places: Iterable[int]) -> str:
         """Return the expressions of the derived ones among figures at these places, "" of none."""

@@ -26,14 +26,12 @@ TIME_IS_READ = (
 )
 """What to do where event time would be an expression."""
 
-# What msgspec reads no field by.
-_UNREADABLE = re.compile(r'["\\\x00-\x1f]')
+# What msgspec reads no field by; and halves of characters, which UTF-8 does not have.
+_UNREADABLE = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
 
 
 def field_path(field: Field, what: str) -> FieldPath:
-    """Return the names to follow, outermost first; raises SlidestatError, naming `what`, for no
-    path.
-    """
+    """Return the names to follow, outermost first; raises SlidestatError, with `what`, for none."""
     if field in (RECORD_KEY, RECORD_TIMESTAMP):
         raise SlidestatError(
             f"{what} is {field!r}, which is not in the events.",
@@ -49,8 +47,8 @@ def field_path(field: Field, what: str) -> FieldPath:
         )
     if not all(map(is_readable, names)):
         raise SlidestatError(
-            f"{what} is {field!r}: no field is read whose name has a quote, a backslash or a"
-            " control character.",
+            f"{what} is {field!r}: no field is read whose name has a quote, a backslash, a control"
+            " character, or half of one.",
             """Write a list as JSON has it, '["id.orig_h"]', or give the field another name.""",
         )
     return tuple(names)
@@ -84,9 +82,7 @@ def _names(text: str, what: str) -> Sequence[str]:
 
 
 def is_plain(path: FieldPath) -> bool:
-    """Return whether a path can be written as one text: no name has a dot, an operator or a
-    bracket.
-    """
+    """Return whether a path can be one text: no name has a dot, an operator or a bracket."""
     return not any("." in name or _OPERATOR.search(name) for name in path) and path[0][0] != "["
 
 

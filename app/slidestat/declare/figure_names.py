@@ -159,9 +159,7 @@ def short_names(figures: Sequence[NamedFigure], window: int | None) -> dict[str,
 
 
 def ambiguous_names(figures: Sequence[NamedFigure]) -> set[str]:
-    """Return the names of several figures of one window, or of a figure of a window and one of
-    none.
-    """
+    """Return the names of several figures of a window, or of one with a window and one without."""
     counted = Counter(figures)
     of_none = Counter(figure.name for figure in figures if figure.window is None)
     return {

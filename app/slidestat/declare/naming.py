@@ -4,8 +4,7 @@ and the texts of alerts.
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields
-from typing import Any, Protocol
+from typing import Protocol
 
 from slidestat.errors import SlidestatError
 from slidestat.redaction import redacted
@@ -14,17 +13,6 @@ from slidestat.redaction import redacted
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # What to do about a name that cannot be.
 NAME_RULE = "Use 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit."
-
-
-def check_digits(declaration: Any) -> None:
-    """Raise SlidestatError for a whole number of so many digits that no message can show it."""
-    for field in fields(declaration):
-        try:
-            repr(getattr(declaration, field.name))
-        except ValueError:
-            raise SlidestatError(
-                f"{field.name} has a whole number of thousands of digits.", "Give another one."
-            ) from None
 
 
 class Named:
@@ -56,9 +44,7 @@ class Named:
 
     @property
     def transactional_prefix(self) -> str:
-        """The transactional ids of its partitions, without their numbers: all owners of a
-        partition share one.
-        """
+        """The prefix of the transactional ids; all owners of a partition share one id."""
         return f"slidestat-{self.name}-"
 
     @property

@@ -6,7 +6,8 @@ from typing import Literal
 
 from slidestat.declare.alerts import figure_condition
 from slidestat.declare.expressions.expression import Expression
-from slidestat.declare.naming import NAME, NAME_RULE, check_digits
+from slidestat.declare.naming import NAME, NAME_RULE
+from slidestat.declare.values import check_digits
 from slidestat.errors import SlidestatError
 
 MOST_PLACES = 1_000
@@ -58,7 +59,9 @@ class Ranking:
                 )
         if bool(self.largest) == bool(self.smallest):
             raise SlidestatError(
-                f"largest is {self.largest}, and smallest is {self.smallest}.",
+                f"largest is {self.largest}, and smallest is {self.smallest}."
+                if self.largest
+                else "largest is missing, and so is smallest.",
                 "Give how many keys in one of the two: largest = 20.",
             )
         if not isinstance(self.having, str):

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from slidestat.declare.derived import EMIT_CHANGE, EMIT_WINDOWS, EMITS
-from slidestat.declare.naming import Named, check_digits
+from slidestat.declare.naming import Named
 from slidestat.declare.topology import PARTITION, Topology
+from slidestat.declare.values import check_digits
 from slidestat.errors import SlidestatError
 from slidestat.options import JSON
 
@@ -164,9 +165,7 @@ class Referee(Named):
 
     @property
     def idle_ms(self) -> int:
-        """The idle timeout: 0, as idle parties are answered without once others are `patience`
-        ahead.
-        """
+        """The idle timeout, 0: idle parties are not waited for once others are `patience` ahead."""
         return 0
 
     @property

@@ -16,9 +16,10 @@ from slidestat.declare.derived import KeptFigures
 from slidestat.declare.expressions.expression import condition_of
 from slidestat.declare.figure_names import text_name
 from slidestat.declare.kinds import DEFAULT
-from slidestat.declare.naming import check_digits, check_texts
+from slidestat.declare.naming import check_texts
 from slidestat.declare.statistics import Count
 from slidestat.declare.times.calendar_windows import CalendarWindow
+from slidestat.declare.values import check_digits, is_list, is_number, require_list
 from slidestat.errors import SlidestatError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
@@ -89,23 +90,23 @@ class Slo:
                 f"good is {self.good!r}, which is no condition.", 'Write one: "status < 500".'
             )
         _ = self._good
-        is_number = isinstance(self.objective, int | float) and type(self.objective) is not bool
-        if not is_number or not 0 < self.objective < 1:
+        given = is_number(self.objective)
+        if not given or not 0 < self.objective < 1:
             advice = "Give the share of good events, more than 0 and less than 1: 0.999."
-            if is_number and 1 < self.objective < 100:
+            if given and 1 < self.objective < 100:
                 advice = f"Give it as a share: {_text(Decimal(repr(self.objective)) / 100)}."
-            elif is_number and self.objective == 1:
+            elif given and self.objective == 1:
                 advice = "An objective of 1 leaves no budget to burn: give less, such as 0.999."
             raise SlidestatError(f"objective is {self.objective!r}.", advice)
         if type(self.least_events) is not int or self.least_events < 0:
             raise SlidestatError(
                 f"least_events is {self.least_events!r}.", "Give a whole number, 0 or more."
             )
-        if isinstance(self.alerts, str) or not isinstance(self.alerts, Sequence):
-            raise SlidestatError(
-                f"alerts is {self.alerts!r}, which is not a list.",
-                'Write a list, also of a single one: ["14.4 over 1h and 5m as page"].',
-            )
+        require_list(
+            "alerts",
+            self.alerts,
+            'Write a list, also of a single one: ["14.4 over 1h and 5m as page"].',
+        )
         check_texts(self)
         names = [self._alert_name(it) for it in self.burn_alerts]
         if twice := [name for name in names if names.count(name) > 1]:
@@ -122,9 +123,7 @@ class Slo:
 
     @property
     def budget(self) -> Decimal:
-        """Return the share of events that may be bad, without the error of a difference of
-        doubles.
-        """
+        """Return the share of events that may be bad, free of the rounding of 1 - objective."""
         return 1 - Decimal(repr(self.objective))
 
     @cached_property
@@ -160,7 +159,7 @@ class Slo:
         )
 
     def derived(self, windows: Sequence[str], longest: str) -> tuple[str, ...]:
-        """Return its derived figures over windows, of which one is the longest."""
+        """Return its derived figures over windows; `longest` is the longest window."""
         names = list(map(text_name, windows))
         burns = (
             f"{self.name}_bad_{it} / {self.name}_events_{it} / {_text(self.budget)}"
@@ -170,7 +169,7 @@ class Slo:
         left = f"1 - {self.name}_burn_{text_name(longest)} as {self.name}_budget_left"
         return (*burns, left)
 
-    def told(self, names: Mapping[str, str]) -> tuple[Alert, ...]:
+    def alerts_with(self, names: Mapping[str, str]) -> tuple[Alert, ...]:
         """Return its alerts; `names` are those that windows have in names, by their texts."""
         return tuple(
             Alert(
@@ -200,11 +199,7 @@ def with_slos(topology: KeptFigures, slos: object) -> dict[str, tuple[Any, ...]]
     Raises SlidestatError, naming the field, for what are no objectives, and for windows that the
     topology cannot have.
     """
-    if (
-        isinstance(slos, str)
-        or not isinstance(slos, Sequence)
-        or not all(isinstance(slo, Slo) for slo in slos)
-    ):
+    if not is_list(slos) or not all(isinstance(slo, Slo) for slo in slos):
         raise SlidestatError(
             f"slos is {slos!r}, which is not a list of objectives.",
             'Write them as [Slo(name="availability", good="status < 500", objective=0.999)].',
@@ -240,7 +235,7 @@ def with_slos(topology: KeptFigures, slos: object) -> dict[str, tuple[Any, ...]]
         "windows": tuple(texts),
         "statistics": _with(own, (it for slo in slos for it in slo.statistics)),
         "derived": _with(topology.derived, derived),
-        "alerts": _with(topology.alerts, (it for slo in slos for it in slo.told(written))),
+        "alerts": _with(topology.alerts, (it for slo in slos for it in slo.alerts_with(written))),
     }
 
 
@@ -273,8 +268,7 @@ def _check_windows(topology: KeptFigures, slo: Slo, alert: BurnAlert) -> None:
 
 def _with(own: Any, others: Iterable[object]) -> Any:
     """Return a list with others behind it; what is no list is refused by the topology's checks."""
-    is_list = isinstance(own, Sequence) and not isinstance(own, str)
-    return (*own, *others) if is_list else own
+    return (*own, *others) if is_list(own) else own
 
 
 def _text(number: Decimal) -> str:

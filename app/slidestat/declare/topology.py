@@ -31,10 +31,10 @@ from slidestat.declare.checks import (
 from slidestat.declare.derived import EMIT_WINDOWS, PARTITION, KeptFigures
 from slidestat.declare.fields import Field
 from slidestat.declare.kinds import DEFAULT
-from slidestat.declare.naming import check_digits
 from slidestat.declare.rankings import Ranking
 from slidestat.declare.slos import Slo, with_slos
 from slidestat.declare.statistics import Statistic
+from slidestat.declare.values import check_digits
 from slidestat.errors import SlidestatError
 from slidestat.options import JSON, KEY_FIELD, TIME_FIELD, TIME_UNIT, VALUE_FIELD
 

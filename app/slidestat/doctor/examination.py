@@ -33,7 +33,6 @@ from slidestat.kafka.read.same_log import first_difference
 from slidestat.kafka.read.scan import reading, unreadable
 from slidestat.kafka.settings import broker_security
 from slidestat.kafka.topic_identity import topic_id
-from slidestat.local.jars import cache_folder
 from slidestat.local.java import find_java
 from slidestat.options import (
     BOOTSTRAP_VARIABLE,
@@ -44,7 +43,7 @@ from slidestat.options import (
     VIEW_TOKEN_VARIABLE,
 )
 from slidestat.text import counted, human_duration
-from slidestat.user_files import CACHE_VARIABLE
+from slidestat.user_files import CACHE_VARIABLE, cache_folder
 
 _PACKAGES = ("faust-streaming", "aiokafka", "confluent-kafka", "rocksdict", "numba", "pyarrow")
 # aiokafka finds out at the first batch that it cannot unpack it.
@@ -117,10 +116,17 @@ def kernels() -> Finding:
 
 def disk() -> Iterator[Finding]:
     """Yield the findings about the disk space for tables, and for downloads."""
-    for check, folder in (("tables", user_folders("")), ("downloads", cache_folder())):
+    for check, folder, elsewhere in (
+        ("tables", user_folders(""), "Give workers a --data-dir that this user may write."),
+        ("downloads", cache_folder(), f"Name one that this user may write in {CACHE_VARIABLE}."),
+    ):
         place = folder
-        while not place.exists():
+        while not os.path.exists(place):  # noqa: PTH110  pathlib's raises where a folder is closed
             place = place.parent
+        if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+            found = f"{folder} cannot be written by this user"
+            yield Finding(check, Verdict.MISSING, found, elsewhere)
+            continue
         free = shutil.disk_usage(place).free
         text = f"{free / 1e9:,.1f} GB free at {folder}"
         if free < _LEAST_DISK:
@@ -201,7 +207,7 @@ def declared_names(
         before = stored_before(bootstrap, topology, cluster)
         judgement = look_at_source(bootstrap, topology, cluster, schemas)
     except SlidestatError as error:
-        yield Finding(check, Verdict.MISSING, error.message, error.advice)
+        yield Finding(check, Verdict.BAD, error.message, error.advice)
         return
     if judgement is None:
         found = f"{topology.sources_text} has no record that could be looked at"

@@ -23,9 +23,7 @@ def numbered_texts(places: Integers, names: pa.Array) -> pa.Array:
 
 
 def distinct_texts(column: pa.Array) -> tuple[list[str], Integers]:
-    """Return the different texts of a column, and int64[n] for its rows: the place of each row's
-    text among them, -1 for null.
-    """
+    """Return a column's different texts, and each row's place among them, int64[n], -1 for null."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     indices = column.indices.fill_null(-1) if column.null_count else column.indices
@@ -100,9 +98,7 @@ class Events:
         )
 
     def numbered(self) -> "Events":
-        """Return the same events with each different text held once, and 4 bytes an event for its
-        number.
-        """
+        """Return the same events with each text held once, and 4 bytes an event for its number."""
         return Events(
             self.offsets,
             self.times,
@@ -113,9 +109,7 @@ class Events:
         )
 
     def in_order(self) -> "Events":
-        """Return the same events sorted by (time, offset). Costs little where they are so
-        already.
-        """
+        """Return the same events sorted by (time, offset). Costs little if they are already."""
         times, offsets = self.times, self.offsets
         rising = times[1:] > times[:-1]
         rising |= (times[1:] == times[:-1]) & (offsets[1:] > offsets[:-1])

@@ -163,9 +163,7 @@ def _numbers(rng: np.random.Generator, column: Column, count: int) -> npt.NDArra
 
 
 def _named(topology: Topology, path: FieldPath) -> list[str]:
-    """Return the items of a field that statistics name, which are taken as the most frequent
-    ones.
-    """
+    """Return the items of a field that statistics name; they count as the most frequent ones."""
     named = [
         item
         for statistic in topology.statistics

@@ -10,9 +10,7 @@ COLLECT_EVERY_S = 30.0
 
 
 def collect_garbage() -> None:
-    """Collect what is in cycles; milliseconds, as what was there at the beginning is frozen, and
-    states are bytes.
-    """
+    """Collect cycles. Milliseconds: older objects are frozen, and states are bytes."""
     gc.collect()
 
 

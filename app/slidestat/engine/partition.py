@@ -258,9 +258,7 @@ class PartitionProcessor:
 
     @property
     def unwritten_records(self) -> int:
-        """The number of offsets that a restarted worker would read again for the states that no
-        snapshot has taken yet.
-        """
+        """The number of offsets to read again after a restart, for states not in a snapshot."""
         waiting = self._waiting.first_offset() if self._lateness else None
         end = self.next_offset if waiting is None else waiting
         needed = needed_offset(self._keys.states, self.next_offset, self._waiting.first_offset())

@@ -72,9 +72,7 @@ def published_statistics(topology: Topology) -> list[str]:
 
 
 def published_by(topology: Topology) -> list[str]:
-    """Return, for each of a topology's statistics, the name under which its synopsis is
-    published.
-    """
+    """Return the name under which the synopsis of each statistic is published."""
     first: dict[object, str] = {}
     return [
         first.setdefault(runner, label)

@@ -1,7 +1,9 @@
 """The records that one fetch brought for one partition, as columns."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -32,6 +34,9 @@ NO_TIME = -(2**62)
 
 UNKNOWN_EPOCH = -1
 
+NOT_KNOWN = math.inf
+"""The time of a fetch that is not known: later than whatever was asked of a broker."""
+
 
 def record_checksum(timestamp: int, key: bytes | None, value: bytes | None) -> int:
     """Return the checksum of a record, for its mark."""
@@ -47,7 +52,9 @@ class RecordBatch:
     leave holes); `keys` and `values` n byte strings or None, a BinaryColumn where there are many;
     `timestamps` n milliseconds; `headers` those of each record, None where no record has any. The
     topic has no other records from `start_offset` to the last of `offsets`. `leader_epochs` are
-    those of the first and the last record.
+    those of the first and the last record. `fetched_at` is when the last of them had come, in
+    seconds of time.monotonic(), NOT_KNOWN without a fetch. `decoded` are the columns of events that
+    were decoded ahead, by the id of their topology; a part of a batch has none.
     """
 
     topic: str
@@ -59,6 +66,8 @@ class RecordBatch:
     start_offset: int
     headers: Sequence[Headers] | None = None
     leader_epochs: tuple[int, int] = (UNKNOWN_EPOCH, UNKNOWN_EPOCH)
+    fetched_at: float = NOT_KNOWN
+    decoded: dict[int, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -87,6 +96,7 @@ class RecordBatch:
             self.start_offset,
             None if self.headers is None else self.headers[:end],
             epochs_before_last(self.leader_epochs),
+            self.fetched_at,
         )
 
     def since(self, offset: int) -> "RecordBatch":
@@ -104,6 +114,7 @@ class RecordBatch:
             offset,
             None if self.headers is None else self.headers[start:],
             self.leader_epochs,
+            self.fetched_at,
         )
 
 

@@ -61,9 +61,7 @@ class Judge:
     """
 
     def __init__(self, topology: Topology, decoder: EventDecoder | None = None) -> None:
-        """Create the judge; raises ValueError for a topology that publishes, as its synopses are of
-        whole partitions.
-        """
+        """Create the judge; raises ValueError for a topology that publishes whole partitions."""
         if topology.has_referee:
             raise ValueError("what a topology publishes is of its partitions, not of keys alone")
         self._every = topology.every_ms

@@ -91,9 +91,7 @@ class PartitionView:
         return None if held is None else held + len(self._waiting_keys())
 
     def alone(self, key: str) -> "KeyView | None":
-        """Return a key as it is now, for use at any time; None where it has no state. Costs as much
-        as `state`.
-        """
+        """Return a key as it is now, for use at any time; None if stateless. Costs as `state`."""
         state = self.state(key)
         if state is None:
             return None

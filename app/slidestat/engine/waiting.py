@@ -230,9 +230,7 @@ class EventStore:
         return max((part.last_time for part in self._parts()), default=NO_TIME)
 
     def first_offset(self, until: int | None = None) -> int | None:
-        """Return the least offset that waits; with `until`, of the parts that have events with
-        times up to it.
-        """
+        """Return the least offset that waits; with `until`, of parts with events by that time."""
         offsets = (
             part.first_offset
             for part in self._parts()

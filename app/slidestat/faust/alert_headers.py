@@ -7,7 +7,7 @@ from slidestat.schemas.sequence import decode_alert_change
 from slidestat.text import iso_time
 
 
-def headers_of(alert: AlertRecord, topology: Declared) -> list[tuple[str, bytes]]:
+def headers_of_alert(alert: AlertRecord, topology: Declared) -> list[tuple[str, bytes]]:
     """Return the headers of a change of an alert; none without `alert_headers`."""
     if not topology.alert_headers:
         return []

@@ -9,7 +9,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from aiokafka.errors import KafkaError, KafkaTimeoutError
+from aiokafka.errors import KafkaError, KafkaTimeoutError, TopicAuthorizationFailedError
+from confluent_kafka import KafkaException
 
 from slidestat.errors import EndedError, SlidestatError
 from slidestat.kafka.connection import NotLetInError, require_broker
@@ -35,6 +36,25 @@ def went_away_at_start() -> SlidestatError:
     return SlidestatError(
         "The Kafka broker went away while the worker was starting.",
         "Start the worker again when the broker is back: nothing is lost.",
+    )
+
+
+def refused(error: KafkaError | KafkaException) -> SlidestatError:
+    """Return the error of a worker that ended with an error of one of its clients for Kafka."""
+    # aiokafka raises some answers of brokers as a KafkaError that holds their name as text.
+    if "authorizationfailed" in repr(error).replace("_", "").lower():
+        where = ""
+        if isinstance(error, TopicAuthorizationFailedError) and error.args:  # One topic, or more.
+            topics = [error.args[0]] if isinstance(error.args[0], str) else sorted(error.args[0])
+            where = f" with {', '.join(map(repr, topics))}"
+        return SlidestatError(
+            f"The brokers do not let this worker do what it needs to{where}: {error!r}.",
+            "Grant it to its user (`slidestat doctor` finds what is lacking), and start it again:"
+            " nothing is lost, it reads on from the last commit.",
+        )
+    return EndedError(
+        f"The worker's client for Kafka has failed: {error!r}.",
+        "Start the worker again: nothing is lost, it reads on from the last commit.",
     )
 
 

@@ -13,10 +13,11 @@ everything is durable (`BatchApp.before_commit`), and exactly those are committe
 import asyncio
 import sys
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from math import ceil
+from math import ceil, inf
 from typing import Any, NamedTuple, cast
 
 import faust
@@ -25,7 +26,6 @@ from aiokafka.errors import (
     GroupAuthorizationFailedError,
     KafkaError,
     OffsetMetadataTooLargeError,
-    TopicAuthorizationFailedError,
 )
 from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
@@ -34,9 +34,9 @@ from faust.types.tuples import ConsumerMessage
 from faust.web.base import Web
 
 from slidestat.engine.records import RecordBatch
-from slidestat.errors import EndedError, SlidestatError
+from slidestat.errors import EndedError
 from slidestat.faust.bootstrap import BootstrapContact
-from slidestat.faust.broker_contact import until_told
+from slidestat.faust.broker_contact import refused, until_told
 from slidestat.kafka.fetches.columns import FetchedColumns, Fetches, keep_fetched_bytes
 from slidestat.kafka.fetches.record_kernel import load_kernels
 from slidestat.live.batch_traces import BatchTraces, now_ns
@@ -50,6 +50,17 @@ _WAIT_MS, _BYTES = 50, 64 * 2**10
 _LONGEST_WAIT_MS = 250
 # How long fetches wait once the tick is due: so much later are its figures if it was not passed.
 _DUE_WAIT_MS = 5
+# A fetch that a broker ends by its clock comes so much later than one that has its bytes.
+_TIMER_MS = 3
+# So long after the tick its first record may come.
+_MARGIN_S = 0.002
+# And so long after it is due at the latest, of a partition that brings records.
+_OVERDUE_S = 0.1
+# The rate is that of so many fetches.
+_RATE_FETCHES = 8
+# Batches of so many records are of a backlog, and are decoded in the thread that fetches. With
+# smaller ones it would wait for Python's lock for longer than decoding them takes.
+_DECODED_AHEAD = 3_000
 
 
 class TricklePace:
@@ -58,6 +69,17 @@ class TricklePace:
     def __init__(self) -> None:
         # What the client was configured with.
         self._unpaced: tuple[int, int] | None = None
+        # When fetches ended, and how many bytes had come by then.
+        self._fetches: deque[tuple[float, int]] = deque(maxlen=_RATE_FETCHES)
+
+    def note(self, now: float, size: int) -> None:
+        """Note that a fetch has ended, with which `size` bytes have come in all."""
+        self._fetches.append((now, size))
+
+    @property
+    def _bytes_per_s(self) -> float | None:
+        (began, first), (ended, last) = self._fetches[0], self._fetches[-1]
+        return (last - first) / (ended - began) if ended > began else None
 
     def set(self, fetcher: Any, due_in_s: float | None, *, is_trickling: bool) -> None:
         """Have the next fetch wait for more than a record while records come. After a pause the
@@ -68,18 +90,61 @@ class TricklePace:
         """
         if self._unpaced is None:
             self._unpaced = fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
-        paced = trickle_pace(due_in_s) if is_trickling else self._unpaced
+        paced = trickle_pace(due_in_s, self._bytes_per_s) if is_trickling else self._unpaced
         fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes = paced
 
 
-def trickle_pace(due_in_s: float | None) -> tuple[int, int]:
+def trickle_pace(due_in_s: float | None, bytes_per_s: float | None) -> tuple[int, int]:
     """Return the milliseconds that a fetch waits, and for how many bytes: it ends when the tick is
-    due.
+    due. Then it has the bytes that come until then at this rate, or the time is over.
     """
-    wait_ms = _WAIT_MS
-    if due_in_s is not None:
-        wait_ms = min(ceil(due_in_s * 1000), _LONGEST_WAIT_MS) if due_in_s > 0 else _DUE_WAIT_MS
-    return wait_ms, _BYTES * wait_ms // _WAIT_MS
+    if due_in_s is None:
+        return _WAIT_MS, _BYTES
+    if due_in_s <= 0:
+        return _DUE_WAIT_MS, _most_bytes(_DUE_WAIT_MS)
+    due_in_ms = ceil(due_in_s * 1000)
+    if due_in_ms > _LONGEST_WAIT_MS:
+        # The last one before the tick begins well before it.
+        wait_ms = min(due_in_ms // 2, _LONGEST_WAIT_MS)
+        return wait_ms, _most_bytes(wait_ms)
+    if bytes_per_s is None:
+        return due_in_ms, _most_bytes(due_in_ms)
+    wait_ms = max(due_in_ms - _TIMER_MS, 1)
+    size = int(bytes_per_s * (due_in_s + _MARGIN_S))
+    return wait_ms, min(max(size, 1), _most_bytes(due_in_ms))
+
+
+def _most_bytes(wait_ms: int) -> int:
+    return _BYTES * wait_ms // _WAIT_MS
+
+
+class DueTicks:
+    """The times at which the next ticks of partitions are due, by the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._due_at: dict[int, float] = {}
+
+    def note(self, partition: int, fetched_at: float, due_in_ms: int) -> None:
+        """Note how far event time was from the partition's next tick at the end of a batch that
+        came at `fetched_at`; 0 if that gives no idea of when the tick is due.
+
+        A batch comes later after its last event at one time than at another: the least delay
+        counts.
+        """
+        known = self._due_at.pop(partition, -inf)
+        if due_in_ms:
+            due_at = fetched_at + due_in_ms / 1000
+            self._due_at[partition] = due_at if known < fetched_at else min(due_at, known)
+
+    def next(self, now: float) -> float | None:
+        """Return when the first tick of any partition is due, None where that is not known. A
+        partition that brings nothing does not keep the worker awake.
+
+        Costs the partitions, so it is asked once a fetch; of the thread that fetches, while another
+        one notes.
+        """
+        due = self._due_at.copy().values()
+        return min((at for at in due if at > now - _OVERDUE_S), default=None)
 
 
 # The position of each partition, so that a batch can state which offsets it covers.
@@ -190,6 +255,14 @@ def _nothing_needed(_tp: TP) -> int:
     return sys.maxsize
 
 
+def _not_known(_now: float) -> None:
+    return None
+
+
+def _not_ahead(_batch: RecordBatch) -> None:
+    return None
+
+
 def no_member(group: str, error: BaseException) -> EndedError:
     """Return the error of a worker that is no member of its group any more."""
     return EndedError(
@@ -206,19 +279,6 @@ def no_client(group: str, error: BaseException) -> EndedError:
         f"The consumer of the group {group!r} has failed: {error!r}.",
         "Start the worker again: nothing is lost, it reads on from the last commit.",
     )
-
-
-def _unreadable(group: str, error: KafkaError) -> SlidestatError:
-    """Return the error of a worker whose client raises an error where it fetches."""
-    if isinstance(error, GroupAuthorizationFailedError):
-        return no_member(group, error)
-    if isinstance(error, TopicAuthorizationFailedError):
-        return SlidestatError(
-            f"This worker may no longer read {error.args[0]!r}: {error!r}.",
-            "Let its user Read it (`slidestat doctor` finds what is lacking), and start it again:"
-            " nothing is lost, it reads on from the last commit.",
-        )
-    return no_client(group, error)
 
 
 class BatchConsumerThread(AIOKafkaConsumerThread):
@@ -337,19 +397,28 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
                 consumer, active_partitions, timeout, max_records
             )
         except KafkaError as error:
-            raise _unreadable(app.conf.id, error) from error
-        app.fetched_at = now = time.monotonic()
+            if isinstance(error, GroupAuthorizationFailedError):
+                raise no_member(app.conf.id, error) from error
+            raise refused(error) from error
+        now = time.monotonic()
         batches = {
-            tp: _as_batch(tp, cast(FetchedColumns, records), self.positions.start_of(tp))
+            tp: _as_batch(tp, cast(FetchedColumns, records), self.positions.start_of(tp), now)
             for tp, records in fetched_records.items()
             if tp.topic in app.batch_topics
         }
+        for batch in batches.values():
+            if len(batch) >= _DECODED_AHEAD:
+                # What goes wrong here goes wrong again at the batch's turn, and is told then.
+                with suppress(Exception):
+                    app.decode_ahead(batch)
         if app.traces is not None:
             app.traces.fetched(batches.values(), began_ns)
         ends = {tp: int(batch.offsets[-1]) + 1 for tp, batch in batches.items()}
         self.positions.after_fetch(partitions, ends, _assignment(consumer))
-        due_in_s = None if app.due_at is None else app.due_at - now
+        due_at = app.due_at(now)
+        due_in_s = None if due_at is None else due_at - now
         is_trickling = bool(batches) and has_all_of(batches, _assignment(consumer))
+        self._pace.note(now, consumer._fetcher._records.bytes)
         self._pace.set(consumer._fetcher, due_in_s, is_trickling=is_trickling)
         return {**fetched_records, **{tp: [batch] for tp, batch in batches.items()}}
 
@@ -611,20 +680,21 @@ class BatchApp(faust.App):
     `before_commit` is awaited before offsets are committed: it makes what it can durable and
     returns, for each partition of the batch topics, the offset from which reading may start again.
     `commit_notes` returns the metadata for the offset of each partition. `needed_offset` is the
-    last offset from which a partition may be read, whatever is committed. `fetched_at` is when the
-    last fetch ended, and `due_at` when event time reaches the next tick, as of the last batch, None
-    where that is not known; both by the monotonic clock. `make_web` makes its web server.
+    last offset from which a partition may be read, whatever is committed. `due_at` is given the
+    monotonic time, and returns when event time reaches the next tick, as of the last batches; None
+    where that is not known. `decode_ahead` is called with a large batch in the thread that fetches.
+    `make_web` makes its web server.
     `topics_error` is the error of its topics, if there is one. `group_lost` is called with the
     error of a worker that cannot be a member of its group, or reads no further. `traces` are those
     of batches, if anybody asks for them.
     """
 
     batch_topics: frozenset[str] = frozenset()
-    fetched_at: float = 0.0
-    due_at: float | None = None
     before_commit: Callable[[], Awaitable[Mapping[TP, int]]] = staticmethod(_nothing_durable)
     commit_notes: Callable[[], Mapping[TP, str]] = staticmethod(_no_notes)
     needed_offset: Callable[[TP], int] = staticmethod(_nothing_needed)
+    due_at: Callable[[float], float | None] = staticmethod(_not_known)
+    decode_ahead: Callable[[RecordBatch], None] = staticmethod(_not_ahead)
     make_web: Callable[[], Web]
     topics_error: Callable[[], Exception | None]
     group_lost: Callable[[Exception], None]
@@ -673,7 +743,7 @@ class BatchApp(faust.App):
         return BatchTransport(self.conf.broker_consumer, self)
 
 
-def _as_batch(tp: TP, records: FetchedColumns, start_offset: int) -> RecordBatch:
+def _as_batch(tp: TP, records: FetchedColumns, start_offset: int, fetched_at: float) -> RecordBatch:
     return RecordBatch(
         topic=tp.topic,
         partition=tp.partition,
@@ -685,4 +755,5 @@ def _as_batch(tp: TP, records: FetchedColumns, start_offset: int) -> RecordBatch
         start_offset=min(start_offset, int(records.offsets[0])),
         headers=records.headers,
         leader_epochs=records.leader_epochs,
+        fetched_at=fetched_at,
     )

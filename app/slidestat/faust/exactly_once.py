@@ -170,16 +170,17 @@ class TransactionalTable(StateTable):
         this one must take it over again.
         """
         producers = {store: self._transactions.of(store.partition) for store in snapshots}
-        for store, snapshot in snapshots.items():
+        rows = {store: list(rows_of(snapshot)) for store, snapshot in snapshots.items()}
+        for store in snapshots:
             self._require_owned(store)
-            self.queue(store.partition, rows_of(snapshot), store.owner, producers[store])
+            self.queue(store.partition, rows[store], store.owner, producers[store])
         await self._transactions.commit([store.partition for store in snapshots])
         loop = asyncio.get_running_loop()
-        for store, snapshot in snapshots.items():
+        for store in snapshots:
             # The transaction's mark lies behind its last record.
             last = producers[store].last_offset(self.changelog_topic, store.partition)
             store.owner.last_offset = last + 1
-            await loop.run_in_executor(None, self.store_rows, store, rows_of(snapshot))
+            await loop.run_in_executor(None, self.store_rows, store, rows[store])
 
     async def write_again(self, store: TablePartition, keys: set[bytes]) -> None:
         """Write them in a transaction: of a worker that was one of at least once."""

@@ -247,14 +247,12 @@ class Pipeline:
         """
         return None if self._mover is None else self._mover.behind
 
-    @property
-    def due_in_ms(self) -> int:
-        """The distance of event time to the next tick of any partition of this worker; 0 where that
-        gives no idea of the time that it takes.
+    def due_in_ms(self, partition: int) -> int:
+        """Return the distance of event time to the next tick of a partition; 0 where that gives no
+        idea of the time that it takes.
         """
-        if self.topology.is_sequence:
-            return 0
-        return min((each.due_in_ms for each in self.partitions.processors.values()), default=0)
+        processor = self.partitions.processors.get(partition)
+        return 0 if processor is None or self.topology.is_sequence else processor.due_in_ms
 
     def changelog_written(self) -> tuple[int, int]:
         """Return the records and bytes written to the changelog since the process began."""

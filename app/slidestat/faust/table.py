@@ -160,18 +160,17 @@ class StateTable:
         SupersededError, with nothing in RocksDB, if another worker has taken one over.
         """
         loop = asyncio.get_running_loop()
+        rows = {store: list(rows_of(snapshot)) for store, snapshot in snapshots.items()}
         written = {
-            store: self.queue(store.partition, rows_of(snapshot), store.owner)
-            for store, snapshot in snapshots.items()
+            store: self.queue(store.partition, rows[store], store.owner) for store in snapshots
         }
         await self._changelog.flush()
         strangers = {
             store: await loop.run_in_executor(None, self._strangers, store, count)
             for store, count in written.items()
         }
-        for store, snapshot in snapshots.items():
-            rows, keys = rows_of(snapshot), strangers[store]
-            await loop.run_in_executor(None, self.store_rows, store, rows, keys)
+        for store in snapshots:
+            await loop.run_in_executor(None, self.store_rows, store, rows[store], strangers[store])
         for store, keys in strangers.items():
             await self.write_again(store, keys)
 

@@ -13,14 +13,14 @@ How many records suffice to refuse a declaration:
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import msgspec
 
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.nodes import Call, Node, fields_of
-from slidestat.declare.fields import RECORD_KEY, FieldPath, field_text
+from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
@@ -37,12 +37,11 @@ from slidestat.engine.decoding.struct_values import StructConditions
 from slidestat.engine.decoding.times import event_times
 from slidestat.errors import SlidestatError, near_name
 from slidestat.infer.proposed_fields import bytes_warning
-from slidestat.infer.sampling import SampledRecord
+from slidestat.infer.sampling import SampledRecord, json_object
 from slidestat.infer.survey import number_key, time_format
-from slidestat.produce.cells import NOT_JSON
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import is_in_seconds
-from slidestat.text import advice_on, reasons_text
+from slidestat.text import advice_on, plain_detail, reasons_text
 
 # Find the names that a declaration reads, and those of them that no record of a sample has.
 #
@@ -74,9 +73,9 @@ class SampledEvent(NamedTuple):
 
 @dataclass
 class ReadName:
-    """A name that a declaration reads: in which of its fields it is written, and of which events it
-    is read. Without one that `is_needed` a record is refused; one that `may_lack` is expected to be
-    absent at times, as an expression asks for that.
+    """A name that a declaration reads: the field of the declaration that has it, and the events of
+    which it is read. Without one that `is_needed` a record is refused; one that `may_lack` is
+    expected to be absent at times, as an expression asks for that.
     """
 
     path: FieldPath
@@ -123,12 +122,14 @@ def absent_names(topology: Topology, events: Sequence[SampledEvent]) -> list[Abs
     absent = []
     for name in read_names(topology):
         read = [it.fields for it in events if any(map(it.is_read_by, name.readers))]
-        told = [_tells(fields, name.path) for fields in read]
-        if any(told) or told.count(False) == 0:
+        has_it = [_tells(fields, name.path) for fields in read]
+        if any(has_it) or has_it.count(False) == 0:
             continue
         known = dict.fromkeys(text for fields in read for text in names_in(fields))
+        if name.is_needed:
+            known |= dict.fromkeys((RECORD_KEY, RECORD_TIMESTAMP))
         near = near_name(field_text(name.path), known)
-        absent.append(AbsentName(name, told.count(False), near))
+        absent.append(AbsentName(name, has_it.count(False), near))
     return absent
 
 
@@ -180,7 +181,7 @@ def _tested(node: Node) -> Iterator[FieldPath]:
 
 
 def _tells(value: object, path: FieldPath) -> bool | None:
-    """Return whether an event has a field; None where it does not tell."""
+    """Return whether an event has a field; None where that cannot be known."""
     for name in path:
         if value is None:
             return None
@@ -265,8 +266,9 @@ class Judgement:
             guess = f"Did you mean {', '.join(near)}? " if near else ""
             events = max(absent.events for absent in slips)
             return SlidestatError(
-                f"{topology.name} reads {names}, which none of {events:,} records of"
-                f" {topology.sources_text!r} has that were looked at.",
+                f"{topology.name} reads {names}, and none of the {events:,} records of"
+                f" {topology.sources_text!r} that were looked at has"
+                f" {'it' if len(slips) == 1 else 'any of them'}.",
                 f"{guess}{self._have()}Correct the declaration; for a field that is rare, or only"
                 f" to come, {_ANYWAY}.",
             )
@@ -276,7 +278,7 @@ class Judgement:
                 f"{topology.name} would refuse all of {self.refused.total():,} records of"
                 f" {topology.sources_text!r} that were looked at ({reasons_text(self.refused)}),"
                 f" such as the one of partition {record.partition}, offset {record.offset}:"
-                f" {refusal.reason.value}, {refusal.detail}.",
+                f" {refusal.reason.value}, {plain_detail(refusal.detail)}.",
                 f"{self.meant or advice_on(refusal.reason)}Correct the declaration; to have such"
                 f" records set aside as dead letters, {_ANYWAY}.",
             )
@@ -332,6 +334,26 @@ def judge(
     )
 
 
+def remark_on_refused(topology: Topology, sample: Sequence[SampledRecord]) -> str:
+    """Return a remark on the records of a sample that the proposed topology would refuse; "" if it
+    takes all. Records that are no JSON, or are of wrong clocks, are left to the proposal, which
+    knows more about them.
+    """
+    # Sampled records are in JSON, whatever the source has.
+    plain = replace(topology, source_format="json", source_schema="", envelope="")
+    found = judge(plain, sample)
+    others = Counter(found.refused)
+    del others[Reason.NOT_JSON], others[Reason.FROM_THE_FUTURE]
+    if not others or found.example is None:
+        return ""
+    record, refusal = found.example
+    return (
+        f"{others.total():,} of {found.records:,} sampled records would be dead letters"
+        f" ({reasons_text(others)}), such as the one of partition {record.partition}, offset"
+        f" {record.offset}: {refusal.detail}."
+    )
+
+
 def _events(
     topology: Topology, values: Sequence[bytes | None], schemas: SourceSchemas
 ) -> list[SampledEvent]:
@@ -344,10 +366,10 @@ def _events(
     for value in values:
         try:
             text = value if value is None or translate is None else translate(value)
-            fields = msgspec.json.decode(text or b"")
-        except (*NOT_JSON, NotReadableError, UnusableSchemaError):
+        except (NotReadableError, UnusableSchemaError):
             continue
-        if not isinstance(fields, dict):
+        fields = json_object(text or b"")
+        if fields is None:
             continue
         judged = conditions.of_record(text or b"") if conditions else None
         if judged is None:

@@ -16,9 +16,9 @@ import numpy as np
 
 from slidestat.declare.expressions.nodes import FieldValue, text_of
 from slidestat.declare.fields import RECORD_KEY, FieldPath, field_text
-from slidestat.declare.lengths import duration_ms
 from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import Mean, Sum
+from slidestat.declare.times.lengths import duration_ms
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import RECORDS
@@ -51,7 +51,9 @@ from slidestat.infer.proposed_fields import (
 from slidestat.infer.sampling import Sample, SampledRecord
 from slidestat.infer.survey import FieldSurvey, Survey, as_object, key_text
 from slidestat.options import QUANTILES
+from slidestat.produce.cells import NOT_JSON
 from slidestat.synopses.core.arrays import Bools, Integers
+from slidestat.text import MORE, plain_detail
 
 # The lengths of windows and lateness of a proposed topology, by the times of a topic's events.
 
@@ -74,7 +76,7 @@ class Disorder:
     length: int
 
     def late(self, lateness: int) -> float:
-        """Return the share of events that a lateness of so many ms would refuse.
+        """Return the share of events that a lateness of this many ms would refuse.
 
         The true share may be larger, as the newest event before another may not be in the sample.
         """
@@ -309,6 +311,14 @@ class Proposal:
 _MOST_DECIMALS = 6
 # As a value of an object or of a list, as Python and JavaScript's libraries write it.
 _NOT_FINITE = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,}\]]")
+# Neither text in ASCII nor the beginning of a character of several bytes in UTF-8, or one of the
+# control characters that no text has.
+_NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f\xc0\xc1\xf5-\xff]")
+_BYTES = (
+    "it is no text, and has no number of a schema: it may be Avro or Protobuf alone. Its fields"
+    ' cannot be guessed: write a topology with source_format = "avro" or "protobuf", and with'
+    " source_schema, the file of its schema (docs/source-formats.md)"
+)
 
 
 def _no_objects(sample: Sample) -> SlidestatError:
@@ -337,7 +347,18 @@ def _trouble(value: bytes) -> str:
             "it has NaN or Infinity, which JSON does not have: have the producers write null"
             " (Python's json.dumps refuses them with allow_nan=False)"
         )
-    return other_framing(value)
+    if text.startswith(b"{"):
+        try:
+            msgspec.json.decode(text, type=msgspec.Raw)
+        except NOT_JSON as error:
+            if plain_detail(str(error)).startswith(MORE):
+                return f"{MORE}: a record is one event, so have each sent alone"
+        else:
+            return (
+                "it has a whole number of more digits than Python reads: have the producers write a"
+                " text of it"
+            )
+    return other_framing(value) or (_BYTES if _NO_TEXT.search(value) else "")
 
 
 def _as_number(

@@ -157,7 +157,7 @@ def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, i
     candidates = [
         f for f in common_fields(found) if not _has_times(f) and f.texts + f.integers == f.present
     ]
-    candidates = [f for f in candidates if f.longest <= MAX_KEY_LENGTH]
+    candidates = [f for f in candidates if f.longest <= MAX_KEY_LENGTH and not _is_often_empty(f)]
     if not candidates:
         raise SlidestatError(
             f"The records of {sample.topic!r} have no key{' that is text' if numbers else ''}, and"
@@ -173,11 +173,17 @@ def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, i
     )
     best = doubts.settle("key", candidates)
     lack = "Kafka key that is text" if numbers else "Kafka key"
-    return Guess(written(best.path), f"a guess: the records have no {lack}"), len(best.values)
+    lacking = len(sample.records) - found.keyed
+    which = f"{lacking:,} of {len(sample.records):,} records" if found.keyed else "the records"
+    return Guess(written(best.path), f"a guess: {which} have no {lack}"), len(best.values)
+
+
+def _is_often_empty(seen: FieldSurvey) -> bool:
+    return seen.values[""] > (1 - _ALMOST_ALL) * seen.present
 
 
 def bytes_warning(numbers: int, records: int) -> str:
-    """Return what is wrong with Kafka keys of which so many are numbers in bytes."""
+    """Return what is wrong with Kafka keys, given how many are numbers in bytes."""
     return (
         f"{numbers:,} of {records:,} records have a Kafka key of bytes, as IntegerSerializer and"
         f" LongSerializer write numbers: {RECORD_KEY} takes those for texts that happen to be such,"
@@ -259,8 +265,8 @@ def propose_time(
 
 
 def _format(seen: FieldSurvey) -> str | None:
-    """Return the format in which almost all values are times, if possible that of most of them;
-    None if there is none.
+    """Return the format in which almost all values are times, preferably that of most of them; None
+    if there is none.
     """
     formats = [name for name, _ in seen.formats.most_common(1)]
     if _UTC in seen.formats:
@@ -292,7 +298,7 @@ def is_measure(seen: FieldSurvey) -> bool:
 
 
 def _is_duration(seen: FieldSurvey) -> bool:
-    """Return whether a field is a duration by its name, or by that of an object around it."""
+    """Return whether the name of a field, or of an object around it, says that it is a duration."""
     return any(map(_DURATION_NAMES.fullmatch, seen.path))
 
 

@@ -4,12 +4,13 @@ Runs, not single records: in a run the disorder of neighbours shows, and between
 """
 
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message
 
 from slidestat.engine.decoding.formats.envelope import DEBEZIUM, payload_of, unwrapped
 from slidestat.engine.decoding.formats.source_schemas import (
@@ -36,7 +37,12 @@ from slidestat.produce.cells import NOT_JSON
 
 _RUNS = 20
 _MOST_PARTITIONS = 32
-_PATIENCE_S = 1.0
+# On a busy machine a broker takes seconds to answer, and a name with a slip would be missed.
+_PATIENCE_S = 5.0
+# Once a partition has no leader, each further one has this long.
+_IMPATIENCE_S = 1.0
+# Each doubles how many offsets are read for a record that is still wanted: 64 in all.
+_MOST_ROUNDS = 6
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,9 @@ class Sample:
 
 
 def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
-    """Return a sample of a topic, of about `records` records, as many of each partition, in runs
-    that are spread evenly over its offsets: the first and the newest are among them.
+    """Return a sample of a topic, of about `records` records, in runs that are spread evenly over
+    the offsets of each partition: the first and the newest are among them. Partitions have equal
+    shares, and what one lacks the others give.
 
     Reads without joining a group. Raises SlidestatError for a topic that is missing or empty.
     """
@@ -86,7 +93,7 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
             low, high = offset_bounds(consumer, topic, partition)
             bounds[partition] = (low, high)
             total += high - low
-        runs = list(_runs(bounds, -(-records // partitions), _RUNS))
+        runs = list(_runs(bounds, _shares(bounds, records)))
         found = tuple(
             _sampled(message) for run in runs for message in scan_ranges(consumer, topic, run)
         )
@@ -102,44 +109,105 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
 
 
 def sample_ends(bootstrap: str, topic: str, partitions: int, records: int) -> list[SampledRecord]:
-    """Return the first records of a topic's partitions, and the newest: `records` of them, or a few
-    more, in some tens of milliseconds. At the most 32 partitions are looked at.
+    """Return the first records of a topic's partitions, and the newest: `records` that have a
+    value, or a few more, in some tens of milliseconds. Further ones are read where offsets have
+    none: tombstones, what a transaction has left, and gaps of a compaction. More than 32 partitions
+    are looked at only as long as fewer records are known, for five seconds.
 
-    Reads without joining a group. What a broker does not give in a second is not waited for, and
-    none of its errors is raised: the next read of the topic will raise them.
+    Reads without joining a group. What a broker does not give in five seconds is not waited for,
+    and none of its errors is raised: the next read of the topic will raise them.
     """
     found: list[SampledRecord] = []
-    every = -(-partitions // _MOST_PARTITIONS)
     consumer = open_scanner(bootstrap)
     try:
-        bounds = {}
-        for partition in range(0, partitions, every):
-            place = TopicPartition(topic, partition)
-            bounds[partition] = consumer.get_watermark_offsets(place, timeout=_PATIENCE_S)
-        for runs in _runs(bounds, -(-records // len(bounds)), 2):
-            found += map(_sampled, scan_ranges(consumer, topic, runs, silence_s=_PATIENCE_S))
+        unread = _known_bounds(consumer, topic, partitions, records)
+        wanted = records
+        for growth in range(_MOST_ROUNDS):
+            shares = _shares(unread, wanted << growth)
+            heads, unread, tails = _parted(unread, shares)
+            for ranges in (heads, tails):
+                found += map(_sampled, scan_ranges(consumer, topic, ranges, silence_s=_PATIENCE_S))
+            wanted = records - sum(record.value is not None for record in found)
+            if wanted <= 0 or not unread:
+                break
     except KafkaException:
         pass
     finally:
         consumer.close()
-    return found
+    return sorted(found, key=lambda record: (record.partition, record.offset))
 
 
-def _runs(
-    bounds: Mapping[int, tuple[int, int]], of_each: int, most: int
-) -> Iterator[dict[int, tuple[int, int]]]:
-    """Yield `most` times the offsets to read, by partition: one run of each."""
-    runs = max(1, min(most, of_each))
-    for place in range(runs):
+Bounds = Mapping[int, tuple[int, int]]
+"""By partition: the first offset, and the one after the last."""
+
+
+def _known_bounds(consumer: Consumer, topic: str, partitions: int, records: int) -> Bounds:
+    """Return where the records lie, for enough partitions to have this many; a partition that no
+    broker leads has none, and costs some 20 s at most.
+    """
+    every = -(-partitions // _MOST_PARTITIONS)
+    numbers = [number for first in range(every) for number in range(first, partitions, every)]
+    patience_s, until = _PATIENCE_S, time.monotonic() + _PATIENCE_S
+    bounds: dict[int, tuple[int, int]] = {}
+    known = 0
+    for place, number in enumerate(numbers):
+        are_further, lacks_some = place >= _MOST_PARTITIONS, patience_s < _PATIENCE_S
+        if are_further and known >= records:
+            break
+        if (are_further or lacks_some) and time.monotonic() > until:
+            break
+        try:
+            bounds[number] = offset_bounds(consumer, topic, number, patience_s)
+        except KafkaException:
+            # The first one had the time in which a new topic gets its leaders. Partitions that have
+            # them answer soon, and are not passed over for it.
+            if not lacks_some:
+                patience_s, until = _IMPATIENCE_S, time.monotonic() + _PATIENCE_S
+            continue
+        known += bounds[number][1] - bounds[number][0]
+    return bounds
+
+
+def _shares(bounds: Bounds, records: int) -> dict[int, int]:
+    """Return how many offsets to read of each partition: as many of one as of another, as far as it
+    has them.
+    """
+    lengths = {number: high - low for number, (low, high) in bounds.items()}
+    shares, left = {}, records
+    for place, number in enumerate(sorted(lengths, key=lengths.__getitem__)):
+        shares[number] = min(lengths[number], -(-left // (len(lengths) - place)))
+        left -= shares[number]
+    return shares
+
+
+def _parted(bounds: Bounds, shares: Mapping[int, int]) -> tuple[Bounds, Bounds, Bounds]:
+    """Part a share of each partition from its beginning and its end; return the beginnings, what is
+    left between, and the ends.
+    """
+    heads, rests, tails = {}, {}, {}
+    for number, (low, high) in bounds.items():
+        head = low + -(-shares[number] // 2)
+        tail = high - shares[number] // 2
+        heads[number], tails[number] = (low, head), (tail, high)
+        if head < tail:
+            rests[number] = (head, tail)
+    return heads, rests, tails
+
+
+def _runs(bounds: Bounds, shares: Mapping[int, int]) -> Iterator[dict[int, tuple[int, int]]]:
+    """Yield the offsets to read, by partition: one run of each partition at once."""
+    for place in range(_RUNS):
         found = {}
         for partition, (low, high) in bounds.items():
-            if high - low <= of_each:
+            share = shares[partition]
+            runs = max(1, min(_RUNS, share))
+            if high - low <= share:
                 found[partition] = (low, high if place == 0 else low)
-                continue
-            # The last one ends at the newest record.
-            length = of_each // runs
-            start = low + (place + (runs == 1)) * (high - low - length) // max(1, runs - 1)
-            found[partition] = (start, start + length)
+            elif place < runs:
+                # The last one ends at the newest record.
+                length = share // runs
+                start = low + (place + (runs == 1)) * (high - low - length) // max(1, runs - 1)
+                found[partition] = (start, start + length)
         yield found
 
 
@@ -203,8 +271,10 @@ def _read_by_schemas(sample: Sample, framed: list[bytes], registry: Registry) ->
     for number in sorted(registry.schemas.unknown(framed), key=str):
         why = registry.look_up(number)
         if why is not None:
+            # The reason ends with what to do about it: a password, a CA, another address.
             raise SlidestatError(
-                f"Schema {number} could not be read: {why}.", "Try again when the registry answers."
+                f"Schema {number} could not be read: {why}.",
+                "Do what the brackets say, and try again.",
             )
     source_format = _format_of(framed, registry)
     read, reason = FramedValues(registry.schemas, source_format), ""
@@ -294,8 +364,19 @@ def _key_column(key: bytes | None) -> bytes | None:
     return str(value).encode() if isinstance(value, str | int) else key
 
 
-def _is_object(text: bytes) -> bool:
+_decode = msgspec.json.Decoder(float_hook=float).decode
+
+
+def json_object(text: bytes) -> dict[str, object] | None:
+    """Return the object that a text of JSON is, None if it is none. A number beyond all doubles is
+    infinite in it: a worker reads past such a number where it reads others.
+    """
     try:
-        return isinstance(msgspec.json.decode(text), dict)
+        value: object = _decode(text)
     except NOT_JSON:
-        return False
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _is_object(text: bytes) -> bool:
+    return json_object(text) is not None

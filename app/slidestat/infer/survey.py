@@ -5,14 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 
-import msgspec
 import pyarrow as pa
 
 from slidestat.declare.fields import FieldPath, is_readable
 from slidestat.engine.decoding.times import moments_of
-from slidestat.infer.sampling import SampledRecord
-from slidestat.produce.cells import NOT_JSON
+from slidestat.infer.sampling import SampledRecord, json_object
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
 _DEEPEST = 4
@@ -89,11 +88,7 @@ def survey(records: Sequence[SampledRecord]) -> Survey:
 
 def as_object(record: SampledRecord) -> dict[str, object] | None:
     """Return the JSON object of a record, None if it is none."""
-    try:
-        value = msgspec.json.decode(record.value or b"")
-    except NOT_JSON:
-        return None
-    return value if isinstance(value, dict) else None
+    return json_object(record.value or b"")
 
 
 def key_text(record: SampledRecord) -> str | None:
@@ -109,8 +104,8 @@ def key_text(record: SampledRecord) -> str | None:
 
 
 def number_key(record: SampledRecord) -> int | None:
-    """Return the number that a record's Kafka key is as Kafka's IntegerSerializer and
-    LongSerializer write it: 4 or 8 bytes, of which one is 0 or that are no text. Else None.
+    """Return the number in a record's Kafka key as Kafka's IntegerSerializer and LongSerializer
+    write it: 4 or 8 bytes that have a zero byte or are no text. Otherwise return None.
     """
     key = record.key
     if key is None or len(key) not in _NUMBER_BYTES:
@@ -178,7 +173,7 @@ def _look(seen: FieldSurvey, value: object, timestamp_ms: int) -> None:
     if value is None:
         return
     seen.present += 1
-    if isinstance(value, bool):
+    if isinstance(value, bool) or value in (inf, -inf):
         return
     if isinstance(value, int | float):
         seen.numbers += 1

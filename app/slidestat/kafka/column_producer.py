@@ -23,6 +23,7 @@ from slidestat.kernels.compile import (
     borrowing_kernel,
     callback_kernel,
     config,
+    wrong_code,
 )
 from slidestat.synopses.core.arrays import Integers
 
@@ -127,6 +128,7 @@ class NativeProducer:
         self._produce_va = _ProduceVa(found.rd_kafka_produceva)
         self._client = self._made(settings)
         # What compiles later would hold up heartbeats.
+        _try_machine_code()
         nothing = BinaryColumn.of(())
         self._call([], nothing, nothing, np.empty(0, np.int64))
         # What is queued and not acknowledged by then is lost, unless it was flushed. Until then
@@ -202,7 +204,7 @@ class NativeProducer:
         return int(taken), int(error)
 
     def poll(self, seconds: float) -> None:
-        """Process the delivery reports that have come, waiting so long for the first at most."""
+        """Process the delivery reports that have come; wait at most this long for the first."""
         self._library.rd_kafka_poll(self._client, round(seconds * 1000))
 
     def queued(self) -> int:
@@ -211,7 +213,7 @@ class NativeProducer:
         return count
 
     def flush(self, seconds: float) -> int:
-        """Wait at most so long until all are acknowledged; return how many are not."""
+        """Wait at most this long for all acknowledgements; return how many are missing."""
         self._library.rd_kafka_flush(self._client, round(seconds * 1000))
         return self.queued()
 
@@ -333,6 +335,49 @@ def _produce(
         if error != 0:
             return row, error
     return len(timestamps), 0
+
+
+@cache
+def _try_machine_code() -> None:
+    """Try the kernels whose arguments are addresses, which no golden vector has: one would lose
+    records, or take lost ones for acknowledged. Raises KernelError.
+    """
+    if config.DISABLE_JIT:
+        return
+    columns = BinaryColumn.of([b"one", b"", b"three"]), BinaryColumn.of([None, b"a value", b""])
+    places = tuple((_start_of(it.buffer), it.starts, it.ends) for it in columns)
+
+    def produced(function: Callable[..., tuple[int, int]]) -> list[object]:
+        fields, calls = np.zeros((_OF_RECORD, _FIELD_WORDS), np.int64), list[object]()
+
+        def take(client: int, at: int, count: int) -> int:
+            calls.append((client, at == fields.ctypes.data, count, fields.tolist()))
+            return len(calls) - 1  # The second is refused, and nothing is sent behind it.
+
+        kind = ctypes.CFUNCTYPE(_Address, _Address, _Address, ctypes.c_size_t)
+        given = kind(take)
+        of_all = 7, fields, fields.ctypes.data, *places[0], *places[1], np.arange(3) + 2**40
+        return [*calls, tuple(map(int, function(_ProduceVa(given), *of_all)))]
+
+    def reported(take: Callable[[Integers, Integers], object]) -> list[object]:
+        reports = np.zeros(_REPORTS, np.int64)
+        for place, error, offset in ((5, 0, 41), (5, 0, 40), (6, -195, -1), (6, -2, -1), (7, 0, 0)):
+            message = np.zeros(_MESSAGE_WORDS, np.int64)
+            message[_GIVEN], message[_OFFSET] = place, offset
+            message[_ERROR] = error % 2**32  # Four bytes, and four of nothing.
+            take(message, reports)
+        found: list[object] = reports[:8].tolist()
+        return found
+
+    def report(message: Integers, reports: Integers) -> None:
+        _on_delivery()(None, message.ctypes.data, reports.ctypes.data)
+
+    plain: Any = _produce
+    if produced(_produce) != produced(plain.py_func):
+        raise wrong_code(__package__, "column_producer._produce")
+    plain = _note
+    if reported(report) != reported(plain.py_func):
+        raise wrong_code(__package__, "column_producer._take_report")
 
 
 _FULL_S = 0.1

@@ -2,7 +2,6 @@
 
 import re
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -31,6 +30,7 @@ from slidestat.kafka.settings import (
     broker_security,
     client_config,
 )
+from slidestat.log import tell
 from slidestat.options import BOOTSTRAP_VARIABLE
 from slidestat.redaction import without_user
 
@@ -46,6 +46,8 @@ ANY_TIME = {
 
 # One request's wait. Short, so that Ctrl-C, which Python sees between requests only, acts soon.
 _ATTEMPT_S = 1.0
+# Who waits for longer is told what for, on a terminal and in a log.
+_SILENT_S = 1.9
 
 # librdkafka begins an error with the connection it was on, and ends it with the time that it took.
 _REPORTED_BY = re.compile(r"^\w+://[^ ]+: | \(after \d+ms in state [^)]*\)|^[^ ]+/bootstrap: ")
@@ -53,7 +55,13 @@ _REPORTED_BY = re.compile(r"^\w+://[^ ]+: | \(after \d+ms in state [^)]*\)|^[^ ]
 _NOT_ACQUIRED = "Failed to acquire SASL OAUTHBEARER token"
 _NO_MECHANISM = "mechanism handshake failed"
 
-_ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:[^\s:@\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
+# The protocols that librdkafka takes before an address: another one, as Faust's kafka://, it drops
+# with the address, and waits. So it does with one that is not that of the client.
+_ADDRESS = re.compile(
+    r"(?:(?P<protocol>(?i:(?:SASL_)?(?:PLAINTEXT|SSL)))://)?"
+    r"(?:[^\s:;@\[\]/?#&]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{1,5}))?"
+)
+_LARGEST_PORT = 65_535
 
 
 class NotLetInError(SlidestatError):
@@ -68,14 +76,29 @@ def admin_client(
     `on_error` is called, while requests wait, with the reason why a connection failed.
     """
     # librdkafka itself takes anything, and then waits for a broker that cannot be.
-    if not all(_ADDRESS.fullmatch(address.strip()) for address in bootstrap.split(",")):
-        shown = ",".join(map(without_user, bootstrap.split(",")))
+    found = [(one, _ADDRESS.fullmatch(one.strip())) for one in bootstrap.split(",")]
+    bad = [one for one, it in found if it is None or int(it["port"] or 0) > _LARGEST_PORT]
+    if bad:
+        # A password may have a comma: where there is an @, no part is surely an address.
+        cut = "@" in bootstrap
+        shown = without_user(bootstrap if cut else bad[0])
         raise SlidestatError(
-            f"{shown!r} is not the address of a Kafka broker.",
-            'Write it as "host:port", several with commas between them; a user and a password are'
-            f" in {USERNAME} and {PASSWORD}.",
+            f"{shown!r}{' (all before the last @ is left out)' if cut else ''} is not the address"
+            " of a Kafka broker.",
+            'Write "host:port", without kafka:// before it or a path behind it, several with commas'
+            " between them, no blanks and no semicolons; a user and a password are in"
+            f" {USERNAME} and {PASSWORD}.",
         )
     config: dict[str, Any] = dict(client_config(bootstrap))
+    protocol = broker_security().protocol
+    for one, it in found:
+        if it is not None and it["protocol"] and it["protocol"].upper() != protocol:
+            raise SlidestatError(
+                f"{one.strip()!r} is the address of a broker with {it['protocol'].upper()}, and"
+                f" {PROTOCOL} is {protocol}.",
+                f"Set {PROTOCOL}={it['protocol'].upper()}, or give the address of a listener with"
+                f" {protocol}.",
+            )
     if on_error is not None:
         config["error_cb"] = on_error
     return AdminClient(config)
@@ -94,12 +117,14 @@ def require_broker(
 ) -> ClusterMetadata:
     """Return the cluster's brokers and topics; raises NotLetInError if one refuses this client, and
     another SlidestatError if none answers in `timeout_s`, or none can be reached under the
-    addresses that they give of themselves. On a terminal it says that it waits, if it `may_tell`.
+    addresses that they give of themselves. After two seconds it says that it waits, if it
+    `may_tell`.
     """
     kafka_errors: list[KafkaError] = []
     admin = admin_client(bootstrap, kafka_errors.append)
-    deadline = time.monotonic() + timeout_s
-    is_told = not (may_tell and sys.stderr.isatty())
+    began = time.monotonic()
+    deadline = began + timeout_s
+    is_told = not may_tell
     while True:
         remaining_s = deadline - time.monotonic()
         try:
@@ -110,9 +135,9 @@ def require_broker(
         except KafkaException as error:
             admin.poll(0)
             _raise_refusal(bootstrap, kafka_errors)
-            if not is_told:
+            if not is_told and time.monotonic() - began >= _SILENT_S:
                 is_told = True
-                print(f"waiting for a broker at {bootstrap} ...", file=sys.stderr)
+                tell("waiting for a broker", f"waiting for a broker at {bootstrap} ...")
             if remaining_s <= _ATTEMPT_S:
                 hint = _hint(kafka_errors)
                 raise SlidestatError(
@@ -125,8 +150,8 @@ def require_broker(
 
 
 def _check_addresses(bootstrap: str, found: ClusterMetadata) -> None:
-    """Raise where this machine knows none of the addresses that the brokers give of themselves:
-    clients go on with these, and would wait for good.
+    """Raise SlidestatError if this machine can resolve none of the addresses that brokers
+    advertise: clients use these, and would wait for ever.
     """
     for broker in found.brokers.values():
         with suppress(OSError):
@@ -157,9 +182,10 @@ def _raise_refusal(bootstrap: str, kafka_errors: list[KafkaError]) -> None:
 
 def _not_let_in(bootstrap: str, reason: str) -> NotLetInError:
     security = broker_security()
+    endpoint = without_user(security.token_endpoint or "")
     if security.has_oauth and _NOT_ACQUIRED in reason:
         return NotLetInError(
-            f"No token for the client {security.client_id!r} came from {security.token_endpoint}:"
+            f"No token for the client {security.client_id!r} came from {endpoint}:"
             f" {reason.partition(_NOT_ACQUIRED)[2].strip(': ') or reason}.",
             f"Check {TOKEN_ENDPOINT}, {CLIENT_ID}, {CLIENT_SECRET}, {SCOPE} and {OAUTH_CA_FILE}"
             " against the server of tokens.",
@@ -178,7 +204,7 @@ def _not_let_in(bootstrap: str, reason: str) -> NotLetInError:
         )
     if security.has_oauth:
         return NotLetInError(
-            f"The client {security.client_id!r} of {security.token_endpoint} is not let in by"
+            f"The client {security.client_id!r} of {endpoint} is not let in by"
             f" {bootstrap}: {reason}.",
             f"Check {TOKEN_ENDPOINT}, {CLIENT_ID}, {CLIENT_SECRET}, {SCOPE} and {OAUTH_CA_FILE}"
             " against the server of tokens, and whether the brokers trust its tokens.",

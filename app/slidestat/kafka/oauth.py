@@ -24,7 +24,7 @@ from aiokafka.errors import KafkaConnectionError
 from slidestat.errors import SlidestatError
 from slidestat.kafka.msk import msk_signer
 from slidestat.kafka.settings import CarriedSecurity
-from slidestat.redaction import keep_secret
+from slidestat.redaction import keep_secret, redacted, without_user
 
 _TIMEOUT_S = 10.0
 # Part of a token's life after which a new one is fetched; the old one serves until its end.
@@ -64,6 +64,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
 
     def __init__(self, security: CarriedSecurity) -> None:
         self._security = security.settings
+        self._shown = without_user(self._security.token_endpoint or "")
         authority = security.contents.get("oauth_ca_file")
         self._authority = None if authority is None else authority.decode("ascii")
         self._lock = threading.Lock()
@@ -75,7 +76,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
         return await asyncio.get_running_loop().run_in_executor(None, self._current)
 
     def extensions(self) -> dict[str, str]:
-        """Return what goes to the broker beside the token."""
+        """Return what is sent to the broker with the token."""
         return dict(self._security.extensions)
 
     def _current(self) -> str:
@@ -88,7 +89,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
                     # The server may be away for a moment: the token that we have is good yet.
                     if now >= self._ends_at:
                         raise KafkaConnectionError(
-                            f"no token from {self._security.token_endpoint}: {_reason(error)}"
+                            f"no token from {self._shown}: {_reason(error)}"
                         ) from None
             return self._token
 
@@ -151,8 +152,8 @@ def _reason(error: Exception) -> str:
     if isinstance(error, HTTPError):
         try:
             found = json.loads(error.read(10_000))
-            told = found.get("error_description") or found.get("error")
+            reason = found.get("error_description") or found.get("error")
         except (OSError, HTTPException, ValueError, RecursionError, AttributeError):
-            told = None
-        return f"{error.code} {told or error.reason}"
-    return str(getattr(error, "reason", error))
+            reason = None
+        return redacted(f"{error.code} {reason or error.reason}")
+    return redacted(str(getattr(error, "reason", error)))

@@ -23,7 +23,7 @@ def default_partition(key: bytes, partitions: int) -> int:
 
 
 def expected_places(keys: Iterable[str], partitions: int) -> dict[str, int]:
-    """Return the partition on which each expected key must come, of so many."""
+    """Return the partition, of `partitions`, on which each expected key must come."""
     return {key: default_partition(key.encode(), partitions) for key in keys}
 
 

@@ -229,11 +229,11 @@ class BulkProducer:
         return len(self._producer)
 
     def _poll(self, seconds: float) -> None:
-        """Process delivery reports, waiting so long for the first."""
+        """Process delivery reports; wait this long for the first."""
         self._producer.poll(seconds)
 
     def _flush_for(self, seconds: float) -> int:
-        """Wait so long for acknowledgements; how many are missing then."""
+        """Wait this long for acknowledgements; return how many are still missing."""
         return int(self._producer.flush(seconds))
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -342,7 +342,7 @@ class ExpiringProducer(BulkProducer):
         timestamp: int = 0,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Queue a record; of those of one key that expire, the last is remembered."""
+        """Queue a record; if several of one key expire, the last one is kept."""
         self._queued[_Place(topic, partition, key)] = _Rest(value, timestamp, headers)
         super().produce(topic, partition, key, value, timestamp, headers)
 

@@ -89,7 +89,7 @@ class BrokerSecurity:
 
     @property
     def wire_mechanism(self) -> str | None:
-        """The mechanism between clients and brokers: of MSK's IAM it is that of tokens."""
+        """The mechanism between clients and brokers; for MSK's IAM it is OAUTHBEARER."""
         return OAUTH if self.has_msk else self.mechanism
 
     @property
@@ -219,6 +219,7 @@ def _with_oauth(environment: Mapping[str, str], security: BrokerSecurity) -> Bro
             'Write it as "https://HOST/PATH"; the client and its secret have variables of their'
             f" own, {CLIENT_ID} and {CLIENT_SECRET}.",
         )
+    without_user(endpoint)  # Its parameters are kept secret.
     authority = file_of(environment, OAUTH_CA_FILE)
     trusting(OAUTH_CA_FILE, authority, "server's")
     return replace(

@@ -8,111 +8,53 @@ loads, not at the functions called by it. So a kernel's machine code is that of 
 and is tried on the golden vectors of the kernel when a process loads it. What no unit has is
 compiled by the process that calls it, for itself.
 
-Kernels of other packages, such as a user's own synopses, use numba's cache, in a folder that
-carries a digest of their package, or of the folder of a module without one, and of the packages
-here that have what they call. Each process numbers its functions from a random start on, so that no
-two of them give one name to two functions.
+A kernel of another package, such as a user's own synopsis, is kept as a unit of its own by the
+process that compiles it, under a digest of all that it reaches. Each process, forked ones too,
+numbers its functions from a random start on, so that no two give one name to two functions.
 
 The package may lie in a zip or a wheel, as Spark's --py-files bring it: sources are read through
 their loader. With NUMBA_DISABLE_JIT=1 a kernel is the plain Python function.
 """
 
-import hashlib
 import itertools
 import logging
+import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import types
 from numba.core.bytecode import FunctionIdentity
-from numba.core.caching import NullCache, _CacheLocator
+from numba.core.caching import NullCache
 
 from slidestat.kernels import units
-from slidestat.kernels.units import KernelError, cache_folder, is_writable, unit_of
+from slidestat.kernels.units import KernelError, kept, linked, place_of, unit_of
 from slidestat.kernels.vectors import vectors_of
+from slidestat.user_files import write_whole
 
 config: Any = numba.config  # its settings are made at run time, which a type checker cannot see
 njit: Any = numba.njit  # the types that come with it lack options
 unliteral: Any = types.unliteral
 _log = logging.getLogger(__name__)
 
-FunctionIdentity._unique_ids = itertools.count(secrets.randbits(64) << 32)
+
+def _number_anew() -> None:
+    """Begin the numbers of functions at random; a forked process would have those of its parent."""
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(64) << 32)
+
+
+_number_anew()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_number_anew)
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
 _OURS = __name__.partition(".")[0]
-_CALLED = (__package__, f"{_OURS}.synopses")
-"""The packages that have what a user's kernels call: their digest is in the place of each."""
 
 compiled_here: list[str] = []
 """The kernels of this distribution that no unit had, as this process has compiled them."""
-
-
-def _sources(folder: Traversable) -> Iterator[bytes]:
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir():
-            yield from _sources(entry)
-        elif entry.name.endswith(".py"):
-            yield entry.read_bytes()
-
-
-@cache
-def _digest_of(package: str) -> str:
-    return _digest(_sources(files(package)))
-
-
-@cache
-def _digest_beside(path: Path) -> str:
-    """Return the digest of the modules of a folder that is no package."""
-    return _digest(one.read_bytes() for one in sorted(path.parent.glob("*.py")))
-
-
-def _digest(sources: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for source in sources:
-        digest.update(source)
-    return digest.hexdigest()[:16]
-
-
-def _has_sources(function: Callable[..., object]) -> bool:
-    """Return whether the sources of a function can be read again: a notebook's cannot."""
-    return "." in function.__module__ or Path(function.__code__.co_filename).is_file()
-
-
-class SourcesLocator(_CacheLocator):
-    """The place of the machine code of another package's function: by its sources."""
-
-    def __init__(self, function: Callable[..., object]) -> None:
-        package = function.__module__.rpartition(".")[0]
-        file = Path(function.__code__.co_filename)
-        digest = _digest_of(package) if package else _digest_beside(file)
-        ours = _digest(_digest_of(name).encode() for name in _CALLED)
-        folder = cache_folder() / ours / digest
-        self._folder = str(folder / function.__module__)
-        self._place = str(function.__code__.co_firstlineno)
-
-    @classmethod
-    def from_function(cls, function: Callable[..., object], _file: str) -> "SourcesLocator":
-        """Return the locator of `function`, wherever its file lies."""
-        return cls(function)
-
-    def get_cache_path(self) -> str:
-        """Return the folder."""
-        return self._folder
-
-    def get_source_stamp(self) -> str:
-        """Return the same always: the folder is that of these very sources."""
-        return "by sources"
-
-    def get_disambiguator(self) -> str:
-        """Return a text that distinguishes functions of one name."""
-        return self._place
 
 
 class _UnitCache(NullCache):
@@ -144,13 +86,47 @@ class _UnitCache(NullCache):
     def _try(self, machine_code: Callable[..., Any], types_of_arguments: tuple[str, ...]) -> None:
         for vector in vectors_of(self._package)[self._name]:
             if vector.types == types_of_arguments and not vector.holds_for(machine_code):
-                raise KernelError(
-                    f"The machine code of {self._package}.{self._name} does not do what its source"
-                    " does.",
-                    f"Delete {cache_folder()} and start again; where a kernel was changed, run make"
-                    " vectors. If it stays, NUMBA_DISABLE_JIT=1 runs the source itself, slowly:"
-                    " please report it with the model of the processor.",
-                )
+                raise wrong_code(self._package, self._name)
+
+
+def wrong_code(package: str, name: str) -> KernelError:
+    """Return the error of a kernel whose machine code differs from what Python did."""
+    return KernelError(
+        f"The machine code of {package}.{name} does not do what its source does.",
+        f"Delete {units.folder_of(package)} and start again; where a kernel was changed, run make"
+        " vectors. If it stays, NUMBA_DISABLE_JIT=1 runs the source itself, slowly: please report"
+        " it with the model of the processor.",
+    )
+
+
+class _OwnCache(NullCache):
+    """A cache for numba of another package's kernel: each of its signatures is a unit."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+        self._name = kernel.py_func.__qualname__
+
+    def load_overload(self, sig: Any, _target_context: Any) -> Any:
+        """Return the kernel as a process has kept it; None where none has."""
+        path = place_of(self._kernel, sig)
+        if path is None:
+            return None
+        # Its module may be one that nobody can import, such as the file of a topology.
+        with suppress(OSError, ValueError, ImportError, AttributeError):
+            return kept(path).result((self._name, tuple(map(str, sig))))
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a kernel that was compiled here, unless it holds addresses of this process, or needs
+        the threads that numba starts for what is parallel.
+        """
+        path = place_of(self._kernel, sig)
+        of_process = data.library.has_dynamic_globals or data.reload_init
+        if path is None or data.objectmode or data.lifted or of_process:
+            return
+        with suppress(OSError):  # It is compiled again by the next process.
+            write_whole(path, linked(path.name, {(self._name, tuple(map(str, sig))): data}))
+            units.remove_unused(units.cache_folder())
 
 
 def kernel(function: Function) -> Function:
@@ -170,6 +146,14 @@ def borrowing_kernel(function: Function) -> Function:
     each.
     """
     return _compiled(function, counts_references=False)
+
+
+def unlocked_kernel(function: Function) -> Function:
+    """Compile a `function` that borrows its arrays, and lets other threads run Python meanwhile.
+
+    For what takes milliseconds: to have Python's lock again, a call waits for whoever has it.
+    """
+    return _compiled(function, counts_references=False, keeps_lock=False)
 
 
 def ahead(*signature: Any) -> Callable[[Function], Function]:
@@ -201,24 +185,20 @@ def address_of(callback: Any) -> int:
 
 
 def _compiled(
-    function: Function, *, counts_references: bool, no_cfunc_wrapper: bool = True
+    function: Function,
+    *,
+    counts_references: bool,
+    keeps_lock: bool = True,
+    no_cfunc_wrapper: bool = True,
 ) -> Function:
-    is_ours = function.__module__.partition(".")[0] == _OURS
-    before = config.CACHE_LOCATOR_CLASSES
-    config.CACHE_LOCATOR_CLASSES = f"{__name__}.{SourcesLocator.__name__}"  # read while decorating
-    try:
-        # No other language calls most of them, so they need no C function around them. Without its
-        # own word on references a callee is compiled as its first caller is.
-        compiled = njit(
-            cache=not is_ours and _has_sources(function) and is_writable(),
-            no_cfunc_wrapper=no_cfunc_wrapper,
-            _nrt=counts_references,
-        )(function)
-    finally:
-        config.CACHE_LOCATOR_CLASSES = before
+    # No other language calls most of them, so they need no C function around them. Without its own
+    # word on references a callee is compiled as its first caller is.
+    compiled = njit(
+        no_cfunc_wrapper=no_cfunc_wrapper, _nrt=counts_references, nogil=not keeps_lock
+    )(function)
     if not config.DISABLE_JIT:
-        if is_ours:
-            compiled._cache = _UnitCache(function)
+        is_ours = function.__module__.partition(".")[0] == _OURS
+        compiled._cache = _UnitCache(function) if is_ours else _OwnCache(compiled)
         _share_among_constants(compiled)
     return cast(Function, compiled)
 

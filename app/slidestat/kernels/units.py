@@ -11,16 +11,23 @@ sources that it was made of: its key is a digest of all that. It comes with the 
 for this Python and this kind of processor has all units), or is made at the first need, under a
 lock, and kept in the user's cache folder. Loading takes a few milliseconds, where numba's own cache
 takes four for each function.
+
+A kernel of another package, such as a user's own synopsis, is a unit of its own for each
+combination of types, made by the process that first compiles it. Whoever calls a kernel of a unit
+from one that is compiled takes its intermediate code, so that no machine code needs another unit.
 """
 
 import hashlib
+import inspect
 import itertools
 import logging
 import os
 import pickle
 import subprocess
 import sys
+import sysconfig
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -53,6 +60,7 @@ llvm: Any = llvmlite.binding
 CompileResult: Any = compiler.CompileResult
 dumps: Any = serialize.dumps
 typeof: Any = numba.typeof
+types: Any = numba.types
 _nrt: Any = vars(runtime)["_nrt_python"]
 _log = logging.getLogger(__name__)
 
@@ -61,12 +69,22 @@ SHIPPED = "kernel_units"
 _NAME = f"{__package__}.units"
 _OURS = _NAME.partition(".")[0]
 _CORE = "slidestat.synopses.core"
-_FORMAT = b"slidestat unit 1\n"
+_FORMAT = b"slidestat unit 2\n"
+_OWN = "own"  # The folder within the cache folder for kernels of other packages.
 _OVER_BLOCKS = ("blocks", "frequent", "merge", "quantiles")
 _BUILD_S = 1_200.0
 _LOCK_S = _BUILD_S + 60.0  # A process that waits for another's unit outlasts its making.
+# Whatever the umask: users that share a folder wait for each other, and load each other's units.
+_LOCK_MODE, _UNIT_MODE = 0o666, 0o644
 _UNUSED_S = 30 * 24 * 3600.0
 _TOUCHED_S = 24 * 3600.0
+# Types of arguments whose names say all of them.
+_PLAIN = (
+    *(types.Number, types.Boolean, types.Buffer, types.NPDatetime, types.NPTimedelta),
+    *(types.NoneType, types.UnicodeType, types.Record, types.Omitted),
+)
+# Python 3.14 keeps no place for a docstring that there is not, and has a flag of code with one.
+_HAS_DOCSTRING: int = getattr(inspect, "CO_HAS_DOCSTRING", 0)
 _V2 = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
@@ -93,11 +111,16 @@ def try_to_write() -> None:
 
 
 @cache
-def is_writable() -> bool:
-    """Return whether the cache folder can be written."""
+def _is_writable() -> bool:
+    """Return whether the cache folder can be written; warn once where it cannot."""
     try:
         try_to_write()
-    except OSError:
+    except OSError as error:
+        _warn(
+            f"Kernels are compiled by this process alone, as by each that starts: {cache_folder()}"
+            f" cannot be written ({error.strerror}). Name a folder that this user may write in"
+            f" {user_files.CACHE_VARIABLE}."
+        )
         return False
     return True
 
@@ -109,8 +132,9 @@ def processor() -> tuple[str, str]:
     x86-64-v3 is what all x86 servers and notebooks of the last ten years have. numba's own settings
     come first.
     """
-    if config.CPU_NAME is not None:
-        return config.CPU_NAME, config.CPU_FEATURES or ""
+    if config.CPU_NAME is not None or config.CPU_FEATURES:
+        name = config.CPU_NAME or llvm.get_host_cpu_name()
+        return str(name), config.CPU_FEATURES or ""
     machine = llvm.get_process_triple().partition("-")[0]
     try:
         found = llvm.get_host_cpu_features()
@@ -118,7 +142,10 @@ def processor() -> tuple[str, str]:
         return llvm.get_host_cpu_name(), ""
     if machine == "x86_64":
         for name, features in (("x86-64-v3", _V3), ("x86-64-v2", _V2)):
-            if all(found.get(feature) for feature in features):
+            # NUMBA_ENABLE_AVX=0 is for processors that have it in vain.
+            if all(found.get(feature) for feature in features) and (
+                name == "x86-64-v2" or config.ENABLE_AVX
+            ):
                 return name, ""
     if machine in ("aarch64", "arm64"):
         return "generic", "+neon"
@@ -130,40 +157,66 @@ def processor() -> tuple[str, str]:
 
 def key_of(package: str) -> str:
     """Return the key of a package's unit. Cost: a millisecond or two; it imports its kernels."""
-    digest = hashlib.sha256(_FORMAT)
+
+    def parts() -> Iterator[bytes]:
+        seen: dict[object, int] = {}
+        for name, kernel in kernels_of(package):
+            yield f"{name} {sorted(_signatures(package, name, kernel))}".encode()
+            yield from _parts(kernel, frozenset(), seen)
+
+    return _digest(processor(), parts())[:24]
+
+
+def place_of(kernel: Any, signature: Sequence[Any]) -> Path | None:
+    """Return the file of the unit of a kernel of another package, for these types of arguments.
+
+    None where something that it reaches has no key, such as a list or an object: its machine code
+    is kept nowhere then. Cost: a millisecond or two.
+    """
+    target = cpu_target.target_context.codegen().magic_tuple(), np.__version__, tuple(signature)
+    types_of_arguments = itertools.chain.from_iterable(map(_of_type, signature))
+    try:
+        key = _digest(target, itertools.chain(types_of_arguments, _parts(kernel, frozenset(), {})))
+    except TypeError:
+        return None
+    return cache_folder() / _OWN / key[:32]
+
+
+def _digest(target: tuple[Any, ...], parts: Iterator[bytes]) -> str:
     environment = (
-        sys.implementation.cache_tag,
+        # As extensions in C are named: with the kind of Python, and of the C library.
+        sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag,
         numba.__version__,
         version("llvmlite"),
         llvm.get_process_triple(),
-        processor(),
+        target,
         config.BOUNDSCHECK,
         config.USING_SVML,
         int(config.OPT),
     )
-    digest.update(repr(environment).encode())
-    seen: dict[int, int] = {}
-    for name, kernel in kernels_of(package):
-        digest.update(f"{name} {sorted(_signatures(package, name, kernel))}".encode())
-        for part in _parts(kernel, frozenset(), seen):
-            digest.update(b"%d:%b" % (len(part), part))
-    return digest.hexdigest()[:24]
+    digest = hashlib.sha256(_FORMAT + repr(environment).encode())
+    for part in parts:
+        digest.update(b"%d:%b" % (len(part), part))
+    return digest.hexdigest()
 
 
-def _parts(value: Any, names: frozenset[str], seen: dict[int, int]) -> Iterator[bytes]:
+def _parts(value: Any, names: frozenset[str], seen: dict[object, int]) -> Iterator[bytes]:
     """Yield what machine code has of `value`: code and constants, of callees as well.
 
-    A function that was `seen` before is its number. Raises TypeError for a value of a kind that is
-    not known here: machine code might change with it, and the key would not.
+    What was `seen` before is its number. Raises TypeError for a value of a kind that is not known
+    here: machine code might change with it, and the key would not.
     """
-    if isinstance(value, Dispatcher):
-        yield repr(sorted(value.targetoptions.items())).encode()
+    is_compiled = isinstance(value, Dispatcher)
+    if is_compiled:
+        yield from _options(value)
         value = value.py_func
-    if isinstance(value, FunctionType):
-        if id(value) in seen:
-            yield b"%d" % seen[id(value)]
+    if isinstance(value, FunctionType) and (
+        is_compiled or _is_ours(value.__module__) or _is_of_a_library(value.__module__)
+    ):
+        if value in seen:
+            yield b"%d" % seen[value]
             return
-        seen[id(value)] = len(seen)
+        seen[value] = len(seen)
         # Machine code is found again by the module's name, too.
         yield f"{value.__module__}.{value.__qualname__}".encode()
         used = frozenset(_names(value.__code__))
@@ -176,18 +229,22 @@ def _parts(value: Any, names: frozenset[str], seen: dict[int, int]) -> Iterator[
             yield from _parts(value.__globals__[name], used, seen)
     elif isinstance(value, ModuleType):
         yield value.__name__.encode()
-        if _is_ours(value.__name__):
+        if not _is_of_a_library(value.__name__) and (value, names) not in seen:
+            seen[value, names] = len(seen)
             for name in sorted(names & vars(value).keys()):
                 yield name.encode()
                 yield from _parts(vars(value)[name], names, seen)
     elif isinstance(value, np.ndarray):
-        yield repr((value.dtype.str, value.shape)).encode()
+        kind = value.dtype.str if value.dtype.names is None else repr(value.dtype)
+        yield repr((kind, value.shape)).encode()
         yield value.tobytes()
     elif isinstance(value, tuple):
         yield b"%d" % len(value)
+        if type(value) is not tuple:  # Code has the names of its fields, and not their places.
+            yield repr((type(value).__qualname__, getattr(value, "_fields", None))).encode()
         for part in value:
             yield from _parts(part, names, seen)
-    elif isinstance(value, type | BuiltinFunctionType) and not _is_ours(value.__module__):
+    elif isinstance(value, type | BuiltinFunctionType) and _is_of_a_library(str(value.__module__)):
         yield value.__qualname__.encode()
     elif isinstance(value, int | float | str | bytes | None | np.generic):
         yield repr(value).encode()
@@ -195,8 +252,41 @@ def _parts(value: Any, names: frozenset[str], seen: dict[int, int]) -> Iterator[
         raise TypeError(f"kernels use {value!r}: units.py has no key for a {type(value).__name__}")
 
 
+def _options(kernel: Any) -> Iterator[bytes]:
+    """Yield what a kernel was declared with: options, types of variables, types of arguments."""
+    options = kernel.targetoptions.items()
+    yield repr(sorted((n, sorted(o) if isinstance(o, set) else o) for n, o in options)).encode()
+    if kernel.locals:
+        yield repr(sorted(kernel.locals.items())).encode()
+    if not kernel._can_compile:  # Its arguments are cast to the types that it was declared for.
+        yield repr(sorted(map(str, kernel.nopython_signatures))).encode()
+
+
+def _of_type(kind: Any) -> Iterator[bytes]:
+    """Yield what the name of an argument's type leaves out: the fields of a named tuple.
+
+    Raises TypeError for a type whose name may leave out more, such as that of a function.
+    """
+    if isinstance(kind, types.BaseTuple):
+        if isinstance(kind, types.BaseNamedTuple):
+            named = kind.instance_class
+            yield repr((named.__module__, named.__qualname__, kind.fields)).encode()
+        for part in kind:
+            yield from _of_type(part)
+    elif isinstance(kind, types.Optional):
+        yield from _of_type(kind.type)
+    elif not isinstance(kind, _PLAIN):
+        raise TypeError(f"kernels take {kind}: units.py has no key for a {type(kind).__name__}")
+
+
 def _is_ours(module: str) -> bool:
     return module.partition(".")[0] == _OURS
+
+
+def _is_of_a_library(module: str) -> bool:
+    """Return whether a module is Python's or numba's, whose versions are in each key."""
+    top = module.partition(".")[0]
+    return top in sys.stdlib_module_names or top in ("numpy", "numba", "llvmlite")
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -212,7 +302,10 @@ def _code(code: CodeType) -> Iterator[bytes]:
     # A docstring is the first constant. Up to Python 3.13 None is in its place where there is none,
     # but not in code within a function, such as a comprehension's.
     first, *others = code.co_consts or (None,)
-    for constant in others if first is None or isinstance(first, str) else code.co_consts:
+    is_text = isinstance(first, str) and (
+        bool(code.co_flags & _HAS_DOCSTRING) if _HAS_DOCSTRING else not code.co_name.startswith("<")
+    )
+    for constant in others if first is None or is_text else code.co_consts:
         if isinstance(constant, CodeType):
             yield from _code(constant)
         elif isinstance(constant, frozenset):
@@ -234,11 +327,13 @@ def _signatures(package: str, name: str, kernel: Any) -> dict[tuple[str, ...], t
 class Unit:
     """The machine code of a package, as this process has it."""
 
-    def __init__(self, data: bytes) -> None:
-        """Take a file; raises ValueError for one that is cut or altered."""
-        machine_code, entries, symbols = pickle.loads(_body(data))  # noqa: S301 - its sum is right
+    def __init__(self, data: bytes, name: str) -> None:
+        """Take a file; raises ValueError for one that is cut or altered, or another's."""
+        body = pickle.loads(_body(data, name))  # noqa: S301 - its sum is right
+        machine_code, self._packed_module, entries, symbols = body
         _let_find_the_runtime()
         self._entries: dict[Entry, bytes] = entries
+        self._linked: Any = None
         self._code = cpu_target.target_context.codegen()
         engine = self._code._engine
         engine._ee.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
@@ -252,10 +347,9 @@ class Unit:
             return None
         descriptor, environment, signature, environments = pickle.loads(stored)  # noqa: S301
         library = self._code.create_library(descriptor.unique_name)
-        # Who calls it from a kernel that is compiled here finds it by its name: nothing is linked.
-        library._shared_module = llvm.parse_assembly(
-            str(self._code._create_empty_module(descriptor.unique_name))
-        )
+        # A kernel that is compiled here and calls it has a copy of it. numba keeps what it
+        # compiles: by name alone, a process that has no such unit would not find it.
+        library._get_module_for_linking = self._module
         library._finalized = True
         context = cpu_target.target_context
         for one in environments:
@@ -278,11 +372,31 @@ class Unit:
             referenced_envs=environments,
         )
 
+    def _module(self) -> Any:
+        """Return the intermediate code of all kernels; the linker takes what is called."""
+        if self._linked is None:
+            self._linked = llvm.parse_bitcode(zlib.decompress(self._packed_module))
+            for function in self._linked.functions:
+                if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                    function.linkage = "linkonce_odr"
+        return self._linked
 
-def _body(data: bytes) -> bytes:
-    """Return what a file has behind its sum; raises ValueError for one that is cut or altered."""
+
+def _packed(name: str, body: bytes) -> bytes:
+    return b"".join((_FORMAT, _sum(name, body), body))
+
+
+def _sum(name: str, body: bytes) -> bytes:
+    # Its name has its key: a file that was renamed or copied is for another processor or version.
+    return hashlib.sha256(name.encode() + b"\n" + body).digest()
+
+
+def _body(data: bytes, name: str) -> bytes:
+    """Return what a file has behind its sum; raises ValueError for one that is cut, altered or
+    named otherwise than when it was made.
+    """
     head, body = data[: len(_FORMAT) + 32], data[len(_FORMAT) + 32 :]
-    if head != _FORMAT + hashlib.sha256(body).digest():
+    if head != _FORMAT + _sum(name, body):
         raise ValueError("no unit, or one that is damaged")
     return body
 
@@ -307,28 +421,34 @@ def unit_of(package: str) -> Unit | None:
     shipped = files(_OURS).joinpath(SHIPPED, name)
     if shipped.is_file():
         try:
-            return Unit(shipped.read_bytes())
+            return Unit(shipped.read_bytes(), name)
         except (OSError, ValueError) as error:
             _warn(f"The kernels that came with {package} cannot be used: {error}")
     path = cache_folder() / name
     try:
-        return _kept(path)
+        return kept(path)
     except (OSError, ValueError):
         return _made(package, path)
 
 
-def _kept(path: Path) -> Unit:
+def kept(path: Path) -> Unit:
     """Return a unit of the cache folder; once a day, take note that it is used."""
-    unit = Unit(path.read_bytes())
+    unit = Unit(path.read_bytes(), path.name)
     with suppress(OSError):  # It may be another user's, or gone meanwhile.
         if path.stat().st_mtime < time.time() - _TOUCHED_S:
             path.touch()
     return unit
 
 
+def folder_of(package: str) -> Path | Traversable:
+    """Return where the unit of a package lies: beside the package, or in the cache folder."""
+    shipped = files(_OURS).joinpath(SHIPPED)
+    return shipped if shipped.joinpath(_file_of(package)).is_file() else cache_folder()
+
+
 def ship_with_the_package() -> bool:
     """Return whether units for this Python and this processor came with the package."""
-    return files(_OURS).joinpath(SHIPPED, _file_of(_CORE)).is_file()
+    return folder_of(_CORE) != cache_folder()
 
 
 def _file_of(package: str) -> str:
@@ -336,17 +456,17 @@ def _file_of(package: str) -> str:
 
 
 def _made(package: str, path: Path) -> Unit | None:
-    if not is_writable() or not sys.executable:
+    if not _is_writable() or not sys.executable:
         return None
     lock = path.with_name(f"{path.name}.lock")
     try:
-        with FileLock(lock, timeout=_LOCK_S):
+        with FileLock(lock, timeout=_LOCK_S, mode=_LOCK_MODE):
             try:  # Another process may have made it meanwhile.
-                unit = _kept(path)
+                unit = kept(path)
             except (OSError, ValueError):
                 _build_in_a_process(path.parent, package, within_s=_BUILD_S)
-                unit = _kept(path)
-                _remove_unused(path.parent)
+                unit = kept(path)
+                remove_unused(path.parent)
             lock.unlink(missing_ok=True)  # A process that makes a new one finds the unit.
         return unit
     except (OSError, ValueError, Timeout, subprocess.SubprocessError) as error:
@@ -354,13 +474,13 @@ def _made(package: str, path: Path) -> Unit | None:
         return None
 
 
-def _remove_unused(folder: Path) -> None:
-    """Remove what is a month old: units that no process has loaded since, locks and parts of files
-    that killed processes left, and what numba keeps of users' kernels. A process that has loaded a
-    file does not need it again, and one that misses a file makes it anew.
+def remove_unused(folder: Path) -> None:
+    """Remove what is a month old: units that no process has loaded since, and locks and parts of
+    files that killed processes left. A process that has loaded a file does not need it again, and
+    one that misses a file makes it again.
     """
     oldest = time.time() - _UNUSED_S
-    for path in (*folder.glob(f"{_OURS}.*"), *folder.glob("*/*/*/*.nb[ic]")):
+    for path in (*folder.glob(f"{_OURS}.*"), *folder.glob(f"{_OWN}/*")):
         with suppress(OSError):  # Another process tidies up at the same time.
             if path.stat().st_mtime < oldest:
                 path.unlink()
@@ -381,9 +501,8 @@ def _build_in_a_process(folder: Path, *packages: str, within_s: float | None = N
     names = ", ".join(packages)
     _log.info("Compiling the kernels of %s, once for this version of slidestat", names)
     started = time.monotonic()
-    # -P: the folder that a user is in may have a random.py.
     done = subprocess.run(  # noqa: S603 - this Python, on this module
-        [sys.executable, "-P", "-c", f"from {_NAME} import main; main()", str(folder), *packages],
+        [*_python(), "-c", f"from {_NAME} import main; main()", str(folder), *packages],
         check=False,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -398,6 +517,13 @@ def _build_in_a_process(folder: Path, *packages: str, within_s: float | None = N
         error.add_note(done.stderr)
         raise error
     _log.info("Compiled the kernels of %s in %.0f s", names, time.monotonic() - started)
+
+
+def _python() -> Iterator[str]:
+    yield sys.executable
+    yield "-P"  # The folder that a user is in may have a random.py.
+    if sys.flags.optimize:  # Code without asserts has another key.
+        yield "-" + "O" * sys.flags.optimize
 
 
 # Making one.
@@ -429,8 +555,13 @@ def _built(package: str) -> bytes:
         for named, signature in _signatures(package, name, kernel).items():
             kernel.compile(signature)
             results[name, named] = kernel.overloads[signature]
+    return linked(_file_of(package), results)
+
+
+def linked(name: str, results: dict[Entry, Any]) -> bytes:
+    """Return the file of a unit of these results, which numba has compiled."""
     codegen = cpu_target.target_context.codegen()
-    module = llvm.parse_assembly(str(codegen._create_empty_module(package)))
+    module = llvm.parse_assembly(str(codegen._create_empty_module(name)))
     for result in results.values():
         module.link_in(result.library._final_module, preserve=True)
     entries = {entry: dumps(_described(result)) for entry, result in results.items()}
@@ -440,8 +571,10 @@ def _built(package: str) -> bytes:
         for symbol in group
         if not symbol.is_declaration
     }
-    body = dumps((codegen._tm.emit_object(module), entries, symbols))
-    return b"".join((_FORMAT, hashlib.sha256(body).digest(), body))
+    # Before machine code is made of it, which alters it.
+    packed = zlib.compress(module.as_bitcode())
+    body = dumps((codegen._tm.emit_object(module), packed, entries, symbols))
+    return _packed(name, body)
 
 
 def _described(result: Any) -> tuple[Any, ...]:
@@ -469,7 +602,7 @@ def _is_in(folder: Path, package: str) -> bool:
     for path in (folder / name, cache_folder() / name):
         try:
             data = path.read_bytes()
-            _body(data)
+            _body(data, name)
         except (OSError, ValueError):
             continue
         if path.parent != folder:
@@ -482,7 +615,7 @@ def build_all(folder: Path) -> None:
     """Make the units that `folder` has not yet, by two processes at once."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = folder.with_name(f"{folder.name}.lock")
-    with FileLock(lock):
+    with FileLock(lock, mode=_LOCK_MODE):
         missing = [one for one in packages() if not _is_in(folder, one)]
         # What is over blocks calls the same kernels: one process compiles them once.
         over_blocks = [one for one in missing if one.rpartition(".")[2] in _OVER_BLOCKS]
@@ -493,7 +626,7 @@ def build_all(folder: Path) -> None:
         if folder != cache_folder():
             _remove_others(folder)
         elif missing:
-            _remove_unused(folder)
+            remove_unused(folder)
     lock.unlink(missing_ok=True)
 
 
@@ -515,7 +648,9 @@ def main() -> None:
         build_all(Path(folder))
         return
     for package, data in build(names):
-        write_whole(Path(folder) / _file_of(package), data)
+        path = Path(folder) / _file_of(package)
+        write_whole(path, data)
+        path.chmod(_UNIT_MODE)
 
 
 if __name__ == "__main__":

@@ -102,9 +102,7 @@ class BatchTraces:
             self._processed.append(trace)
 
     def flushed(self, began_ns: int, before: int) -> None:
-        """Note that outputs are acknowledged and states durable of the first `before` batches of
-        those that waited for it.
-        """
+        """Note that the first `before` waiting batches are done: outputs and states are durable."""
         flushed, self._processed = self._processed[:before], self._processed[before:]
         for trace in flushed:
             self._flushed_at_ns = trace.add("flush", began_ns)

@@ -136,8 +136,8 @@ def stored_view(topology: Topology, partition: int, store: PartitionStore) -> Pa
 
 
 class Asked(NamedTuple):
-    """A topology with the windows and statistics that are asked for; of each of the statistics the
-    place that its synopsis has among those of the topology; and how long ago the windows ended.
+    """A topology with the windows and statistics that are asked for; the place of each statistic's
+    synopsis among those of the topology; and how long ago the windows ended.
     """
 
     topology: Topology
@@ -362,9 +362,7 @@ def _that_can_be_asked(
     what: str,
     how: str,
 ) -> list[str]:
-    """Return the labels of `named` that are in `declared`; raise SlidestatError for a label of
-    `statistics` that is not.
-    """
+    """Return labels of `named` in `declared`; raise SlidestatError for `statistics` not in it."""
     for label in statistics:
         if label not in declared:
             raise SlidestatError(
@@ -375,7 +373,7 @@ def _that_can_be_asked(
 
 
 def _require_one(**given: bool) -> None:
-    """Refuse parameters of which each asks for something else."""
+    """Refuse parameters that exclude each other."""
     names = [name for name, is_given in given.items() if is_given]
     if len(names) > 1:
         raise SlidestatError(

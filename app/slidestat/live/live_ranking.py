@@ -154,8 +154,8 @@ class LiveRanking(_NamedFigures):
         smallest: int | None = None,
         having: str = "",
     ) -> "LiveRanking":
-        """Return the question for so many of the largest figures, or of the smallest: for the
-        largest ones if neither is given.
+        """Return the question for a number of the largest figures, or of the smallest; for the
+        largest if neither is given.
         """
         if largest is not None and smallest is not None:
             raise SlidestatError(
@@ -167,7 +167,8 @@ class LiveRanking(_NamedFigures):
         return cls(declared, by, size, smallest=is_smallest, having=having)
 
     def part(self, keys: KeySlice) -> RankingPart:
-        """Return those of some keys that decide who has a place. Costs the synopses of these keys.
+        """Return the keys, among these, that decide who has a place. Costs the synopses of these
+        keys.
 
         Raises SlidestatError for a stored state that cannot be read.
         """
@@ -262,8 +263,10 @@ def _rankable(declared: Declared) -> Topology:
     topology = declared.answering
     if declared is not topology:
         raise SlidestatError(
-            f"{declared.name} is a referee, whose streams have no ranking.",
-            "Ask for the streams one by one.",
+            f"{declared.name} is a referee, which cannot be asked for rankings.",
+            f"It writes them to {declared.output_topic}."
+            if topology.rankings
+            else "Ask for its streams one by one.",
         )
     if topology.publish:
         raise SlidestatError(

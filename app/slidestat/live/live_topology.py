@@ -14,9 +14,7 @@ from slidestat.schemas.query import AddedStatistic, KeyAnswer, PartitionStatus
 
 
 class View(Protocol):
-    """The keys of a partition as they are now: a `PartitionView` or, of a referee, a
-    `RefereeView`.
-    """
+    """The keys of a partition as they are now: a `PartitionView`, of a referee a `RefereeView`."""
 
     @property
     def partition(self) -> int:
@@ -35,9 +33,7 @@ class View(Protocol):
         """The number of keys that can be asked for, None until that is known."""
 
     def alone(self, key: str) -> "OneKey | None":
-        """Return a copy of a key's state, for use at any time and in any thread; None without
-        one.
-        """
+        """Return a copy of a key's state, for use at any time in any thread; None without one."""
 
     def has(self, key: str) -> bool:
         """Return whether the key is in the view."""
@@ -82,9 +78,7 @@ class Held(Protocol):
         """Return the number of keys for which each alert fires."""
 
     def behind(self) -> Mapping[str, Behind] | None:
-        """Return the backlog of moving the records of each source; None unless this worker moves
-        them.
-        """
+        """Return the backlog of moving each source's records; None unless this worker does it."""
 
     def changelog_written(self) -> tuple[int, int]:
         """Return the records and bytes written to the changelog since the process began."""
@@ -102,7 +96,7 @@ def partition_status(
     state_bytes: int,
     incomplete: Sequence[AddedStatistic] = (),
 ) -> PartitionStatus:
-    """Return the status of a partition that has come to `reached`, with its keys as in `view`."""
+    """Return the status of a partition at its position `reached`, with its keys as in `view`."""
     counters = reached.counters
     reached_time = None if view.watermark <= NO_TIME else view.watermark
     return PartitionStatus(

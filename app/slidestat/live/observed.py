@@ -95,9 +95,7 @@ class Observed:
             refused.reasons.update(reasons)
 
     def emitted(self, partition: int, emissions: Sequence[object], started: float | None) -> None:
-        """Count emissions that were queued because of a batch begun at `started`; None for those
-        that no batch led to.
-        """
+        """Count emissions queued because of a batch begun at `started`; None for no batch."""
         if emissions:
             self.partition(partition).emissions += len(emissions)
             if started is not None:

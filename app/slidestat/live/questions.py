@@ -39,6 +39,7 @@ from slidestat.declare.statistics.runner import (
 )
 from slidestat.declare.statistics.top import TopItems, TopRunner
 from slidestat.declare.topology import Topology
+from slidestat.declare.values import is_number
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Figure
 from slidestat.synopses.core.arrays import Floats
@@ -134,9 +135,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ItemCountRunner(UnitedRunner, PastRunner):
-    """A question to the states of a `TopRunner`: how often each of `items` came. It takes no events
-    in.
-    """
+    """A question to states of a `TopRunner`: how often each of `items` came. Takes no events in."""
 
     top: TopRunner
     items: tuple[str, ...]
@@ -174,9 +173,7 @@ class ItemCountRunner(UnitedRunner, PastRunner):
         return figures.T.reshape(3, *bounds.shape[1:])
 
     def listed(self, counts: Floats) -> list[list[list[Listed]]]:
-        """Return float64[3, Q, W, items] as a list for each query and window, items in their
-        order.
-        """
+        """Return float64[3, Q, W, items] as a list for each query and window, items in order."""
         return [
             [
                 [
@@ -248,8 +245,7 @@ def asked_ranks(values: Sequence[float], declared: Mapping[str, Statistic]) -> d
     Raises SlidestatError for what is no finite number, and where no statistic can be asked.
     """
     for value in values:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not -float_info.max <= value <= float_info.max:
+        if not is_number(value) or not -float_info.max <= value <= float_info.max:
             raise SlidestatError(
                 f"rank is {value!r}, which is no finite number.", "Give a value, such as 250."
             )
@@ -331,9 +327,7 @@ class DistinctWhere(Distinct):
         return DistinctWhereRunner(self.parameters(span), field, self.by_path, self.text)
 
     def promise(self, span: int) -> Promise:
-        """Return the promise: a share of epsilon of all pairs, of which there are at most as many
-        as events.
-        """
+        """Return the promise: a share of epsilon of all pairs, which are at most the events."""
         confidence = 1 - self.parameters(span).predicate_delta
         return Promise(share_error=self.epsilon, confidence=confidence)
 

@@ -153,9 +153,7 @@ class SupervisedProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment, with a UTF-8 locale if there is none, or the JVM reads no path
-    outside ASCII.
-    """
+    """Return our environment, with a UTF-8 locale, without which the JVM reads ASCII paths only."""
     if any(name in os.environ for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         return dict(os.environ)
     return {**os.environ, "LC_ALL": "C.UTF-8"}
@@ -198,9 +196,7 @@ _silent.propagate = False
 
 
 class BrokerEndedError(Exception):
-    """An error of a broker whose process ended before it answered; `status` is negative for a
-    signal.
-    """
+    """An error of a broker that ended before it answered; `status` is negative for a signal."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"ended with status {status}")
@@ -292,9 +288,7 @@ class LocalBroker:
         return f"{HOST}:{self._ports[0]}"
 
     def secured_servers(self, protocol: str) -> str:
-        """Return the address `127.0.0.1:port` of a further listener; the same through `kill` and
-        `restart`.
-        """
+        """Return a further listener's `127.0.0.1:port`; the same through `kill` and `restart`."""
         return f"{HOST}:{self._secured_ports[protocol]}"
 
     @property

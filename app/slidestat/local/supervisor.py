@@ -57,9 +57,7 @@ def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
 
 
 class Supervisor:
-    """The supervisor of one child at a time and one folder, with the conversation with the
-    parent.
-    """
+    """The supervisor of one child at a time and one folder, in talks with the parent."""
 
     def __init__(self, parent: int, folder: Path | None, held_open: list[int]) -> None:
         self._parent = parent

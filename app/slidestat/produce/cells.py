@@ -22,7 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidestat.declare.expressions.nodes import WHOLE_LIMIT
-from slidestat.engine.decoding.times import moments_of, of_fractions, of_number_texts, scaled
+from slidestat.engine.decoding.times import (
+    NARROW,
+    SPACES,
+    WIDE_TIMES,
+    moments_of,
+    of_fractions,
+    of_number_texts,
+    scaled,
+)
 from slidestat.errors import SlidestatError
 from slidestat.options import TimeUnit
 from slidestat.synopses.core.arrays import Bools
@@ -76,6 +84,10 @@ class Cells(ABC):
     def head(self, count: int) -> "Cells":
         """Return the first `count` cells."""
         return type(self)(self.column[:count])
+
+    def of_rows(self, rows: pa.Array) -> "Cells":
+        """Return the cells of the rows that are true."""
+        return type(self)(self.column.filter(rows))
 
     def missing(self) -> Bools:
         """Return which cells hold nothing."""
@@ -245,7 +257,13 @@ class JsonCells(Cells):
 
     def _times(self) -> pa.Array:
         is_number = pc.match_substring_regex(self._json, "^[-0-9]")
-        return pc.if_else(is_number, self._json, self._of_strings())
+        numbers = pc.if_else(is_number, self._json, None)
+        # A worker is given their doubles.
+        has_power = pc.fill_null(pc.match_substring_regex(numbers, "[eE]"), False)
+        if pc.any(has_power).as_py():
+            without = _by_value(numbers.filter(has_power), _without_power)
+            numbers = pc.replace_with_mask(numbers, has_power, without)
+        return pc.coalesce(numbers, self._of_strings())
 
     def _of_strings(self) -> pa.Array:
         """Return the texts in quotes."""
@@ -289,6 +307,10 @@ def _if_json(cell: str) -> str | None:
     except NOT_JSON:
         return None
     return cell
+
+
+def _without_power(number: str) -> str:
+    return f"{Decimal(float(number)):f}"
 
 
 def _one_value(cell: str) -> str | None:
@@ -341,19 +363,44 @@ def require_readable(name: str, field: pa.Field) -> None:
     if isinstance(kind, pa.BaseExtensionType):
         extension, kind = kind.extension_name, kind.storage_type
     if extension == _PERIOD or _has_no_json(kind):
+        shown = "variant" if _is_variant(kind) else extension or kind
         raise SlidestatError(
-            f"{name!r} is a column of the type {extension or kind}, which is not read.",
+            f"{name!r} is a column of the type {shown}, which is not read.",
             "Give its values as texts, numbers or times, such as by a cast.",
         )
 
 
+def require_wide_times(name: str, cells: Cells) -> None:
+    """Raise SlidestatError for a column of times that are floating-point numbers of fewer than 64
+    bits: today's have lost minutes in them.
+    """
+    kind = cells.column.type
+    if pa.types.is_floating(kind) and kind != pa.float64():
+        raise SlidestatError(
+            f"{name!r} (the time) is a column of {kind.bit_width}-bit floats, {NARROW}.",
+            f"Give {WIDE_TIMES}.",
+        )
+
+
 def _has_no_json(kind: pa.DataType) -> bool:
-    """Return whether a type is, or holds, intervals or unions."""
+    """Return whether a type is, or holds, intervals, unions or variants."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return _has_no_json(kind.value_type)
-    if pa.types.is_interval(kind) or pa.types.is_union(kind):
+    if pa.types.is_interval(kind) or pa.types.is_union(kind) or _is_variant(kind):
         return True
     return any(_has_no_json(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _is_variant(kind: pa.DataType) -> bool:
+    """Return whether a type is a VARIANT as Spark hands it out, and Parquet files have it: bytes in
+    a coding of their own, and at most a part of them as typed values.
+    """
+    if not pa.types.is_struct(kind):
+        return False
+    types = {field.name: field.type for field in kind if field.name != "typed_value"}
+    return types.keys() == {"metadata", "value"} and all(
+        pa.types.is_binary(one) or pa.types.is_large_binary(one) for one in types.values()
+    )
 
 
 def _is_textual(kind: pa.DataType) -> bool:
@@ -572,9 +619,9 @@ def epoch_ms(column: pa.Array, unit: TimeUnit) -> pa.Array:
     if pa.types.is_floating(kind):
         return of_fractions(column.cast(pa.float64()), _PER_SECOND[unit])
     if pa.types.is_decimal(kind):
-        return of_number_texts(column.cast(pa.string()), _PER_SECOND[unit])
+        return of_number_texts(_typed_text(column), _PER_SECOND[unit])
     if pa.types.is_string(kind):
-        text = pc.utf8_trim_whitespace(column)
+        text = pc.utf8_trim(column, SPACES)
         numbers = of_number_texts(text, _PER_SECOND[unit])
         moments = moments_of(pc.if_else(numbers.is_null(), text, None))
         times = pa.array(moments.microseconds // 1_000, mask=~moments.are_times)
@@ -588,7 +635,7 @@ def count_zoneless(column: pa.Array) -> int:
     if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and not kind.tz):
         return int(pc.count(column).as_py())
     if pa.types.is_string(kind):
-        text = pc.utf8_trim_whitespace(column)
+        text = pc.utf8_trim(column, SPACES)
         moments = moments_of(pc.if_else(pc.match_substring_regex(text, _DATE), text, None))
         return int((moments.are_times & ~moments.are_zoned).sum())
     return 0

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from slidestat.declare.fields import FieldPath, field_path
 from slidestat.engine.decoding.record_type import KEY, reader, struct_of
+from slidestat.engine.decoding.times import remark_on_rounded
 from slidestat.errors import SlidestatError
 from slidestat.options import KEY_FIELD, TIME_FIELD, TIME_UNIT, TimeUnit
-from slidestat.produce.cells import NOT_JSON, Cells, TypedCells, short
+from slidestat.produce.cells import NOT_JSON, Cells, TypedCells, require_wide_times, short
 from slidestat.produce.readers import BadRow, Rows
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 from slidestat.synopses.core.arrays import Bools
@@ -105,9 +106,11 @@ def _fields(rows: Rows, columns: Columns) -> Iterator[_Field]:
 
 def encode(rows: Rows, columns: Columns) -> Records:
     """Encode rows, about 1 microsecond each; a row that is no event is left out and counted. What
-    is sent of a row depends on that row alone, and on the types of the columns.
+    is sent of a row depends on that row alone, and on the types of the columns. Raises
+    SlidestatError for times in narrow floats.
     """
     key, time = rows.columns[columns.key], rows.columns[columns.time]
+    require_wide_times(columns.time, time)
     keys = _usable(key.text())
     times = time.times_ms(columns.time_unit)
     fields = list(_fields(rows, columns))
@@ -272,7 +275,8 @@ def _time_error(column: str, time: Cells, times: pa.Array, at: int) -> str | Non
         return f"{column} (the time) is missing"
     time_ms = times[at].as_py()
     if time_ms is None:
-        return f"{column} (the time) is {time.shown(at)}, which is not a time"
+        remark = remark_on_rounded(time.text()[at].as_py())
+        return f"{column} (the time) is {time.shown(at)}, which is not a time{remark}"
     if EARLIEST_TIME_MS <= time_ms < LATEST_TIME_MS:
         return None
     return (

@@ -22,10 +22,11 @@ from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.times import are_number_texts, are_rounded
 from slidestat.engine.records import NO_TIME
 from slidestat.errors import SlidestatError, shown
 from slidestat.options import TIME_UNIT, TimeUnit
-from slidestat.produce.cells import Cells
+from slidestat.produce.cells import Cells, require_wide_times
 from slidestat.produce.events import keys_in_json, objects, raw_keys
 from slidestat.produce.files import WHOLE, EventFile, Format, Share
 from slidestat.produce.readers import Reader, Rows
@@ -89,7 +90,13 @@ class FileRecords:
     @property
     def names(self) -> list[str]:
         """Return the columns that are read, each once."""
-        return list(dict.fromkeys((self.key, self.time, *self.fields.values())))
+        keys = (self.key,) if self.has_key else ()
+        return list(dict.fromkeys((*keys, self.time, *self.fields.values())))
+
+    @property
+    def has_key(self) -> bool:
+        """Return whether rows have the key; one that is computed is found when records are read."""
+        return self.topology.key_path not in self.topology.computed_fields
 
     def require_columns(self, files: Sequence[EventFile], path: str) -> None:
         """Raise SlidestatError if no file of `path` has one of the columns; lines of JSON have each
@@ -140,13 +147,20 @@ class FileRecords:
                 yield _batch(pa.nulls(len(texts)), pa.nulls(len(texts)), texts)
 
     def of_rows(self, rows: Rows) -> pa.RecordBatch:
-        """Return the records of rows, with the columns of `RECORDS`."""
-        key, time = rows.columns[self.key], rows.columns[self.time]
-        keys, times = key.text(), time.times_ms(self.unit)
+        """Return the records of rows, with the columns of `RECORDS`; raises SlidestatError for
+        times in narrow floats.
+        """
+        time = rows.columns[self.time]
+        require_wide_times(self.time, time)
+        times = time.times_ms(self.unit)
+        keys = pa.nulls(len(times), pa.string())
         members: dict[FieldPath, pa.Array] = {}
-        # A record's own key and time are not in its value.
-        if self.topology.key_path is not None:
-            members[self.topology.key_path] = _there(key, keys_in_json(keys))
+        if self.has_key:
+            key = rows.columns[self.key]
+            keys = key.text()
+            # A record's own key and time are not in its value.
+            if self.topology.key_path is not None:
+                members[self.topology.key_path] = _there(key, keys_in_json(keys))
         if self.topology.time_path is not None:
             format = self.topology.time_format
             members[self.topology.time_path] = _there(time, _in_format(times, time, format))
@@ -180,7 +194,7 @@ class FileRecords:
 
 
 def _paths(topology: Topology) -> Iterator[FieldPath]:
-    """Yield the fields that statistics and expressions read, each once, but for key and time."""
+    """Yield the fields that statistics and expressions read, each once, without key and time."""
     columns = topology.columns
     read = (column.path for column in (*columns.numbers, *columns.items))
     own = (topology.key_path, topology.time_path, *topology.computed_fields)
@@ -228,20 +242,32 @@ def _shown(cell: pa.Scalar) -> bytes:
 
 def _in_format(times: pa.Array, cells: Cells, time_format: str) -> pa.Array:
     """Return times in JSON as the topology reads them; what is none, or far from all times, as it
-    is, but for numbers and their texts: in another unit they may be times.
+    is, but for numbers and their texts: in another unit they may be times. A number that has lost
+    digits is a text, as which it is refused.
     """
-    if time_format == TIME_UNIT:
-        text = times.cast(pa.string())
-        return pc.coalesce(text, cells.json()) if text.null_count else text
-    json = cells.json()
-    is_time = pc.and_(pc.greater_equal(times, EARLIEST_TIME_MS), pc.less(times, LATEST_TIME_MS))
-    written = TIME_FORMATS[time_format].written
-    texts = [
-        msgspec.json.encode(written(ms)).decode() if good else None
-        for ms, good in zip(times.to_pylist(), is_time.to_pylist(), strict=True)
-    ]
-    is_other = pc.match_substring_regex(json, r'^"\s*[^\s0-9.+-]|^"\d{4}-')
-    return pc.coalesce(pa.array(texts, pa.string()), pc.if_else(is_other, json, None))
+    text = times.cast(pa.string())
+    # The numbers of durations would be read as times.
+    if pa.types.is_duration(cells.column.type):
+        return text
+    is_other = times.is_null()
+    if time_format != TIME_UNIT:
+        is_time = pc.and_(pc.greater_equal(times, EARLIEST_TIME_MS), pc.less(times, LATEST_TIME_MS))
+        is_other = pc.invert(pc.fill_null(is_time, False))
+        written = TIME_FORMATS[time_format].written
+        texts = [
+            None if other else msgspec.json.encode(written(ms)).decode()
+            for ms, other in zip(times.to_pylist(), is_other.to_pylist(), strict=True)
+        ]
+        text = pa.array(texts, pa.string())
+    if not pc.any(is_other).as_py():
+        return text
+    others = cells.of_rows(is_other)
+    json, is_rounded = others.json(), are_rounded(others.text())
+    if time_format != TIME_UNIT:
+        is_number = pc.or_(pc.invert(pc.starts_with(json, '"')), are_number_texts(others.text()))
+        json = pc.if_else(is_number, None, json)
+    json = pc.if_else(pc.fill_null(is_rounded, False), others.quoted(), json)
+    return pc.replace_with_mask(text, is_other, json)
 
 
 def _batch(times: pa.Array, keys: pa.Array, values: pa.Array | list[bytes]) -> pa.RecordBatch:

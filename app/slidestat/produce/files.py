@@ -5,6 +5,7 @@
 `-` is standard input, JSON lines.
 """
 
+import bz2
 import io
 import lzma
 import re
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from glob import has_magic
 from itertools import takewhile
 from pathlib import Path
@@ -43,14 +44,17 @@ _FORMATS = {
     ".json": Format.JSON_LINES,
     ".parquet": Format.PARQUET,
 }
-# pyarrow has no xz; the standard library has.
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
+DECOMPRESSORS = {"gzip": "gzip", "zstd": "zstd", "bz2": "bzip2", "xz": "xz"}
+"""The programs that decompress: `gzip -dc < events.csv.gz`."""
+
 # By which a compressed file is known that has another name. No text begins so.
 _SIGNS = re.compile(
     rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)"
 )
 _SIGN_BYTES = 10
-_XZ_BYTES = 64 << 10
+_COMPRESSED_BYTES = 64 << 10
+_LINE_BYTES = 1 << 20
 _OTHER_COMPRESSIONS = {".zip", ".lz4", ".br", ".7z", ".z", ".lzma", ".sz", ".snappy", ".rar"}
 
 _FORMAT_ADVICE = (
@@ -77,7 +81,7 @@ class Share(NamedTuple):
     of: int = 1
 
     def part(self, count: int) -> range:
-        """Return which of so many things are in it."""
+        """Return the places of this share's things, among `count` of them."""
         return range(count * self.number // self.of, count * (self.number + 1) // self.of)
 
 
@@ -104,10 +108,8 @@ class EventFile:
     def folders(self) -> Mapping[str, str | None]:
         """Return the columns in the names of its folders, such as `store=007`, which are texts."""
         found = (folder.partition("=") for folder in self.path.parts[:-1] if "=" in folder)
-        return {
-            unquote(name): None if value == _NO_VALUE else unquote(value)
-            for name, _, value in found
-        }
+        named = ((_unescaped(name), _unescaped(value)) for name, _, value in found)
+        return {name: None if value == _NO_VALUE else value for name, value in named}
 
     @property
     def path(self) -> Path:
@@ -123,6 +125,18 @@ class EventFile:
         """Return its name once it is decompressed."""
         is_named = self.path.suffix.lower() in _COMPRESSIONS
         return str(self.path.with_suffix("")) if is_named else self.name
+
+
+def _unescaped(text: str) -> str:
+    """Return a part of a folder's name without its escapes; as it is where these are no UTF-8, so
+    that what differs stays different.
+    """
+    try:
+        plain = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        plain = text
+    # Python has a surrogate for a byte of a name that is not UTF-8.
+    return plain.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 class OpenFile:
@@ -144,8 +158,8 @@ class OpenFile:
         self._raw = file.open()
         if share.of > 1:
             self.stream = _Lines(self._raw, share.part(file.size), headed=headed)
-        elif file.compression == "xz":
-            self.stream = _Xz(self._raw)
+        elif file.compression in _OF_PYTHON:
+            self.stream = _Decompressed(self._raw, file.compression)
         elif file.compression:
             self.stream = pa.CompressedInputStream(pa.PythonFile(self._raw, "r"), file.compression)
         else:
@@ -165,14 +179,22 @@ class OpenFile:
                 self._raw.close()
 
 
-class _Xz(io.RawIOBase):
-    """The content of .xz streams, one after another. What is no stream behind one is damage:
-    Python's own reader ends there, without a word.
+# pyarrow has no xz, and of bzip2 it reads no stream behind an empty one.
+_OF_PYTHON: dict[str, type[lzma.LZMADecompressor | bz2.BZ2Decompressor]] = {
+    "xz": lzma.LZMADecompressor,
+    "bz2": bz2.BZ2Decompressor,
+}
+
+
+class _Decompressed(io.RawIOBase):
+    """The content of compressed streams, one after another. What is no stream behind one is damage:
+    Python's own readers end there, without a word.
     """
 
-    def __init__(self, raw: IO[bytes]) -> None:
+    def __init__(self, raw: IO[bytes], compression: str) -> None:
         self._raw = raw
-        self._stream = lzma.LZMADecompressor()
+        self._make = _OF_PYTHON[compression]
+        self._stream = self._make()
 
     def readable(self) -> bool:
         return True
@@ -184,13 +206,13 @@ class _Xz(io.RawIOBase):
             if self._stream.eof:  # Zeros may lie between two of them.
                 block = self._stream.unused_data.lstrip(b"\0")
                 while not block:
-                    block = self._raw.read(_XZ_BYTES)
+                    block = self._raw.read(_COMPRESSED_BYTES)
                     if not block:
                         return 0
                     block = block.lstrip(b"\0")
-                self._stream = lzma.LZMADecompressor()
+                self._stream = self._make()
             elif self._stream.needs_input:
-                block = self._raw.read(_XZ_BYTES)
+                block = self._raw.read(_COMPRESSED_BYTES)
                 if not block:
                     raise EOFError("it ends within a compressed stream")
             data = self._stream.decompress(block, len(into))
@@ -208,12 +230,11 @@ class _Lines(io.RawIOBase):
         self._head = b""
         first = _line_start(raw, places.start)
         self._left = _line_start(raw, places.stop) - first
-        raw.seek(0)
         if headed and first:
-            self._head = next((line for line in raw if line.strip()), b"")
-            if raw.tell() > first:  # The header itself.
-                self._left -= min(self._left, raw.tell() - first)
-                first = raw.tell()
+            self._head, end = _header_of(raw)
+            if end > first:  # The header itself.
+                self._left -= min(self._left, end - first)
+                first = end
         raw.seek(first)
 
     def readable(self) -> bool:
@@ -232,13 +253,33 @@ def _line_start(raw: IO[bytes], place: int) -> int:
     """Return where the first line begins at or after a place of a file."""
     if place:
         raw.seek(place - 1)
-        raw.readline()
+        for piece in _pieces_of_lines(raw):
+            if piece.endswith(b"\n"):
+                break
         place = raw.tell()
     return place
 
 
+def _header_of(raw: IO[bytes]) -> tuple[bytes, int]:
+    """Return the first line of a file that is not blank, with a line feed, and where it ends: as
+    Arrow has it, also at a carriage return alone, which may come before the first line feed.
+    """
+    raw.seek(0)
+    for piece in _pieces_of_lines(raw):
+        if piece.strip():
+            text = piece.lstrip(b"\r\n")
+            header = text.splitlines(keepends=True)[0]
+            return header.rstrip(b"\r\n") + b"\n", raw.tell() - len(text) + len(header)
+    return b"", raw.tell()
+
+
+def _pieces_of_lines(raw: IO[bytes]) -> Iterator[bytes]:
+    """Yield what is left of a file up to each line feed; a longer line comes in pieces."""
+    return iter(partial(raw.readline, _LINE_BYTES), b"")
+
+
 class _Pipe:
-    """Standard input that hands on what has come, without waiting for a full block."""
+    """Standard input that returns what is available, without waiting for a full block."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
@@ -269,7 +310,8 @@ def _event_file(name: str) -> EventFile:
             f"There is no file {name}.", "Check the path; `-` reads standard input."
         )
     if not path.is_file():
-        raise SlidestatError(f"{name} is not a file.", _FORMAT_ADVICE)
+        other = "Give one file at a time" if path.is_dir() else "`-` reads JSON lines from a pipe"
+        raise SlidestatError(f"{name} is not a file.", f"{_FORMAT_ADVICE} {other}.")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = compression_of(name, start_of(path))
     if suffixes and suffixes[-1] in _COMPRESSIONS:
@@ -365,8 +407,8 @@ def _is_hidden(name: str) -> bool:
 
 
 def require_no_table(folders: Iterable[Path]) -> None:
-    """Raise SlidestatError if one of the folders is that of a table, or lies in one: only the
-    table's log knows which of its files count.
+    """Raise SlidestatError if one of the folders is a table's, or lies in one: only the table's log
+    knows which files count.
     """
     looked_at = set[Path]()
     for folder in folders:

@@ -198,8 +198,8 @@ class CheckedQuotes(io.RawIOBase):
     def _in_turn(
         self, text: bytes, signs: Bytes, quotes: Integers
     ) -> tuple[bool, list[int]] | None:
-        """Return what `_closed` does, by one pass over all quotes, if they open and close in turn;
-        None if some do not. Two quotes that stand for one count as a closing and an opening one.
+        """Return what `_closed` returns, in one pass over all quotes, if they open and close in
+        turn; None if some do not. A doubled quote counts as a closing and an opening one.
         """
         first = int(self._opened is not None)
         opening, closing = quotes[first::2], quotes[1 - first :: 2]

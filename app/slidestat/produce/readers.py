@@ -6,6 +6,7 @@ Each row is read alone: no type is guessed from others, so that one odd row is t
 import io
 import lzma
 import re
+import shlex
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from slidestat.engine.decoding.record_type import reader, struct_of
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, near_name
 from slidestat.produce.cells import (
     NOT_JSON,
     Cells,
@@ -32,6 +33,7 @@ from slidestat.produce.cells import (
     require_readable,
 )
 from slidestat.produce.files import (
+    DECOMPRESSORS,
     STANDARD_INPUT,
     WHOLE,
     ByteStream,
@@ -61,11 +63,36 @@ _MAX_ROW_BYTES = 16 << 20
 
 # One array, or one object over several lines: each of its lines would be a bad one.
 _ONE_ARRAY = re.compile(rb"\s*\[\s*(?:\{|[\r\n])")
-# A line that ends within an object; one after "}," may be the next one of a list.
-_PRETTY_OBJECT = re.compile(rb"\s*\{(?:|[^\r\n]*(?:[\[{:]|[^}\s],))[ \t]*[\r\n]")
+# A line that ends within an object; one after "}," may be the next one of a list, and none begins
+# with a comma.
+_PRETTY_OBJECT = re.compile(
+    rb"\s*\{(?:(?:|[^\r\n]*(?:[\[{:]|[^}\s],))[ \t]*[\r\n]|[^\r\n]*[^}\s][ \t]*\r?\n\s*[,}\]])"
+)
 # The first bytes of a text in UTF-16 or UTF-32, with or without its mark.
 _UTF_32 = re.compile(rb"\xff\xfe\0\0|\0\0\xfe\xff|\0\0\0.|[^\0]\0\0\0", re.DOTALL)
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|\0.|.\0", re.DOTALL)
+# The first bytes of files that are no text, and of an archive of tar, as its own compression is
+# taken away.
+_NO_TEXT = re.compile(
+    rb"(?P<zip>PK\x03\x04)|(?P<office>\xd0\xcf\x11\xe0)|(?P<parquet>PAR1\x15)"
+    rb"|(?P<avro>Obj\x01)|(?P<orc>ORC[^ -~\t\r\n])|(?P<arrow>ARROW1\0)"
+    rb"|(?P<sqlite>SQLite format 3\0)|(?P<pdf>%PDF-)"
+    rb"|(?P<compressed>\x1f\x8b|\x28\xb5\x2f\xfd|BZh[1-9]1AY&SY|\xfd7zXZ\0)"
+    rb"|(?P<tar>(?=[^\0]{1,100}\0).{257}ustar)",
+    re.DOTALL,
+)
+_KINDS = {
+    "zip": ("a zip archive, as a workbook of Excel is", "Save it as CSV UTF-8, or unpack it."),
+    "office": ("a workbook of Excel", "Save it as CSV UTF-8."),
+    "parquet": ("Parquet", "Name it .parquet."),
+    "avro": ("an Avro file", "Write it as Parquet or JSON lines."),
+    "orc": ("an ORC file", "Write it as Parquet or JSON lines."),
+    "arrow": ("an Arrow file", "Write it as Parquet or JSON lines."),
+    "sqlite": ("a database of SQLite", "Write its rows as CSV: sqlite3 -header -csv."),
+    "pdf": ("a PDF document", "Give a file of events."),
+    "compressed": ("compressed, after what its name says", "Decompress it first."),
+    "tar": ("an archive of tar", "Unpack it, and give a file that was in it."),
+}
 # What rows get that are to be set aside.
 _MARK = "{}\0"
 _NOTHING = pa.array([b"", b"null"], pa.binary())
@@ -126,7 +153,7 @@ class Reader:
         """
         names = list(dict.fromkeys(names))
         needed = [name for name in names if name not in {*may_lack, *self.file.folders}]
-        with _damage_told(self.file):
+        with _naming_damage(self.file):
             if self.file.format is Format.PARQUET:
                 yield from self._parquet(names, needed)
             elif self.file.format is Format.JSON_LINES:
@@ -138,7 +165,7 @@ class Reader:
         """Return the names of a file's columns, with those of fields in objects and those in names
         of folders. Of JSON lines return only the latter, as each line has its own fields.
         """
-        with _damage_told(self.file):
+        with _naming_damage(self.file):
             found = []
             if self.file.format is Format.PARQUET:
                 with self._open_parquet() as parquet:
@@ -149,7 +176,7 @@ class Reader:
 
     def lines(self) -> Iterator[Lines]:
         """Yield the lines of a JSON lines file as they are, with the number of the first."""
-        with _damage_told(self.file):
+        with _naming_damage(self.file):
             opened = OpenFile(self.file, self._share)
             try:
                 for first, lines in _lines(self.file, opened.stream, self._share):
@@ -162,7 +189,9 @@ class Reader:
         with self._open_parquet() as parquet:
             schema = parquet.schema_arrow
             paths = {name: path for name in names if (path := _path_to(schema, name))}
-            _require_columns(self.file, needed, [*schema.names, *paths])
+            present = list(_names_in(schema))
+            _require_columns(self.file, needed, list(dict.fromkeys((*present, *paths))))
+            _require_own_case(self.file, names, present)
             _require_each_once(self.file, names, schema.names)
             _require_readable(schema, paths)
             self.total = parquet.metadata.num_rows
@@ -207,6 +236,7 @@ class Reader:
             return "skip"
 
         _require_columns(self.file, needed, present)
+        _require_own_case(self.file, names, present)
         _require_each_once(self.file, names, present)
         # Without any column rows would not be counted.
         read = [name for name in names if name in present] or present[:1]
@@ -238,11 +268,11 @@ class Reader:
             start = opened.stream.read(_CSV_BLOCK_BYTES)
         finally:
             opened.close()
-        _require_utf8(self.file, start)
+        _require_text(self.file, start)
         if (hint := _EXCEL_HINT.match(start)) is not None:
             sign = hint["sign"].decode(errors="replace")
-            new = _new_name(self.file, self.file.text_suffix)
-            advice = f"Take that line away: tail -n +2 {self.file.text_name} > {new}"
+            command = _corrected(self.file, "tail -n +2", self.file.text_suffix)
+            advice = f"Take that line away: {command}"
             if sign != _separator(self.file):
                 advice = f"{advice}. {_separated_anew(self.file, sign)}"
             raise SlidestatError(
@@ -298,6 +328,8 @@ class Reader:
                     quotes.require_closed()
             finally:
                 opened.close()
+                del stream
+                _wait_for_threads(released)
             raise
         return _Separated(opened, text, reader, released)
 
@@ -400,10 +432,15 @@ class _Separated:
             self.reader.close()
         finally:
             self.opened.close()
-            # A thread of Arrow's that still had the stream when Python ends would abort the process
-            # (apache/arrow#34314).
             self.reader = None
-            self.released.wait(_RELEASE_S)
+            _wait_for_threads(self.released)
+
+
+def _wait_for_threads(released: Event) -> None:
+    """Wait until no thread of Arrow's has a stream: one that still had it when Python ends would
+    abort the process (apache/arrow#34314).
+    """
+    released.wait(_RELEASE_S)
 
 
 def _lines(file: EventFile, stream: ByteStream, share: Share) -> Iterator[Lines]:
@@ -435,9 +472,8 @@ def _first_block(file: EventFile, stream: ByteStream) -> bytes:
     block = stream.read(_BLOCK_BYTES)
     while 0 < len(block) < len(_MARK_BYTES) and (more := stream.read(_BLOCK_BYTES)):
         block += more
-    _require_utf8(file, block)
+    _require_text(file, block)
     block = _MARKS.sub(b"", block)
-    old, new = file.text_name, _new_name(file, ".jsonl")
     for is_other, what, program in (
         (_ONE_ARRAY, "one JSON array", "'.[]'"),
         (_PRETTY_OBJECT, "JSON over several lines", "."),
@@ -445,8 +481,8 @@ def _first_block(file: EventFile, stream: ByteStream) -> bytes:
         if is_other.match(block):
             raise SlidestatError(
                 f"{file.name} has {what}, not an object in each line.",
-                f"Write it as JSON lines: jq -c {program} {old} > {new} (by jq 1.7 or newer: older"
-                " ones round large integers)",
+                f"Write it as JSON lines: {_corrected(file, f'jq -c {program}', '.jsonl')} (by jq"
+                " 1.7 or newer: older ones round large integers)",
             )
     return block
 
@@ -556,10 +592,14 @@ def _require_columns(file: EventFile, names: Sequence[str], present: Sequence[st
             _separated_anew(file, signs[0]),
         )
     known = f"it has {', '.join(map(repr, present))}" if present else "none was found"
+    near = dict.fromkeys(filter(None, (near_name(name, present) for name in missing)))
+    guess = f"Did you mean {', '.join(map(repr, near))}? " if near else ""
+    if any(set(name.split(",")) <= {*present} for name in missing):
+        guess = "Repeat the option for each column. "
     where = f" in its first {_LOOKED_AT:,} rows" if file.name == STANDARD_INPUT else ""
     raise SlidestatError(
         f"{file.name} has no column {', '.join(map(repr, missing))}{where}; {known}.",
-        "Say which columns to take with --key, --time, --value, --with and --text."
+        f"{guess}Say which columns to take with --key, --time, --value, --with and --text."
         + (
             " To send the lines as they are, under the key in a field: --raw --key FIELD."
             if file.format is Format.JSON_LINES
@@ -578,7 +618,7 @@ def rows_of_table(table: pa.Table, names: Sequence[str]) -> Iterator[Rows]:
         raise SlidestatError(
             f"There is no column {', '.join(map(repr, missing))}, but"
             f" {', '.join(map(repr, table.column_names))}.",
-            "Say which columns hold key, time and value.",
+            "Say which columns hold key, time and value, or rename them as the topology has them.",
         )
     _require_readable(table.schema, paths)
     first = 1
@@ -587,6 +627,19 @@ def rows_of_table(table: pa.Table, names: Sequence[str]) -> Iterator[Rows]:
         first += batch.num_rows
         found: dict[str, Cells] = {n: TypedCells(_in_objects(batch, p)) for n, p in paths.items()}
         yield Rows(numbers, found)
+
+
+def _require_own_case(file: EventFile, names: Sequence[str], present: Sequence[str]) -> None:
+    """Raise SlidestatError if a column that a file may lack is there under a name that is the same
+    but for case and spaces: all of its cells would be left out in silence.
+    """
+    others = {name.strip().casefold(): name for name in present if name not in names}
+    for name in {*names}.difference(present, file.folders):
+        if (other := others.get(name.strip().casefold())) is not None:
+            raise SlidestatError(
+                f"{file.name} has a column {other!r}, and none {name!r}.",
+                f"Rename it {name!r} in the file: small and capital letters, and spaces, count.",
+            )
 
 
 def _require_each_once(file: EventFile, names: Sequence[str], present: Sequence[str]) -> None:
@@ -605,8 +658,11 @@ def no_events(file: EventFile) -> SlidestatError:
     )
 
 
-def _require_utf8(file: EventFile, start: bytes) -> None:
-    """Raise SlidestatError for the first bytes of UTF-16 or UTF-32."""
+def _require_text(file: EventFile, start: bytes) -> None:
+    """Raise SlidestatError for the first bytes of what is no text, or none in UTF-8."""
+    if (found := _NO_TEXT.match(start)) is not None:
+        what, advice = _KINDS[str(found.lastgroup)]
+        raise SlidestatError(f"{file.name} is {what}, and not {file.format}.", advice)
     if _UTF_32.match(start):
         raise SlidestatError(f"{file.name} is UTF-32, not UTF-8.", _converted(file, "UTF-32"))
     if _UTF_16.match(start):
@@ -617,25 +673,29 @@ def _require_utf8(file: EventFile, start: bytes) -> None:
 
 
 def _converted(file: EventFile, encoding: str) -> str:
-    return (
-        f"Convert it from the encoding that it has, such as {encoding}: "
-        f"iconv -f {encoding} -t UTF-8 {file.text_name} > {_new_name(file, file.text_suffix)}"
-    )
+    command = _corrected(file, f"iconv -f {encoding} -t UTF-8", file.text_suffix)
+    return f"Convert it from the encoding that it has, such as {encoding}: {command}"
 
 
 def _separated_anew(file: EventFile, sign: str) -> str:
     """Return the advice for a file whose cells are separated by this character."""
     if sign in _SUFFIXES:
-        return f"Name it {_SUFFIXES[sign]}."
-    return (
-        "Write it with commas, and its numbers with points: "
-        f"mlr --csv --ifs '{sign}' --ofs comma cat {file.text_name} > {_new_name(file, '.csv')}"
-    )
+        return f"Name it {_SUFFIXES[sign]}{file.name.removeprefix(file.text_name)}."
+    command = _corrected(file, f"mlr --csv --ifs '{sign}' --ofs comma cat", ".csv")
+    return f"Write it with commas, and its numbers with points: {command}"
 
 
-def _new_name(file: EventFile, suffix: str) -> str:
-    """Return a name for a corrected file, never its own: a shell would empty it first."""
-    return f"{Path(file.text_name).with_suffix('')}-new{suffix}"
+def _corrected(file: EventFile, program: str, suffix: str) -> str:
+    """Return the command by which a program, which reads a file or its input, writes a corrected
+    file: never of the same name, as a shell would empty it first.
+    """
+    if file.name == STANDARD_INPUT:
+        return f"... | {program} | slidestat produce -"
+    new = shlex.quote(f"{Path(file.text_name).with_suffix('')}-new{suffix}")
+    if file.compression is not None:
+        unpack = f"{DECOMPRESSORS[file.compression]} -dc < {shlex.quote(file.name)}"
+        return f"{unpack} | {program} > {new}"
+    return f"{program} {shlex.quote(file.name)} > {new}"
 
 
 def _separator(file: EventFile) -> str:
@@ -643,7 +703,7 @@ def _separator(file: EventFile) -> str:
 
 
 @contextmanager
-def _damage_told(file: EventFile) -> Iterator[None]:
+def _naming_damage(file: EventFile) -> Iterator[None]:
     """Turn what pyarrow and the decompressors raise for a damaged file into advice."""
     try:
         yield

@@ -66,8 +66,8 @@ class RefereeView:
 
 
 class RefereeQuery:
-    """A question, to be asked of any stream of a referee; its parameters are those of a
-    `LiveQuery` of the referee's topology, and are refused alike.
+    """A question that can be put to any stream of a referee. It has the parameters, and the
+    refusals, of a `LiveQuery` of the referee's topology.
     """
 
     def __init__(

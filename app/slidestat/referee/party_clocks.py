@@ -97,9 +97,7 @@ class PartyClocks:
         return max(self._clocks.of.values(), default=NO_TIME)
 
     def restore(self, row: bytes) -> None:
-        """Restore the clocks from their row of the store; raises msgspec.DecodeError for other
-        bytes.
-        """
+        """Restore the clocks from their row; raises msgspec.DecodeError for other bytes."""
         self._clocks = _clocks.decode(row)
 
     def changes(self) -> dict[str, bytes | None]:
@@ -110,9 +108,7 @@ class PartyClocks:
         return {CLOCKS: msgspec.msgpack.encode(self._clocks)}
 
     def begin_amid(self) -> None:
-        """Note that the first records are deleted: what parties ranked before their first clocks
-        may be among them.
-        """
+        """Note that the first records are deleted, with what parties ranked before their clocks."""
         self._clocks.begins_amid = bool(self._rankings)
 
     def take(self, party: str, clock: PartyClock) -> bool:
@@ -181,8 +177,8 @@ class PartyClocks:
         )
 
     def ranked(self, ranking: str, tick: int, present: Present) -> Present:
-        """Return those of the parties present that have ranked their keys at a tick; the others
-        are absent: their workers have other rankings, or had when they passed it.
+        """Return the present parties that have ranked their keys at a tick. The others count as
+        absent: their workers have other rankings, or had others when they passed the tick.
         """
         absent = list(present.absent)
         for party in present.parties:

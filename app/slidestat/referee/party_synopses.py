@@ -118,8 +118,8 @@ class PartySynopses:
         return max((tick for ticks in self._of_idle.values() for tick in ticks), default=None)
 
     def ticks(self, after: int, until: int, *, with_idle: bool) -> list[int]:
-        """Return the ticks in (after, until] that are answered for: those at which some party
-        published, or would `with_idle`, and those of the silence after each.
+        """Return the ticks in (after, until] that get an answer: those at which a party published
+        (or would publish, `with_idle`), and those of the silence after each.
         """
         known = (*self._found.values(), *(self._of_idle.values() if with_idle else ()))
         published = sorted({tick for ticks in known for tick in ticks})
@@ -129,9 +129,7 @@ class PartySynopses:
         return sorted(tick for tick in answered if after < tick <= until)
 
     def at(self, tick: int, statistic: str, parties: Collection[str]) -> dict[str, bytes]:
-        """Return the synopsis of each of `parties` at a tick, if any of its events may be in the
-        span.
-        """
+        """Return the synopsis of each of `parties` at a tick, if the span may have its events."""
         known = {}
         for party in parties:
             place = statistic, party
@@ -142,9 +140,7 @@ class PartySynopses:
         return known
 
     def is_known(self, tick: int) -> bool:
-        """Return whether some party published a synopsis that may have events in the span that ends
-        at a tick.
-        """
+        """Return whether a party's synopsis may have events in the span that ends at a tick."""
         return any(
             self._silence.has(published, tick)
             for ticks in (*self._found.values(), *self._of_idle.values())
@@ -227,9 +223,7 @@ class PartyStreams:
             self.forget(stream, settled)
 
     def changes(self) -> dict[str, bytes | None]:
-        """Return the rows that changed since the last call: new ones first, then those to be
-        deleted.
-        """
+        """Return the rows that changed since the last call: new ones, then those to be deleted."""
         changed, self._changed = self._changed.items(), {}
         rows: dict[str, bytes | None] = {row: data for row, data in changed if data is not None}
         return rows | {row: None for row, data in changed if data is None}

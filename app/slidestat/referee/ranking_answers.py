@@ -17,10 +17,9 @@ from slidestat.synopses.core.errors import SynopsisError
 
 
 class RankingAnswers:
-    """The rankings of a referee's topology at ticks; the streams are called as the rankings.
-
-    A party whose worker has another declaration comes to ticks without parts of a ranking, as one
-    does that has no keys. Its clocks have what it ranks, so that it is absent.
+    """The rankings of a referee's topology at ticks; streams have the names of rankings. A party
+    whose worker has another declaration passes ticks without parts of a ranking, and so does one
+    without keys. Clocks contain what a party ranks, so the former counts as absent.
     """
 
     def __init__(self, referee: Referee, partition: int, clocks: PartyClocks) -> None:

@@ -112,9 +112,7 @@ class UnionFigures:
         return bundles, numbers
 
     def _widened(self, figures: list[Figure], parties: Collection[str]) -> list[Figure]:
-        """Return the figures with the error of the union: in a sum each party rounds once for
-        itself.
-        """
+        """Return the figures with the error of the union: in a sum each party rounds by itself."""
         return [
             _of_so_many(figure, len(parties)) if figure.statistic in self._sums else figure
             for figure in figures

@@ -110,9 +110,7 @@ class PartyRecords:
     def read(
         self, key: bytes | None, value: bytes | None, timestamp: int
     ) -> ClockRecord | SynopsisRecord:
-        """Read and check one record; raises RefusedError for one that is no synopsis and no
-        clock.
-        """
+        """Read and check one record; raises RefusedError if it is no synopsis and no clock."""
         if key is None or value is None:
             raise RefusedError(Reason.NULL_RECORD, "the record has no key or no value")
         try:
@@ -165,9 +163,7 @@ class PartyRecords:
 
 
 class RefereeProcessor:
-    """A processor of one partition of the topic of synopses. It answers over all parties, for the
-    streams of this partition.
-    """
+    """A processor of a partition of synopses: answers over all parties for its streams."""
 
     def __init__(
         self,
@@ -329,9 +325,7 @@ class RefereeProcessor:
         return []
 
     def provisional(self, _now: int) -> Iterator[Effects]:
-        """Return no emissions: answers before all parties have come depend on event time, not on
-        `_now`.
-        """
+        """Return no emissions: answers to missing parties depend on event time, not on `_now`."""
         return iter(())
 
     def view(self) -> RefereeView:

@@ -12,9 +12,7 @@ from slidestat.engine.records import NO_TIME, Headers
 
 
 class KeyReader:
-    """A reader of the fields by which a record is placed and ordered. About 0.2 us a plain
-    record.
-    """
+    """A reader of the fields that place and order a record. About 0.2 us a plain record."""
 
     def __init__(self, topology: Topology) -> None:
         plain = without_move(

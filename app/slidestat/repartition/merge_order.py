@@ -1,11 +1,10 @@
-"""The order in which the records of several partitions are moved: that of event time.
-
-A worker that is behind fetches much of one partition before it fetches of the next. Moved as they
-come, records of the second would arrive behind hours of the first, late for every topology. So of
-all partitions the record goes first whose key of order is least (below: its event time,
-or a later one of its partition before it), and a partition of which more is to come holds the
-others back at the event time that it has reached. (Kafka Streams takes the least timestamp at the
-heads of its partitions in the same way.)
+"""The order in which the records of several partitions are moved: the order of event time. A worker
+that is behind fetches much of one partition before it fetches from the next. If they were moved as
+they come, records of the second would arrive behind hours of the first, late for every topology. So
+of all partitions the record goes first whose key of order is least (below: its event time, or a
+later one of its partition before it), and a partition of which more is to come holds the others
+back at the event time that it has reached. (Kafka Streams takes the least timestamp at the heads of
+its partitions in the same way.)
 
 So while no partition is at its end, a record comes no later behind the times of those before it
 than it lay behind those of its own partition: merging makes no record late. And the order is a
@@ -175,9 +174,7 @@ class MergeOrder(Generic[_Record]):
 
     @property
     def awaited(self) -> list[int]:
-        """Return the partitions that others wait for: nothing of them is here, and more is to
-        come.
-        """
+        """Return the partitions that others wait for: none of them is here, and more is to come."""
         return [p for p, queue in self._queues.items() if queue.holds_back and not queue.records]
 
 
@@ -196,8 +193,8 @@ class _Queue(Generic[_Record]):
         return not self.is_at_end
 
     def count_before(self, own: int, limit: tuple[int, int]) -> int:
-        """Return how many records come before any that the partition of the limit may yet bring; of
-        equal ones, those of the lesser partition go first.
+        """Return how many records come before any that the partition of the limit may still bring;
+        among equal ones, the smaller partition's go first.
         """
         key, partition = limit
         return self.keys.count_up_to(

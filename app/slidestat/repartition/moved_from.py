@@ -97,9 +97,9 @@ class TopicsNow(msgspec.Struct, frozen=True):
 def sources_of(
     admin: AdminClient, topology: Topology, topics: Collection[str], known: Collection[str] = ()
 ) -> Sources:
-    """Return the named sources, and those of patterns among the topics that there are. A pattern
-    takes what workers of other topologies write only if it ends as their names do: of a source and
-    what was moved from it, each event would count twice. `known` are known as sources. Raises
+    """Return the named sources, and existing topics that match patterns. A pattern matches topics
+    that workers of other topologies write only if it ends as their names do: otherwise a source and
+    the topic moved from it would count each event twice. `known` are known as sources. Raises
     KafkaException where no broker answers.
     """
     named = set(topology.named_sources)

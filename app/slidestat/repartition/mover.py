@@ -107,8 +107,8 @@ class Transactions:
         self._until_done(self._producer.init_transactions)
 
     def send(self, records: Sequence[KeyedRecord], partitions: int) -> None:
-        """Queue records for a topic of so many partitions; a timestamp of 0, which is no event
-        time, would be that of now.
+        """Queue records for a topic with this number of partitions; a timestamp of 0 would mean
+        now.
         """
         if not records:
             return
@@ -333,9 +333,7 @@ class Mover:
         return self._numbers[str(message.topic()), message.partition() or 0]
 
     def _high(self, number: int) -> int:
-        """Return the end of a partition, of all records, as of the last fetch; negative if none was
-        fetched.
-        """
+        """Return the end of a partition at the last fetch; negative if nothing was fetched."""
         place = TopicPartition(*self._places[number])
         return int(self._consumer.get_watermark_offsets(place, cached=True)[1])
 
@@ -383,7 +381,7 @@ class Mover:
         self._marks.update({place: mark_of(message) for place, message in last.items()})
 
     def _pace(self) -> None:
-        """Pause the partitions of which many records wait; resume all once few do."""
+        """Pause partitions with many waiting records; resume all once few records wait."""
         count = max(1, len(self._places))
         most = max(_LEAST_RECORDS, _HELD_RECORDS // count), max(_LEAST_BYTES, _HELD_BYTES // count)
         for number, (source, partition) in enumerate(self._places):

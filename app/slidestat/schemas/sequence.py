@@ -257,9 +257,7 @@ class _EitherVersion(Generic[Record]):
         self._of_sequences = msgspec.json.Decoder(of_sequences)
 
     def decode(self, data: bytes) -> Record:
-        """Return the decoded record; raise msgspec's error for bytes that are of neither
-        version.
-        """
+        """Return the decoded record; raise msgspec's error for bytes of neither version."""
         try:
             return self._of_times.decode(data)
         except msgspec.ValidationError as error:

@@ -26,9 +26,7 @@ LOG_TASKS = "spark.databricks.delta.snapshotPartitions"
 
 
 def delta_settings(extensions: str = "") -> dict[str, str]:
-    """Return the settings of a session that reads and writes Delta tables, together with its other
-    extensions.
-    """
+    """Return the settings of a session with Delta tables, together with its other extensions."""
     return {
         EXTENSIONS: ",".join(dict.fromkeys([*filter(None, extensions.split(",")), _EXTENSION])),
         CATALOG: _CATALOG,

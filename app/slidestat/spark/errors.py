@@ -36,8 +36,14 @@ def in_words(what: str, advice: str) -> Iterator[None]:
         text = message.splitlines()[0] if other is None else other["text"]
         raise SlidestatError(f"{what} failed: {text}", advice) from error
     except Py4JJavaError as error:  # What PySpark has no error for.
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        text = str(cause.getMessage()).splitlines()[0]
-        raise SlidestatError(f"{what} failed: {text}", advice) from error
+        raise SlidestatError(f"{what} failed: {first_cause(error)}", advice) from error
+
+
+def first_cause(error: Py4JJavaError) -> str:
+    """Return what an exception of the JVM comes from at last, in one line."""
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    kind, message = cause.getClass().getSimpleName(), cause.getMessage()
+    lines = "" if message is None else str(message).strip().splitlines()
+    return lines[0] if lines and " " in lines[0] else ": ".join((kind, *lines[:1]))

@@ -19,16 +19,12 @@ _Probe = Callable[[Iterable[int]], Iterator[tuple[str, str, list[str]]]]
 
 
 def is_on_this_machine(master: str) -> bool:
-    """Return whether tasks run in the driver's own process: local, local[4]; not
-    local-cluster[...].
-    """
+    """Return whether tasks run in the driver's process: local, local[4]; not local-cluster."""
     return master.partition("[")[0] == "local"
 
 
 def runs_each_task_once(master: str) -> bool:
-    """Return whether tasks run in the driver's own process, and a job ends with the first that
-    fails.
-    """
+    """Return whether tasks run in the driver's process, and a job ends with the first failure."""
     return is_on_this_machine(master) and "," not in master
 
 

@@ -28,9 +28,7 @@ class TopicState:
     end: Mapping[int, int]
 
     def lost_before(self, read: Mapping[int, int]) -> list[str]:
-        """Return a text for each partition of which retention took unread records; `read` are next
-        offsets.
-        """
+        """Return a text a partition whose unread records are gone; `read` are next offsets."""
         return [
             f"partition {partition} offsets {read.get(partition, 0):,} to {first - 1:,}"
             for partition, first in sorted(self.first.items())

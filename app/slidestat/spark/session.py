@@ -46,12 +46,21 @@ _ALWAYS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
     # Spark's list without Kafka, whose older reader makes an object of each value of a record.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
+    # Files that are not there, or damaged, would be passed over in silence.
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
     # It would parse an emission once for each of its fields, each time for that field alone.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
     # So many files may be open in a task before its rows are sorted by file.
     "spark.sql.maxConcurrentOutputFileWriters": "32",
     # A plan shows the options of its sources, Kafka's passwords and keys among them.
-    "spark.sql.redaction.options.regex": "(?i)url|password|jaas|keystore",
+    "spark.sql.redaction.options.regex": "(?i)url|password|jaas|keystore|secret|token",
+}
+# On its pages and in its log of events: Spark knows neither the keys of Azure's stores nor Kafka's
+# logins, and no signed address.
+_HIDDEN = {
+    "spark.redaction.regex": "(?i)secret|passw|token|access[.]?key|account[.]key|jaas|sas[.]|auth",
+    "spark.redaction.string.regex": "(?i)(?<=[?&](?:sig|token|x-amz-signature)=)[^&\\s]+",
 }
 _ON_THIS_MACHINE = {
     "spark.ui.enabled": "false",
@@ -160,10 +169,13 @@ def _submitted(job: str) -> "SparkSession":
 
 
 def _started(job: str, master: str, *, delta: bool) -> "SparkSession":
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
+
+    from slidestat.spark.errors import first_cause
 
     os.environ["JAVA_HOME"] = str(find_spark_java().executable.parents[1])
     jars = connector_jars()
@@ -171,7 +183,7 @@ def _started(job: str, master: str, *, delta: bool) -> "SparkSession":
         jars += delta_jars()
         _end_jvm_without_delta()
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(f"slidestat {job}")
-    conf.setAll(list(_ALWAYS.items()))
+    conf.setAll([*_ALWAYS.items(), *_HIDDEN.items()])
     if delta:
         conf.setAll(list(delta_settings().items()))
     conf.set("spark.jars", ",".join(map(str, jars)))
@@ -192,8 +204,11 @@ def _started(job: str, master: str, *, delta: bool) -> "SparkSession":
                 conf, {"stdout": log, "stderr": log}
             )
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
-    except (PySparkException, OSError) as error:
-        why = _cause(log_path) or str(error).splitlines()[0]
+    except (PySparkException, Py4JJavaError, OSError) as error:
+        said = (
+            first_cause(error) if isinstance(error, Py4JJavaError) else str(error).splitlines()[0]
+        )
+        why = _cause(log_path) or said
         raise SlidestatError(f"Spark did not start: {why}", f"Its log is {log_path}.") from error
 
 

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from slidestat.declare.lengths import window_length
 from slidestat.declare.referee import Referee
 from slidestat.declare.rows import check_rows
 from slidestat.declare.times.calendar_windows import CALENDAR_WINDOWS
+from slidestat.declare.times.lengths import window_length
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.clock import RECORDS
@@ -63,10 +63,8 @@ class _Partition:
 
 
 class TopologyDriver:
-    """A driver that runs a topology on the records that it is sent, as a worker does: the same code
-    but Kafka's.
-
-    A record is read in the call that sends it, and what it leads to is there when the call returns.
+    """A driver that runs a topology on the records that you send: a worker's code, without Kafka's.
+    A record is read in the call that sends it, and its results are there when the call returns.
     Event time is that of the events: windows are emitted when events after their end come, or by
     `advance_to` and `close_windows`. `partitions` is the source's number of partitions; a record
     goes where Kafka's clients would send its key, or to the one that is given: a key that is on two
@@ -86,6 +84,8 @@ class TopologyDriver:
     ) -> None:
         if type(partitions) is not int or partitions < 1:
             raise SlidestatError(f"partitions is {shown(partitions)}.", "Give a number from 1 on.")
+        if not isinstance(schemas, Mapping):
+            raise SlidestatError(f"schemas is {shown(schemas)}.", "Give a dictionary: {1: TEXT}.")
         self._schemas = schemas
         self._partitions = [_Partition() for _ in range(partitions)]
         self._take_up(topology)
@@ -112,10 +112,11 @@ class TopologyDriver:
         its key field; all of a call come in one fetch. `timestamp` is that of their records, in
         milliseconds.
         """
+        given = None if key is None else _key_of_text(key)
         records = []
         for event in events:
             value, headers = self._writer.write(event)
-            kafka_key = self._kafka_key(event, value, headers) if key is None else key.encode()
+            kafka_key = self._kafka_key(event, value, headers) if given is None else given
             records.append(SourceRecord(kafka_key, value, timestamp, headers))
         self._come(records, partition)
 
@@ -130,6 +131,13 @@ class TopologyDriver:
         """Send records of any bytes, also bad ones, under one Kafka key and with the same headers;
         None is a null record.
         """
+        for name, given in (("key", key), *(("a value", value) for value in values)):
+            if not isinstance(given, bytes | None):
+                raise SlidestatError(
+                    f"{name} is {shown(given)}, and no bytes.",
+                    "Give bytes, such as those of bytes(...) or text.encode(), or None.",
+                )
+        _check_headers(headers)
         self._come([SourceRecord(key, value, timestamp, headers) for value in values], partition)
 
     @property
@@ -205,9 +213,9 @@ class TopologyDriver:
         self.advance_to(newest + span + topology.every_ms)
 
     def idle_until(self, now: int) -> None:
-        """Let no record come until the clock on the wall shows `now`, milliseconds: what is not yet
-        emitted is, provisionally, if the topology has an `idle`. A partition with provisional
-        alerts makes durable what was done so far, as a worker must before it tells them.
+        """Let the wall clock advance to `now`, in milliseconds, without a record. If the topology
+        has an `idle`, what is not yet emitted is emitted provisionally. A partition with
+        provisional alerts first makes its work durable, as a worker must before it writes them.
         """
         _check_timestamp("now", now)
         if self.topology.idle_ms:
@@ -225,7 +233,7 @@ class TopologyDriver:
             self._commit(number)
 
     def restart(self) -> None:
-        """Crash, and go on from the last commit, or from the first record without one.
+        """Crash, and continue from the last commit, or from the first record without one.
 
         Records that a worker would then write again, under the same keys and with the same bytes,
         are in the lists once; one with other bytes is listed after the first.
@@ -235,8 +243,9 @@ class TopologyDriver:
             self._read(number, partition.committed)
 
     def change_statistics(self, topology: Topology) -> None:
-        """Commit, stop, and go on as `topology`, as a worker with --change-statistics does: it may
-        have other statistics. Those that are new begin now, and their figures say so.
+        """Commit, stop, and continue as `topology`, which may have other statistics, as a worker
+        with --change-statistics does. New ones begin now, and their figures are marked with
+        `counted_from_ms`.
 
         Raises SlidestatError for a topology that differs otherwise, as a worker does.
         """
@@ -267,9 +276,9 @@ class TopologyDriver:
         """Return the key's figure in the emission with the window end `at`, by default the newest.
 
         `window` is a length such as "5m" or "100 events", the name of a window of the calendar such
-        as "today", None for a derived figure and for one of all events. The rest
-        tells figures of one statistic apart, where there are several. Raises SlidestatError if
-        there is no such figure, or more than one.
+        as "today", None for a derived figure and for one of all events. The other parameters select
+        one of several figures of a statistic. Raises SlidestatError if there is no such figure, or
+        more than one.
         """
         emissions = [e for e in self._of_key.get(key, ()) if at in (None, e.window_end_ms)]
         if not emissions:
@@ -316,7 +325,7 @@ class TopologyDriver:
         items: Sequence[str] = (),
         ago: str | None = None,
     ) -> KeyAnswer | None:
-        """Return the key's figures as `slidestat query` tells them: over any windows up to the
+        """Return the key's figures as `slidestat query` returns them: over any windows up to the
         span, as of the watermark or `ago` before it; None for a key that has none.
 
         Raises SlidestatError, naming the parameter, for what the topology does not keep.
@@ -347,6 +356,10 @@ class TopologyDriver:
         return _as_sent(question.answer(question.joined(parts)))
 
     def _take_up(self, topology: Topology) -> None:
+        if not isinstance(topology, Topology):
+            raise SlidestatError(
+                f"topology is {shown(topology)}.", "Give a Topology; load_topology reads a file's."
+            )
         self.topology = topology
         self._synopses = SynopsisTopic(topology, len(self._partitions))
         self._writer = EventWriter(topology, self._schemas)
@@ -378,9 +391,7 @@ class TopologyDriver:
         return expected_places(keys, len(self._partitions))
 
     def _come(self, records: Sequence[SourceRecord], partition: int | None) -> None:
-        """Send on records of the source, with `repartition` under the topology's key if they have
-        it.
-        """
+        """Send on records of the source, by the topology's key if they have it to move."""
         for record in records[:1]:  # All of a call have one.
             _check_timestamp("timestamp", record.timestamp)
         if self._moved_by is None or not records:
@@ -492,6 +503,28 @@ def _check_whole(name: str, time: object) -> None:
         raise SlidestatError(f"{name} is {shown(time)}.", "Give whole milliseconds since 1970.")
 
 
+def _key_of_text(key: object) -> bytes:
+    try:
+        if isinstance(key, str):
+            return key.encode()
+    except UnicodeEncodeError:  # Half of a character.
+        pass
+    raise SlidestatError(f"key is {shown(key)}.", "Give a text; send_bytes takes a key of bytes.")
+
+
+def _check_headers(headers: object) -> None:
+    pairs = headers if isinstance(headers, Sequence) else None
+    if pairs is None or not all(
+        isinstance(pair, tuple | list)
+        and list(map(type, pair)) in ([str, bytes], [str, type(None)])
+        for pair in pairs
+    ):
+        raise SlidestatError(
+            f"headers is {shown(headers)}.",
+            'Give a list of names with bytes, or None: [("traceparent", b"00-...")].',
+        )
+
+
 def _check_timestamp(name: str, timestamp: int) -> None:
     _check_whole(name, timestamp)
     if not NO_TIMESTAMP <= timestamp < 2**63:
@@ -550,9 +583,7 @@ class RefereeDriver:
         self._judge()
 
     def idle_until(self, now: int) -> None:
-        """Let no event come until the clock on the wall shows `now`, as
-        `TopologyDriver.idle_until`.
-        """
+        """Let no event come until the wall clock shows `now`, as `TopologyDriver.idle_until`."""
         self.parties.idle_until(now)
         self._judge()
 

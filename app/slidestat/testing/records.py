@@ -65,9 +65,7 @@ class EventWriter:
     """
 
     def __init__(self, topology: Topology, schemas: Mapping[SchemaId, str]) -> None:
-        """Check the schemas; raise SlidestatError for one that cannot be used, or that nothing
-        reads.
-        """
+        """Check the schemas; raise SlidestatError for one that is unusable or never read."""
         self.schemas = SourceSchemas()
         self._format = topology.source_format
         if schemas and not topology.takes_registry:
@@ -91,9 +89,7 @@ class EventWriter:
             ) from error
 
     def write(self, event: Mapping[str, Any]) -> Written:
-        """Return the value of an event's record, and its headers; raise SlidestatError if it does
-        not fit the schema.
-        """
+        """Return an event's value and headers; raise SlidestatError if the schema does not fit."""
         if self._format == "json":
             return _json(event), ()
         if self._format == "json-schema":
@@ -119,11 +115,15 @@ def _json(event: Mapping[str, Any]) -> bytes:
 def _schema_id(given: SchemaId) -> SchemaId:
     """Return an id of a schema, a GUID in its usual form; raises SlidestatError for another."""
     try:
-        return str(UUID(given)) if isinstance(given, str) else given
+        if isinstance(given, str):
+            return str(UUID(given))
+        if type(given) is int and 0 <= given < 2**31:
+            return given
     except ValueError:
-        raise SlidestatError(
-            f"{shown(given)} is no id of a schema.", "Give a number, or a GUID as text."
-        ) from None
+        pass
+    raise SlidestatError(
+        f"{shown(given)} is no id of a schema.", "Give a number below 2^31, or a GUID as text."
+    )
 
 
 def _by_its_own(topology: Topology) -> Callable[[Mapping[str, Any]], Written]:
@@ -172,9 +172,7 @@ class MemoryStore:
     def write(
         self, rows: Iterable[Row], told: Mapping[str, bytes | None] = MappingProxyType({})
     ) -> None:
-        """Take in rows, as the table takes a changelog's, and what is noted of provisional
-        alerts.
-        """
+        """Take in rows, as the table takes a changelog's, and notes of provisional alerts."""
         for noted, note in told.items():
             self._told.pop(noted, None)
             if note is not None:

@@ -75,7 +75,7 @@ def check_token(token: str, source: str) -> None:
 
 
 def _view_token(token: str | None) -> str | None:
-    """Return the token for looking, beside the worker's own; None without one."""
+    """Return the token that only allows looking; None without one."""
     view = read_token(VIEW_TOKEN_VARIABLE)
     if view is not None and token is None:
         raise SlidestatError(

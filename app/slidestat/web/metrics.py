@@ -3,10 +3,12 @@
 Nothing is counted here. A scrape costs a look at each partition that the worker holds.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 
+from aiohttp import web
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -15,6 +17,7 @@ from prometheus_client.core import (
     InfoMetricFamily,
     Metric,
 )
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
@@ -26,6 +29,34 @@ from slidestat.repartition.moved_from import in_all
 from slidestat.schemas.query import PartitionStatus
 
 _PARTITION = ("topology", "partition")
+
+# The formats that there are, with their versions. `choose_encoder` knows neither weights nor that
+# a version may be one that there is not, and fails for one that is no number.
+_FORMATS = {
+    "application/openmetrics-text": ("", "1.0.0"),
+    "text/plain": ("", "0.0.4", "1.0.0"),
+}
+
+
+def chosen_format(request: web.Request) -> tuple[Callable[[Collector], bytes], str]:
+    """Return the encoder and the content type of the format that a scraper gives the most weight,
+    of those that there are; text in version 0.0.4 if it names none of them.
+    """
+    best, best_weight = "", 0.0
+    for asked in ",".join(request.headers.getall("Accept", ())).lower().split(","):
+        kind, *given = (part.strip() for part in asked.split(";"))
+        named = {
+            name.strip(): value.strip(' "')
+            for name, _, value in (it.partition("=") for it in given)
+        }
+        weight = named.pop("q", "1")
+        is_weight = re.fullmatch(r"[01](\.\d*)?", weight) is not None
+        if not is_weight or named.get("version", "") not in _FORMATS.get(kind, ()):
+            continue
+        if float(weight) > best_weight:
+            best = ";".join((kind, *(f"{name}={value}" for name, value in named.items())))
+            best_weight = float(weight)
+    return choose_encoder(best)
 
 
 def worker_registry(

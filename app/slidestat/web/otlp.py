@@ -28,7 +28,7 @@ from yarl import URL
 from slidestat.errors import SlidestatError
 from slidestat.live.batch_traces import BatchTraces
 from slidestat.live.looks import Looks
-from slidestat.redaction import keep_secret, without_user
+from slidestat.redaction import keep_header, without_user
 from slidestat.web.otlp_requests import MOST_WORDS, MetricRequests, Requests, SpanRequests
 
 _log = logging.getLogger(__name__)
@@ -126,8 +126,8 @@ def _one_of(signal: Signal, name: str, known: Sequence[str], advice: str) -> str
     """Return a setting that is one of those that are known, the first by default."""
     text = signal.setting(name).lower() or known[0]
     if text not in known:
-        told = f"{_OTLP}{name} is {text!r}; {signal.what} are sent as {known[0]}."
-        raise SlidestatError(told, advice)
+        problem = f"{_OTLP}{name} is {text!r}; {signal.what} are sent as {known[0]}."
+        raise SlidestatError(problem, advice)
     return text
 
 
@@ -154,8 +154,8 @@ class Export:
         if signal is METRICS:
             _check_kind()
         headers = _pairs(signal.setting("HEADERS"))
-        for secret in headers.values():
-            keep_secret(secret)
+        for header in headers.items():
+            keep_header(*header)
         own = {
             "service.name": "slidestat",
             "service.version": version("slidestat"),
@@ -196,7 +196,9 @@ def _check_kind() -> None:
 
 
 def _url(signal: Signal) -> URL:
-    """Return the whole address: the signal's own is it, that of all signals is its beginning."""
+    """Return the whole address: the signal's own one, or the one of all signals with the signal's
+    path.
+    """
     if not signal.setting("ENDPOINT"):
         raise SlidestatError(
             f"OTEL_{signal.name}_EXPORTER asks for them, and no endpoint is named.",
@@ -204,6 +206,7 @@ def _url(signal: Signal) -> URL:
         )
     text = _variable(f"{_OTLP}{signal.name}_ENDPOINT")
     whole = text or f"{signal.setting('ENDPOINT').rstrip('/')}/{signal.path}"
+    shown = without_user(whole)
     try:
         url = URL(whole)
         is_one = url.scheme in ("http", "https") and bool(url.host)
@@ -213,7 +216,7 @@ def _url(signal: Signal) -> URL:
     is_cut = not text and ("?" in whole or "#" in whole)
     if not is_one or is_cut:
         raise SlidestatError(
-            f"The OTLP endpoint is {without_user(whole)!r}.",
+            f"The OTLP endpoint is {shown!r}.",
             "Give a URL such as http://collector:4318.",
         )
     twice = tuple(f"/{it.path}/{signal.path}" for it in (METRICS, SPANS))
@@ -222,8 +225,6 @@ def _url(signal: Signal) -> URL:
             f"{_OTLP}ENDPOINT ends with the path of one signal, and paths are put behind it.",
             f"Leave the path out, or set {_OTLP}{signal.name}_ENDPOINT, which is taken as it is.",
         )
-    if url.password:
-        keep_secret(url.password)
     return url
 
 
@@ -292,7 +293,7 @@ async def sending(
     """Send the metrics of a registry and these traces while the context lasts, as the environment
     asks for it.
 
-    What cannot be sent is logged, and the work goes on: it does not depend on who watches it.
+    What cannot be sent is logged; the work does not depend on it.
     """
     tasks, is_over = [], asyncio.Event()
     if (metrics := _Sender.of_environment(METRICS, worker)) is not None:
@@ -366,13 +367,13 @@ async def _sent(
             is_protobuf = response.content_type == _PROTOBUF
             if is_taken:
                 return requests.refused(answer) if is_protobuf else ""
-            told = requests.reason(answer) if is_protobuf else response.content_type
+            problem = requests.reason(answer) if is_protobuf else response.content_type
             lacks_path = response.status == HTTPStatus.NOT_FOUND and export.url.path == "/"
             of_path = "; its own ENDPOINT is the whole address, mostly with /v1/..." * lacks_path
-            return f"status {response.status}" + (f", {told}" if told else "") + of_path
+            return f"status {response.status}" + (f", {problem}" if problem else "") + of_path
     except TimeoutError:
         return f"no answer within {export.timeout_s:g} s"
     except (aiohttp.ClientError, ValueError) as error:
-        told = f"{type(error).__name__}: {str(error)[:MOST_WORDS]}"
+        problem = f"{type(error).__name__}: {str(error)[:MOST_WORDS]}"
         of_grpc = "; collectors take gRPC there, and this by 4318, mostly"
-        return told + of_grpc * (export.url.port == _GRPC_PORT)
+        return problem + of_grpc * (export.url.port == _GRPC_PORT)

@@ -38,11 +38,11 @@ class Requests:
         raise NotImplementedError
 
     def reason(self, answer: bytes) -> str:
-        """Return why a collector took nothing. It says so in a google.rpc.Status, which has its
-        text where a partial success has it.
+        """Return why a collector took nothing: the text of its google.rpc.Status, which is the same
+        field as in a partial success.
         """
-        told = _decoded(self._partial_success, answer)
-        return str(told.error_message)[:MOST_WORDS]
+        rejected = _decoded(self._partial_success, answer)
+        return str(rejected.error_message)[:MOST_WORDS]
 
     def _described(self, of_resource: Any, of_scope: Any) -> None:
         of_resource.resource.attributes.extend(self._resource)
@@ -91,8 +91,8 @@ class MetricRequests(Requests):
         return written
 
     def refused(self, answer: bytes) -> str:
-        told = _decoded(self._service.ExportMetricsServiceResponse, answer).partial_success
-        return _refusal(told.rejected_data_points, "points", told.error_message)
+        rejected = _decoded(self._service.ExportMetricsServiceResponse, answer).partial_success
+        return _refusal(rejected.rejected_data_points, "points", rejected.error_message)
 
     def _converted(self, metrics: Iterable[Metric], now_ns: int) -> Iterator[Any]:
         for metric in metrics:
@@ -168,8 +168,8 @@ class SpanRequests(Requests):
         return written
 
     def refused(self, answer: bytes) -> str:
-        told = _decoded(self._service.ExportTraceServiceResponse, answer).partial_success
-        return _refusal(told.rejected_spans, "spans", told.error_message)
+        rejected = _decoded(self._service.ExportTraceServiceResponse, answer).partial_success
+        return _refusal(rejected.rejected_spans, "spans", rejected.error_message)
 
     def _spans(self, trace: BatchTrace) -> Iterator[Any]:
         trace_id, root = urandom(16), urandom(8)

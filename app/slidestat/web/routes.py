@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from slidestat.declare.rankings import MOST_PLACES
 from slidestat.live.live_ranking import DEFAULT_PLACES
@@ -56,8 +55,9 @@ from slidestat.web.answers.parameters import (
     no_query,
 )
 from slidestat.web.answers.ranking import RankingAnswers
-from slidestat.web.answers.workers import Elsewhere, Here, checked, require_ready
+from slidestat.web.answers.workers import OtherWorkers, ThisWorker, checked, require_ready
 from slidestat.web.errors import json_response, unavailable
+from slidestat.web.metrics import chosen_format
 from slidestat.web.peers import Peers
 from slidestat.web.turns import Turns
 
@@ -458,9 +458,9 @@ class Routes:
         looks: Looks,
         metrics: CollectorRegistry,
     ) -> None:
-        here = Here(topologies, looks, address.worker)
-        self._keys = KeyAnswers(here, Elsewhere(peers), history)
-        self._rankings = RankingAnswers(here, Elsewhere(peers))
+        here = ThisWorker(topologies, looks, address.worker)
+        self._keys = KeyAnswers(here, OtherWorkers(peers), history)
+        self._rankings = RankingAnswers(here, OtherWorkers(peers))
         self._watchers = Turns(*_WATCHERS)
         self._of_topologies = TopologyAnswers(here, peers, address.url, remaining, self._watchers)
         self._topologies = topologies
@@ -518,7 +518,7 @@ class Routes:
 
     async def metrics(self, request: web.Request) -> web.Response:
         """Answer Prometheus with the metrics."""
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        encode, content_type = chosen_format(request)
         async with self._watchers.one():
             body = await self._looks.take(lambda: encode(self._metrics))
         return web.Response(body=body, headers={"Content-Type": content_type})

@@ -208,7 +208,7 @@ def most_connections() -> int:
 
 
 class LimitedSite(web.SockSite):
-    """A site on a socket that listens already, with so many connections at most."""
+    """A site on a socket that listens already, with a limit of connections."""
 
     async def start(self) -> None:
         """Accept connections."""

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
 
@@ -19,13 +18,6 @@ pytestmark = pytest.mark.long
 # Longer than a session, a request and a rebalance may take.
 AWAY_S = float(os.environ.get("BROKER_AWAY_S", "75"))
 CHUNK = 2_000
-
-
-@pytest.fixture
-def own_broker() -> Iterator[LocalBroker]:
-    """A broker that a test may kill."""
-    with LocalBroker() as broker:
-        yield broker
 
 
 @pytest.mark.timeout(900 + AWAY_S)

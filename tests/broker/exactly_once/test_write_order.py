@@ -1,7 +1,6 @@
 """Outputs before the changelog, the changelog before the commit: a broker that dies in between."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,6 @@ from slidestat.local.broker import LocalBroker
 from tests.broker.away.test_worker_errors import complaint
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import DRAIN_S, Stage, events, produce, wait_until
-
-
-@pytest.fixture
-def own_broker() -> Iterator[LocalBroker]:
-    """A broker that a test may kill."""
-    with LocalBroker() as broker:
-        yield broker
 
 
 @pytest.mark.long

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import faust
+import pytest
 
-from slidestat import Count, Topology
+from slidestat import Count, SlidestatError, Topology
 from slidestat.faust import attach
 from tests.broker.conftest import BODY
 from tests.broker.workers import (
@@ -38,6 +40,15 @@ async def look(stream):
     async for emission in stream:
         await seen.send(key=emission.key, value=b"%d" % emission.window_end_ms)
 """
+
+
+@pytest.mark.parametrize("given", ["orders.toml", {"name": "orders"}, [], None])
+def test_what_is_no_topology_is_refused(given: object) -> None:
+    """With how to get one from a file, not by an attribute that it lacks."""
+    app = faust.App("shop", broker="kafka://127.0.0.1:1")
+    with pytest.raises(SlidestatError, match="attach was given") as refused:
+        attach(app, cast(Topology, given))
+    assert "load_topology" in refused.value.advice
 
 
 def test_agents_read_the_emissions_of_an_attached_topology(

@@ -1,23 +1,15 @@
 """A worker leaves when it is told to, whatever the broker does, and nothing is lost."""
 
 import signal
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
-import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from slidestat.faust.worker.run import LEAVE_S
+from slidestat.faust.worker.run import LEAVE_S, ONE_WISH_S
 from slidestat.local.broker import LocalBroker
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import Stage, events, produce, wait_until
-
-
-@pytest.fixture
-def own_broker() -> Iterator[LocalBroker]:
-    """A broker that a test may kill."""
-    with LocalBroker() as broker:
-        yield broker
 
 
 def test_a_worker_says_what_it_has_committed(make_stage: MakeStage) -> None:
@@ -54,6 +46,7 @@ def test_a_worker_leaves_a_broker_that_is_down(
         patient.signal(signal.SIGTERM)
         hurried.signal(signal.SIGTERM)
         wait_until(lambda: "stopping" in hurried.said(), "the first signal is taken", LEAVE_S)
+        time.sleep(ONE_WISH_S)
         hurried.signal(signal.SIGTERM)
         assert hurried.await_end(LEAVE_S / 2) == 128 + signal.SIGTERM
         assert "read again by the next worker" in hurried.said()

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ from confluent_kafka import Producer
 
 from slidestat.admin import first_start, state_reset
 from slidestat.admin.state_reset import ChangelogWriter, begin_anew
+from slidestat.infer import sampling
 from slidestat.infer.sampling import sample_ends
 from slidestat.kafka.groups import count_workers
 from tests.broker.conftest import MakeStage
@@ -48,7 +50,7 @@ def test_a_key_with_a_slip(make_stage: MakeStage, tmp_path: Path, run_cli: RunCl
     stage = make_stage(body=SLIP)
     produce(stage.bootstrap, stage.topology.source, events(2_000))
     said = refused(stage)
-    assert "'keyy' (key_field), which none of 200 records" in said
+    assert "'keyy' (key_field), and none of the 200 records" in said
     assert "Did you mean key?" in said
 
     examined = run_cli("doctor", str(stage.file), "--json")
@@ -68,7 +70,7 @@ def test_a_key_with_a_slip(make_stage: MakeStage, tmp_path: Path, run_cli: RunCl
         worker.stop()
     shown = run_cli(*printed.split()[1:])
     assert shown.returncode == 0, shown.stderr
-    assert "missing required field `keyy`" in shown.stdout
+    assert "missing-field: keyy is missing" in shown.stdout
 
     mended = with_body(stage, tmp_path / "mended", BODY)
     with mended.worker("a", stage.data_dir()).await_ready() as worker:
@@ -113,7 +115,7 @@ def test_a_topic_with_few_records(make_stage: MakeStage) -> None:
     produce(stage.bootstrap, source, events(9))
     stage.drain()
     produce(stage.bootstrap, source, events(1, start=9))
-    assert "none of 10 records" in refused(stage)
+    assert "none of the 10 records" in refused(stage)
 
 
 def test_a_rare_field_refuses_no_topology_that_has_counted(make_stage: MakeStage) -> None:
@@ -167,6 +169,15 @@ def test_the_first_records_are_all_refused(make_stage: MakeStage, tmp_path: Path
     assert mended.counters().dead == 0
 
 
+def test_the_first_records_are_refused_with_others_behind_them(make_stage: MakeStage) -> None:
+    """All are fetched at once: the worker stops all the same, and writes no letter."""
+    stage = make_stage(body=BODY, partitions=1)
+    produce(stage.bootstrap, stage.topology.source, [(b"k", OTHER)] * 10_000)
+    produce(stage.bootstrap, stage.topology.source, events(500))
+    assert "all of the first 10,000 records that were read are refused" in refused(stage)
+    assert stage.dead_letters() == {0: []}
+
+
 def test_no_letter_is_sent_of_any_batch(make_stage: MakeStage) -> None:
     """Also where each is far smaller than what it takes to stop, and partitions take turns."""
     stage = make_stage(body=BODY, partitions=2)
@@ -207,10 +218,53 @@ def test_an_open_transaction_holds_up_no_look(
     producer.flush()
     started = time.monotonic()
     found = sample_ends(bootstrap_servers, topic, 1, 200)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     assert len(found) == 150
     assert all(b"key" in (record.value or b"") for record in found)
     producer.abort_transaction()
+
+
+def test_a_look_finds_events_wherever_they_lie(
+    bootstrap_servers: str,
+    make_topic: Callable[..., str],
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In one of many partitions; between tombstones; between transactions that were broken off.
+    Else a name with a slip would be in too few of them to be told.
+    """
+    monkeypatch.setattr(sampling, "_PATIENCE_S", 30.0)  # However busy the machine is.
+    skewed = make_topic("skewed", 40)
+    produce(bootstrap_servers, skewed, events(400), partition=33)
+    assert len(sample_ends(bootstrap_servers, skewed, 40, 200)) == 200
+
+    fewer = make_topic("fewer", 3)
+    for partition, count in enumerate((20, 300, 0)):
+        produce(bootstrap_servers, fewer, events(count), partition=partition)
+    found = sample_ends(bootstrap_servers, fewer, 3, 200)
+    assert Counter(record.partition for record in found) == {0: 20, 1: 180}
+    of_other = [record.offset for record in found if record.partition == 1]
+    assert of_other == [*range(90), *range(210, 300)]
+
+    deleted = make_topic("deleted", 1)
+    for some in ([(b"k", None)] * 1_000, events(150), [(b"k", None)] * 1_000):
+        produce(bootstrap_servers, deleted, some)
+    found = sample_ends(bootstrap_servers, deleted, 1, 200)
+    assert sum(record.value is not None for record in found) == 150
+
+    aborted = make_topic("aborted", 1)
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": topic_name})
+    producer.init_transactions()
+    for count in (1_000, 150, 1_000):
+        producer.begin_transaction()
+        for key, value in events(count):
+            producer.produce(aborted, value, key)
+        producer.flush()
+        if count == 150:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+    assert len(sample_ends(bootstrap_servers, aborted, 1, 200)) == 150
 
 
 def refused_before(make_stage: MakeStage, folder: Path) -> Stage:

@@ -77,6 +77,26 @@ def test_the_same_bytes_again(make_stage: MakeStage) -> None:
     stage.check()
 
 
+def test_nothing_is_reset_where_no_worker_can_start(make_stage: MakeStage) -> None:
+    """A folder of another cluster would end the replay behind the reset: the group goes on."""
+    stage = make_stage(body=LATENESS)
+    produce(stage.bootstrap, stage.topology.source, events(1_000))
+    stage.drain()
+    other = Path(f"{stage.data_dir()}-other")
+    other.mkdir()
+    label = {"application_id": stage.topology.application_id, "cluster_id": "another"}
+    (other / "slidestat.json").write_bytes(msgspec.json.encode(label))
+
+    run = replay(stage, "--yes", "--data-dir", str(other))
+    assert run.returncode == 2
+    assert "another Kafka cluster" in run.stderr
+    assert "forgotten" not in run.stdout
+
+    produce(stage.bootstrap, stage.topology.source, events(1_000, start=1_000))
+    stage.drain()
+    stage.check()
+
+
 def test_up_to_an_offset(make_stage: MakeStage) -> None:
     """With --to a replay ends there, also at a transaction's mark, and the group goes on."""
     stage = make_stage(body=LATENESS)

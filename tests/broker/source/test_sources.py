@@ -190,5 +190,5 @@ def test_a_source_of_which_all_would_be_refused(
     assert prepare_first_start(bootstrap_servers, topology, None)
     bad = [value.replace(b'"key"', b'"user"') for value in good]
     send(bootstrap_servers, replace(topology, source=us, sources=()), bad, 0)
-    with pytest.raises(SlidestatError, match=f"none of 20 records of '{us}' has"):
+    with pytest.raises(SlidestatError, match=f"none of the 20 records of '{us}' that"):
         prepare_first_start(bootstrap_servers, topology, None)

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.declare.alerts import Alert
-from slidestat.declare.lengths import duration_ms
 from slidestat.declare.statistics import AgeOfLast, Count, LandmarkCount, Mean, Quantiles, Sum
+from slidestat.declare.times.lengths import duration_ms
 from slidestat.declare.topology import Topology
 from slidestat.engine import quota
 from slidestat.engine.alerts.alerting import alert_id, decode_standings

@@ -25,6 +25,7 @@ from slidestat.engine.keys.key_state import (
     KeyState,
     decode_key_state,
     encode_key_state,
+    encode_key_states,
     read_clock,
     read_clocks,
 )
@@ -66,6 +67,18 @@ def test_a_key_state_comes_back(state: KeyState) -> None:
     assert decode_key_state(stored) == state
     assert read_clock(stored) == (state.watermark, state.offset, state.last_time)
     assert read_clocks([stored, stored]).tolist() == [list(read_clock(stored))] * 2
+
+
+@laws
+@given(st.lists(STATES, max_size=5), st.integers(0, 4))
+def test_many_key_states_are_those_of_one_by_one(states: list[KeyState], count: int) -> None:
+    """Whatever the lengths of their synopses, and where there is none."""
+    own = [(*it.synopses, b"", b"", b"", b"")[:count] for it in states]
+    clocks = np.array([it[:4] for it in states], np.int64).reshape(-1, 4)
+    columns = [[synopses[place] for synopses in own] for place in range(count)]
+    assert encode_key_states(clocks, columns) == [
+        encode_key_state(*it[:4], synopses) for it, synopses in zip(states, own, strict=True)
+    ]
 
 
 @laws

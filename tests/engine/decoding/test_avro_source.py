@@ -1,7 +1,9 @@
 """Sources in Avro and with a JSON Schema: what is read is what the same events in JSON say."""
 
 import json
+import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
@@ -22,6 +24,7 @@ from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.resolved import require_audited
 from slidestat.declare.statistics import Count, Distinct, Maximum, Statistic, Sum
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.casts import number_text
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 from slidestat.engine.decoding.formats.source_schemas import (
@@ -253,6 +256,26 @@ def test_a_float_is_the_number_that_json_has(single: float, text: bytes) -> None
         record = {"type": "record", "name": "E", "fields": [{"name": "x", "type": kind}]}
         assert AvroSchema(json.dumps(record)).json(written_value) == b'{"x":' + expected + b"}"
         assert AvroSchema(json.dumps(kind)).json(written_value) == expected
+
+
+@pytest.mark.parametrize("number", [2**53, -(2**62), 2**63, 2**99 + 2**60, 10**22])
+def test_a_whole_number_has_its_digits_in_all_types(number: int) -> None:
+    """So it is one item. The shortest text of 2^63 as a double is that of 9223372036854776000."""
+    kinds: list[tuple[Any, bytes]] = [("double", pack("<d", number))]
+    if number != 10**22:
+        kinds.append(("float", pack("<f", 2.0**99 if number > 2**90 else number)))
+    for kind, value in kinds:
+        read = 2**99 if kind == "float" and number > 2**90 else number
+        for schema, before in (
+            (kind, b""),
+            ({"type": kind, "logicalType": "money"}, b""),
+            (["null", kind], b"\2"),
+        ):
+            found = AvroSchema(json.dumps(schema)).json(before + value)
+            assert Decimal(found.decode()) == read
+            assert number_text(json.loads(found)) == str(read)
+    for double, text in ((1e100, b"1e100"), (2.0**51 + 0.5, b"2251799813685248.5")):
+        assert AvroSchema('"double"').json(pack("<d", double)) == text
 
 
 def test_a_uuid_is_its_text_in_either_type() -> None:
@@ -515,6 +538,21 @@ def test_schemas_that_cannot_be_read_by_are_refused(schema: Any, said: str) -> N
         AvroSchema(json.dumps(schema))
 
 
+@pytest.mark.parametrize(
+    ("kind", "default"), [("int", "x"), (["null", "string"], "null"), ("string", None)]
+)
+def test_a_default_that_does_not_fit_spoils_nothing(kind: Any, default: object) -> None:
+    """It plays no part in reading; the driver, which would write it, says that it does not fit."""
+    field = {"name": "x", "type": kind, "default": default}
+    schema = AvroSchema(json.dumps({"type": "record", "name": "R", "fields": [field]}))
+    read = {"int": (b"\x08", b'{"x":4}'), "string": (b"\x02a", b'{"x":"a"}')}
+    value, text = read.get(str(kind), (b"\x00", b'{"x":null}'))
+    assert schema.json(value) == text
+    if not isinstance(kind, list):
+        with pytest.raises(SlidestatError, match="not what the schema describes"):
+            schema.write({})
+
+
 def test_a_schema_takes_types_of_others() -> None:
     """The references come first, each before those that need it."""
     city = {"type": "enum", "name": "City", "namespace": "geo", "symbols": ["OSLO", "BERN"]}
@@ -526,6 +564,65 @@ def test_a_schema_takes_types_of_others() -> None:
         schema.json(b"\x06")
     with pytest.raises(UnusableSchemaError, match=r"geo\.Place"):
         AvroSchema(json.dumps(event))
+
+
+@pytest.mark.parametrize("number", [-1, -2, -3, 2, 3, 2**62, -(2**62)])
+def test_a_symbol_or_a_branch_is_never_read_from_the_end_of_its_list(number: int) -> None:
+    """Not in the schema itself, nor in one that it names."""
+    enum = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+    two = {"type": "record", "name": "R", "fields": [{"name": "x", "type": ["null", "long"]}]}
+    event = {
+        "type": "record",
+        "name": "Event",
+        "fields": [
+            {"name": "e", "type": "E"},
+            {"name": "many", "type": {"type": "array", "items": ["E", "R"]}},
+            {"name": "r", "type": "R"},
+        ],
+    }
+    schema = AvroSchema(json.dumps(event), [json.dumps(enum), json.dumps(two)])
+    # By place: the symbol, one item by its branch and what is in it, the end of items, the branch.
+    good = [0, 1, 1, 1, 4, 0, 0]
+    assert schema.json(_longs(good)) == b'{"e":"A","many":[{"x":4}],"r":{"x":null}}'
+    for place in (0, 2, 3, 6):
+        broken = [number if at == place else one for at, one in enumerate(good)]
+        with pytest.raises(NotReadableError, match=f"has nothing of the number {number}"):
+            schema.json(_longs(broken))
+    alone = AvroSchema(json.dumps(["null", "long"]))
+    assert alone.json(_longs([1, 7])) == b"7"
+    with pytest.raises(NotReadableError, match=f"has nothing of the number {number}"):
+        alone.json(_longs([number, 7]))
+
+
+def _longs(numbers: Sequence[int]) -> bytes:
+    return b"".join(written("long", number) for number in numbers)
+
+
+@pytest.mark.parametrize("time_format", ["s", "ms", "iso8601", "sequence"])
+@pytest.mark.parametrize("kind", ["float", {"type": "float"}, ["null", "float"]])
+def test_a_time_in_a_narrow_float_is_refused(time_format: str, kind: Any) -> None:
+    """Two that follow each other are minutes apart: which one it was nobody knows."""
+    other = {"name": "key", "type": "string"}
+    schema = {"type": "record", "name": "F", "fields": [other, {"name": "time", "type": kind}]}
+    said = "time \\(the time\\) is a float of 32 bits, .* minutes apart: have it send times as"
+    declared = topology(
+        source_format="avro",
+        time_format=time_format,
+        statistics=(Count(),),
+        **_LENGTHS[time_format],
+    )
+    with pytest.raises(UnusableSchemaError, match=said):
+        AvroSchema(json.dumps(schema), (), ("time",), declared.times)
+    value = framed(1, written(schema, {"key": "a", "time": 1.764072e9}))
+    decoder = EventDecoder(declared, schemas=known(schema))
+    (refusal,) = decoder.decode([value], [None], [START]).refusals
+    assert refusal.reason is Reason.BAD_SCHEMA
+    assert re.search(f"schema 1: {said}", refusal.detail)
+    AvroSchema(json.dumps(schema), (), ("key",), declared.times)
+
+
+_EVENTS = {"span": "1000 events", "every": "100 events", "windows": ("1000 events",)}
+_LENGTHS: dict[str, dict[str, Any]] = {"sequence": _EVENTS, "s": {}, "ms": {}, "iso8601": {}}
 
 
 def test_a_time_of_two_meanings_is_refused() -> None:

@@ -99,6 +99,15 @@ def test_tests_bind_as_in_sql(connection: duckdb.DuckDBPyConnection, text: str) 
     assert computed(parsed(text, "where"), rows) == expected
 
 
+@pytest.mark.parametrize("text", ["a in (0, 2)", "a in (-0.0, 2)", "a not in (0, 2)"])
+def test_minus_zero_is_zero_in_a_list_too(text: str) -> None:
+    rows = [{"a": a} for a in (0.0, -0.0, 2.0, 1.0, None)]
+    listed = [True, True, True, False, False]
+    if "not" in text:
+        listed = [False, False, False, True, False]
+    assert computed(parsed(text, "where"), rows) == row_by_row(text, rows) == listed
+
+
 def test_a_field_may_be_called_as_a_sign() -> None:
     assert condition("end > 5 and p is true", "where").text == '("end" > 5) and (p is true)'
     assert condition("5 < isnull", "where").text == "5 < isnull"

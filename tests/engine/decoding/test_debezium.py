@@ -1,7 +1,9 @@
 """Changes in Debezium's envelope are events with the fields of their rows."""
 
+import base64
 import json
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +130,58 @@ def test_changes_in_avro_are_events() -> None:
     assert figures == {"count": 2, "sum_amount": pytest.approx(24.68, rel=0.01), "d": 1}
 
 
+@pytest.mark.parametrize("time_format", ["ms", "s", "us", "iso8601"])
+def test_a_timestamp_of_a_row_is_the_time_whatever_its_unit(time_format: str) -> None:
+    """As one of the envelope is, and one of an event without an envelope."""
+    moment = {"type": "long", "logicalType": "timestamp-micros"}
+    columns = [{"name": "id", "type": "long"}, {"name": "at", "type": moment}]
+    row = {"type": "record", "name": "Value", "fields": columns}
+    stamp = {"type": "long", "logicalType": "timestamp-millis"}
+    fields = [
+        {"name": "before", "type": ["null", row]},
+        {"name": "after", "type": ["null", "Value"]},
+        {"name": "op", "type": "string"},
+        {"name": "ts_ms", "type": ["null", stamp]},
+    ]
+    avro = {"type": "record", "name": "Envelope", "fields": fields}
+    protobuf = """syntax = "proto3"; import "google/protobuf/timestamp.proto";
+        message Envelope { Row before = 1; Row after = 2; string op = 3;
+            google.protobuf.Timestamp ts_ms = 4; }
+        message Row { int64 id = 1; google.protobuf.Timestamp at = 2; }"""
+    for time_field, source_format in product(("at", "ts_ms"), ("avro", "protobuf")):
+        topology = orders(
+            source_format=source_format,
+            key_field="id",
+            time_field=time_field,
+            time_format=time_format,
+            computed=(),
+            statistics=(Count(),),
+        )
+        schema = json.dumps(avro) if source_format == "avro" else protobuf
+        driver = TopologyDriver(topology, schemas={1: schema})
+        at: object = START * 1_000 if source_format == "avro" else "2025-11-25T12:00:00Z"
+        ts_ms: object = START if source_format == "avro" else at
+        one = {"id": 7, "at": at}
+        driver.send({"before": None, "after": one, "op": "c", "ts_ms": ts_ms})
+        driver.send({"before": one, "after": None, "op": "d", "ts_ms": ts_ms})
+        driver.close_windows()
+        assert not driver.dead_letters
+        assert driver.figure("7", "count", "1h", at=START + 60_000).estimate == 2
+
+
+def test_a_time_of_a_row_in_a_narrow_float_is_refused() -> None:
+    """It is minutes away from what it was."""
+    row = {"type": "record", "name": "Value", "fields": [{"name": "at", "type": "float"}]}
+    fields = [{"name": "after", "type": ["null", row]}, {"name": "op", "type": "string"}]
+    schema = json.dumps({"type": "record", "name": "Envelope", "fields": fields})
+    topology = orders(source_format="avro", key_field="op", time_field="at", time_format="s")
+    driver = TopologyDriver(topology, schemas={1: schema})
+    driver.send({"after": {"at": START / 1_000}, "op": "c"})
+    (letter,) = driver.dead_letters
+    assert letter.reason is Reason.BAD_SCHEMA
+    assert "after.at (the time) is a float of 32 bits" in letter.detail
+
+
 def test_the_names_of_the_envelope_are_its_own() -> None:
     """A column that is called as one of them is reached by the row."""
     topology = orders(
@@ -161,6 +215,27 @@ def test_a_value_that_the_database_does_not_send_is_missing() -> None:
         for label in ("count", "distinct_note", "noted")
     ]
     assert figures == [3, 2, 2]
+
+
+@pytest.mark.parametrize("mode", ["base64", "hex"])
+def test_bytes_that_the_database_does_not_send_are_missing(mode: str) -> None:
+    """Their placeholder is written as the bytes are, by `binary.handling.mode`."""
+    placeholder = b"__debezium_unavailable_value"
+    note = base64.b64encode(placeholder).decode() if mode == "base64" else placeholder.hex()
+    topology = orders(computed=(), statistics=(Count(), Distinct(field="note")))
+    values = [json.dumps(change("u", None, row("1", note=it))).encode() for it in (note, "YQ==")]
+    assert EventDecoder(topology).decode(values).items[0].to_pylist() == [None, "YQ=="]
+
+
+def test_a_change_without_its_row_is_not_passed_over() -> None:
+    """As a deletion from a table that has no primary key: by the key of its record it counts."""
+    topology = orders(key_field="kafka:key", computed=(), statistics=(Count(),))
+    value = json.dumps(change("d", None, None)).encode()
+    assert EventDecoder(topology).decode([value], [b"7"]).keys.to_pylist() == ["7"]
+    (refusal,) = EventDecoder(orders()).decode([value]).refusals
+    assert refusal.reason is Reason.MISSING_FIELD
+    gone = orders(where="op <> 'd'")
+    assert EventDecoder(gone).decode([value]).passed_over.tolist() == [0]
 
 
 @pytest.mark.parametrize(

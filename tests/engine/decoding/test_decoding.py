@@ -271,7 +271,8 @@ def test_a_millisecond_is_read_as_it_was_written(time_format: str) -> None:
         ("s", "1600000000", 1_600_000_000_000),
         ("s", '"1600000000.1239"', 1_600_000_000_123),
         ("ms", '"1600000000123"', 1_600_000_000_123),
-        ("ms", '" +1.6e12 "', 1_600_000_000_000),
+        ("ms", '" +1.6000000e12 "', 1_600_000_000_000),
+        ("ms", "1.6e12", 1_600_000_000_000),
         ("ms", "1600000000123.0", 1_600_000_000_123),
         ("ms", "1600000000123.999", 1_600_000_000_123),
         ("us", '"1600000000123999.9"', 1_600_000_000_124),
@@ -279,6 +280,7 @@ def test_a_millisecond_is_read_as_it_was_written(time_format: str) -> None:
         ("s", "1600000000.123", 1_600_000_000_123),
         ("s", "1600000000.123999", 1_600_000_000_123),
         ("s", "1.6e9", 1_600_000_000_000),
+        ("s", '"1.6E9"', 1_600_000_000_000),  # As Java and Spark write this double.
         ("us", "1600000000123999", 1_600_000_000_123),
         ("ns", "1600000000123999999", 1_600_000_000_123),
         ("iso8601", '"2020-09-13T12:26:40Z"', 1_600_000_000_000),
@@ -301,6 +303,15 @@ def test_a_moment_has_the_same_millisecond_in_every_format(
 ) -> None:
     """What is beyond milliseconds is left off."""
     assert in_format(time_format, time).times.tolist() == [ms]
+
+
+def test_a_text_of_a_time_that_has_lost_digits_is_no_time() -> None:
+    """Excel leaves six digits of thirteen: of all times of three hours the same text."""
+    columns = in_format("ms", '"1.76407E+12"', '"1.7640712E12"', '"1764070000000"')
+    assert columns.times.tolist() == [1_764_071_200_000, 1_764_070_000_000]
+    [refusal] = columns.refusals
+    assert refusal.reason is Reason.BAD_TIME
+    assert refusal.detail.startswith("time: '1.76407E+12' is no time in milliseconds, and has lost")
 
 
 @pytest.mark.parametrize("time_format", CLOCKS)

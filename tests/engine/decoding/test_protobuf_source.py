@@ -1,6 +1,7 @@
 """Sources in Protobuf: what is read is what Google's own library reads, and what JSON says."""
 
 import json
+import re
 from base64 import b64encode
 from dataclasses import replace
 from decimal import Decimal
@@ -354,6 +355,23 @@ def test_a_timestamp_is_the_time_whatever_the_format(time_format: str, at: str) 
     assert refused[3] == Reason.MISSING_FIELD
 
 
+@pytest.mark.parametrize("kind", ["float", "optional float", "google.protobuf.FloatValue"])
+def test_a_time_in_a_narrow_float_is_refused(kind: str) -> None:
+    """By the schema that the topology declares, and by one of a registry."""
+    schema = f"""syntax = "proto3"; import "google/protobuf/wrappers.proto";
+        message E {{ string key = 1; message Meta {{ {kind} at = 1; }} Meta meta = 2; }}"""
+    said = r"meta\.at \(the time\) is a float of 32 bits, .* minutes apart: have it send times as"
+    declared = topology(time_format="s", time_field="meta.at", statistics=[Count()])
+    own = ProtobufSchema.declared(schema, ("meta", "at"), declared.times)
+    with pytest.raises(UnusableSchemaError, match=said):
+        own.reader_of("E")
+    value = framed(1, b"\0" + message_class(schema, "E")(key="a").SerializeToString())
+    decoder = EventDecoder(declared, schemas=known(schema))
+    (refusal,) = decoder.decode([value], (), [START]).refusals
+    assert refusal.reason is Reason.BAD_SCHEMA
+    assert re.search(f"schema 1: {said}", refusal.detail)
+
+
 GOOD = framed(1, b"\0" + ProtobufSchema.registered(ORDER).write(orders(1)[0]))
 
 
@@ -440,6 +458,18 @@ def test_values_of_any_json_and_decimals() -> None:
     long = schema.write({"price": {"value": b64encode(b"1" * 300).decode()}})
     with pytest.raises(NotReadableError, match="decimal of 300 bytes"):
         schema.json(b"\0" + long)
+
+
+def test_a_whole_number_has_its_digits_in_all_types() -> None:
+    """The shortest text of 2^63 as a double is that of 9223372036854776000."""
+    text = """syntax = "proto3"; import "google/protobuf/struct.proto";
+        import "google/protobuf/wrappers.proto";
+        message E { double d = 1; float f = 2; google.protobuf.Value v = 3;
+                    google.protobuf.DoubleValue w = 4; repeated double r = 5; uint64 u = 6; }"""
+    schema = ProtobufSchema.registered(text)
+    number = 2**63
+    event = {"d": number, "f": number, "v": number, "w": number, "r": [number], "u": number}
+    assert json.loads(schema.json(b"\0" + schema.write(event)), parse_float=Decimal) == event
 
 
 def test_plain_protobuf_takes_the_topologys_own_schema(

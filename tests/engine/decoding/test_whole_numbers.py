@@ -1,5 +1,5 @@
-"""Whole numbers that no double is, as values, in conditions, as keys and as items: as written, by
-both readers, however they are written.
+"""Numbers from 2^53 on that no double is, as values, in conditions, as keys and as items: as
+written, by both readers, however they are written.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,14 +8,17 @@ from fractions import Fraction
 
 import msgspec
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from slidestat import (
+    Above,
     Alert,
     Count,
     Histogram,
     Maximum,
+    MeanHistogram,
     RankQuantiles,
+    SumHistogram,
     TopItems,
     Topology,
     TopologyDriver,
@@ -94,6 +97,107 @@ def test_conditions_are_exact(where: str, numbers: list[int], data: st.DataObjec
     assert columns.conditions[0].tolist() == [CONDITIONS[where](n) for n in numbers]
     for text, n in zip(texts, numbers, strict=True):
         assert holds(written, {"n": number(Decimal(text))}) is CONDITIONS[where](n)
+
+
+WRITTEN_NUMBERS = st.builds(
+    lambda whole, part: Decimal(f"{whole}{part}"),
+    WHOLE,
+    st.sampled_from(("", ".0", ".5", ".25", ".99999999999999999999", ".0" + "0" * 70 + "1")),
+).filter(lambda n: abs(n) >= E or n == Decimal(float(n)))
+"""Numbers around the ends of doubles, also of more digits than two doubles have."""
+
+COMPARED: dict[str, Callable[[Decimal, Decimal], bool]] = {
+    "n = {}": lambda n, m: n == m,
+    "n <> {}": lambda n, m: n != m,
+    "n < {}": lambda n, m: n < m,
+    "{} <= n": lambda n, m: m <= n,
+    "n in ({}, 0.5)": lambda n, m: n in (m, Decimal("0.5")),
+    "n between {0} and {0}": lambda n, m: n == m,
+    "case when n < 0 then n else coalesce(n, 1) end > {}": lambda n, m: n > m,
+    "cast(t as double) >= {}": lambda n, m: n >= m,
+    "-n = -{}": lambda n, m: n == m,
+}
+
+
+LONGEST = Decimal(f"{E}.0{'0' * 70}1")
+
+
+@example("n = {}", [LONGEST], LONGEST)
+@example("-n = -{}", [LONGEST], LONGEST)
+@example("n in ({}, 0.5)", [LONGEST], LONGEST)
+@example("n between {0} and {0}", [LONGEST], LONGEST)
+@example("cast(t as double) >= {}", [LONGEST], LONGEST)
+@laws
+@given(st.sampled_from(sorted(COMPARED)), st.lists(WRITTEN_NUMBERS, min_size=1), WRITTEN_NUMBERS)
+def test_comparisons_are_of_the_numbers_as_they_were_written(
+    where: str, numbers: list[Decimal], literal: Decimal
+) -> None:
+    """Whole or not, by columns and by an audit, and for edges, where the literal is a double."""
+    if "-{}" in where and literal < 0:
+        literal = literal.copy_negate()
+    topology = _topology(statistics=(Count(name="c", where=where.format(f"{literal:f}")),))
+    texts = [f"{n:f}" for n in numbers]
+    records = [_event(f'{text}, "t": "{text}"') for text in texts]
+    columns = EventDecoder(topology).decode(records)
+    meant = [COMPARED[where](n, literal) for n in numbers]
+    assert columns.conditions[0].tolist() == meant
+    condition_text = topology.columns.conditions[0].text
+    fields = [{"n": number(n), "t": text} for n, text in zip(numbers, texts, strict=True)]
+    assert [holds(condition_text, one) for one in fields] == meant
+    edge = float(literal)
+    counts = EventDecoder(_topology(statistics=(Above(field="n", thresholds=[edge]),)))
+    if abs(edge) >= E:
+        reached = (counts.decode(records).numbers[0] >= edge).tolist()
+        assert reached == [n >= Decimal(edge) for n in numbers]
+
+
+@laws
+@given(st.lists(WRITTEN_NUMBERS, min_size=1, max_size=8))
+def test_different_numbers_from_2_53_on_are_different_items(numbers: list[Decimal]) -> None:
+    """With 60 of their digits; what is computed of such that are not whole is refused."""
+    records = [_event(f"{n:f}") for n in numbers]
+    decoder = EventDecoder(_topology(statistics=(TopItems(field="n"),)))
+    for n, item in zip(numbers, decoder.decode(records).items[0].to_pylist(), strict=True):
+        near = abs(Decimal(item) - n)
+        assert near <= Decimal("1e-25")
+        assert (Decimal(item) == Decimal(item).to_integral_value()) == (n == n.to_integral_value())
+    for computed in ("n + 0 as m", "cast(n as varchar) as m"):
+        decoder = EventDecoder(_topology(statistics=(TopItems(field="m"),), computed=(computed,)))
+        columns = decoder.decode(records)
+        items = dict(zip(columns.rows.tolist(), columns.items[0].to_pylist(), strict=True))
+        for row, item in items.items():
+            assert abs(Decimal(item) - numbers[row]) <= Decimal("1e-25")
+
+
+@laws
+@given(st.lists(WHOLE, min_size=1, max_size=12), WHOLE)
+def test_edges_part_computed_numbers_as_they_are(numbers: list[int], edge: int) -> None:
+    """Below 2^100: the double of one below an edge may be the edge."""
+    least = float(edge)
+    statistics = (Above(field="m", thresholds=[least]),)
+    decoder = EventDecoder(_topology(statistics=statistics, computed=("n - 3 as m",)))
+    columns = decoder.decode([_event(str(n)) for n in numbers])
+    reached = (columns.numbers[0] >= least).tolist()
+    for n, is_reached in zip(numbers, reached, strict=True):
+        assert is_reached == (n - 3 >= least) or abs(n) >= 2**99 or abs(edge) < E
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [
+        lambda: Above(thresholds=[E + 1]),
+        lambda: Histogram(edges=[0, 2**63 - 1]),
+        lambda: SumHistogram(edges=[-E - 1, 0]),
+        lambda: MeanHistogram(edges=[10**23], by="n"),
+    ],
+)
+def test_an_edge_is_never_rounded_in_silence(statistic: Callable[[], object]) -> None:
+    with pytest.raises(SlidestatError, match="a whole number that no double is"):
+        statistic()
+
+
+def test_an_edge_beyond_2_53_may_be_a_double() -> None:
+    assert Above(thresholds=[E, 2**63, 10**22]).thresholds == (2.0**53, 2.0**63, 1e22)
 
 
 @pytest.mark.parametrize("limit", [2.0**53, 2.0**63, -(2.0**63), 2.0**99, 1e18, 2.0**100, 1e300])

@@ -238,7 +238,7 @@ def test_bytes_that_only_begin_like_avro_are_no_emission(registry: StandIn, valu
         ("", "needs a schema registry, and none is given"),
         ("registry:8081", "no schema registry's address"),
         ("http://user:secret@127.0.0.1:1", r"No schema registry answers at http://127\.0\.0\.1:1"),
-        ("http://registry:port", "No schema registry answers"),
+        ("http://registry:port", "has a port that is no number"),
     ],
 )
 def test_a_registry_that_is_not_there(address: str, message: str) -> None:

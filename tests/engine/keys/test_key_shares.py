@@ -149,7 +149,7 @@ def test_shares_of_keys_come_to_what_one_engine_does(case: Case) -> None:
 
 
 @laws
-@given(cases())
+@given(cases(max_size=120))
 def test_synopses_at_an_interval_are_the_same_in_shares(case: Case) -> None:
     """Those of each tick of the interval, and the last ones."""
     assume(not case.topology.has_referee and not case.topology.windows_of_events)

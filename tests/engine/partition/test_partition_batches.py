@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from hypothesis import given
 
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.partition import PartitionProcessor
 from tests.engine.cases import Case, cases, laws
 from tests.engine.memory import (
@@ -22,13 +23,23 @@ from tests.engine.model import Record
 class Run:
     """Batches through one processor, everything written once at the end."""
 
-    def __init__(self, topology: Topology, batches: Iterable[Sequence[Record]]) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        batches: Iterable[Sequence[Record]],
+        ahead: EventDecoder | None = None,
+    ) -> None:
         self.topology = topology
         self.store = MemoryStore()
         self.outputs: list[Output] = []
         processor = PartitionProcessor(topology, SOURCE, PARTITION, self.store)
-        for batch in batches:
-            self.outputs += outputs_of(processor.process(batch_of(batch)))
+        for records in batches:
+            batch = batch_of(records)
+            if ahead is not None:
+                ahead.decode_ahead(batch)
+            is_new = batch.offsets[0] >= processor.next_offset
+            self.outputs += outputs_of(processor.process(batch))
+            assert not (is_new and batch.decoded)
         snapshot = processor.snapshot()
         assert snapshot is not None
         self.store.write(rows_of(snapshot))
@@ -47,7 +58,7 @@ def same(one: Run, other: Run) -> None:
 
 
 @laws
-@given(cases())
+@given(cases(max_size=120))
 def test_any_split_into_batches_gives_the_same_bytes(case: Case) -> None:
     """All at once, one at a time, and any split: statistics, letters, synopses, counters."""
     records, random = case.records, case.random
@@ -76,3 +87,17 @@ def test_redelivered_records_change_nothing(case: Case) -> None:
         batches.append(records[start:end])
         read = max(read, end)
     same(Run(case.topology, [records]), Run(case.topology, batches))
+
+
+@laws
+@given(cases(max_size=120))
+def test_batches_decoded_ahead_give_the_same_bytes(case: Case) -> None:
+    """As by the thread that fetches, also where a batch begins with what was read before."""
+    records, random = case.records, case.random
+    cuts = sorted(random.sample(range(1, len(records)), random.randint(0, len(records) - 1) // 3))
+    parts = [
+        records[max(0, start - random.randint(0, 3)) : end]
+        for start, end in zip([0, *cuts], [*cuts, len(records)], strict=True)
+    ]
+    ahead = Run(case.topology, parts, EventDecoder(case.topology))
+    same(Run(case.topology, [records]), ahead)

@@ -1,12 +1,10 @@
 """What a partition puts out is what the model says, and every record is accounted for."""
 
-from collections.abc import Sequence
 from random import Random
 
 from hypothesis import given, strategies as st
 
-from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import Counters
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, Counters
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import NO_TIME
 from slidestat.schemas.dead_letter import Reason
@@ -17,31 +15,26 @@ from tests.engine.model import Fate, Model, Record
 from tests.engine.streams import KEYS, START_MS, VALUES, encode
 
 
-def outputs(topology: Topology, records: Sequence[Record], random: Random) -> list[Output]:
-    """All that an undisturbed worker sends."""
-    partition = Partition(topology, records, random)
+@laws
+@given(cases())
+def test_what_one_worker_leaves_is_what_the_model_says(case: Case) -> None:
+    """All that is sent and stored in one run of a worker, in any batches, in each respect."""
+    model = Model(case.topology, case.records)
+    partition = Partition(case.topology, case.records, case.random)
     partition.live()
-    return partition.outputs
+    # For each key with events since the tick before: the exact figure lies within the bounds, the
+    # estimate within the promise, and the source offset is that of the record that passed the tick.
+    check_emissions(case.topology, model, emissions_of(partition.outputs))
+    every_refused_or_late_record_is_one_letter(case, model, partition.outputs)
+    read_is_counted_and_dead_and_late_at_every_commit(case, model, partition.commits)
 
 
-@laws
-@given(cases())
-def test_statistics_are_those_of_the_model(case: Case) -> None:
-    """For each key with events since the tick before: the exact figure lies within the bounds, the
-    estimate within the promise, and the source offset is that of the record that passed the tick.
-    """
-    sent = outputs(case.topology, case.records, case.random)
-    check_emissions(case.topology, Model(case.topology, case.records), emissions_of(sent))
-
-
-@laws
-@given(cases())
-def test_every_refused_or_late_record_becomes_one_letter(case: Case) -> None:
+def every_refused_or_late_record_is_one_letter(
+    case: Case, model: Model, sent: list[Output]
+) -> None:
     """Dead and late letters are exactly the model's, as soon as that is clear, with the original's
     key, bytes and timestamp; a late one tells by how much, and so does one that was far ahead.
     """
-    model = Model(case.topology, case.records)
-    sent = outputs(case.topology, case.records, case.random)
     assert offsets_of("dead letter", sent) == model.dead
     assert offsets_of("late", sent) == model.offsets(Fate.LATE)
     original = {record.offset: record for record in case.records}
@@ -61,17 +54,14 @@ def test_every_refused_or_late_record_becomes_one_letter(case: Case) -> None:
                 assert detail == f"{ahead} ms ahead of the records around it"
 
 
-@laws
-@given(cases())
-def test_read_is_counted_and_dead_and_late_at_every_commit(case: Case) -> None:
+def read_is_counted_and_dead_and_late_at_every_commit(
+    case: Case, model: Model, commits: list[Checkpoint]
+) -> None:
     """A checkpoint's counters are the model's for the records before its offset, with what each
     statistic left out of them, and its largest time is theirs.
     """
-    model = Model(case.topology, case.records)
-    partition = Partition(case.topology, case.records, case.random)
-    partition.live()
-    assert partition.commits
-    for checkpoint in partition.commits:
+    assert commits
+    for checkpoint in commits:
         read, counted, dead, late = model.counts_before(checkpoint.next_offset)
         left_out = model.left_out_before(checkpoint.next_offset)
         passed_over = model.passed_over_before(checkpoint.next_offset)
@@ -109,19 +99,19 @@ def test_disorder_within_the_lateness_changes_no_figure(
     noise = [time + random.randint(0, lateness) for time in times]
     disordered = [bodies[i] for i in sorted(range(size), key=lambda i: (noise[i], i))]
     flush = [encode("~", times[-1] + 10_000, 0)] * 16
-    figures = []
-    for stream in (bodies, disordered):
+
+    def figures(stream: list[bytes], *, at_once: bool) -> list[tuple[object, ...]]:
         records = [Record(i, None, body, 0) for i, body in enumerate([*stream, *flush])]
-        sent = outputs(declared, records, random)
-        assert not offsets_of("late", sent)
-        figures.append(
-            [
-                (emission.window_end_ms, emission.key, emission.figures)
-                for emission in emissions_of(sent)
-            ]
-        )
-    in_order, in_disorder = figures
-    assert in_order == in_disorder
+        partition = Partition(declared, records, random)
+        if at_once:
+            partition.live_at_once()
+        else:
+            partition.live()
+        assert not offsets_of("late", partition.outputs)
+        found = emissions_of(partition.outputs)
+        return [(it.window_end_ms, it.key, it.figures) for it in found]
+
+    assert figures(disordered, at_once=False) == figures(bodies, at_once=True)
 
 
 @laws

@@ -63,11 +63,12 @@ def test_each_mean_keeps_its_promise(kind: str) -> None:
     asked = replace(LAW, statistics=(*MEANS, *SQUARES))
     partition = Partition(asked, records(stream))
     checked = 0
+    values = [(time, Fraction(v)) for time, v in stream]
     for end, emission in partition.emissions["a"].items():
         figures = iter(emission.figures)
+        windows = {n: [v for time, v in values if end - n <= time < end] for n in (100, 330, 1_000)}
         for statistic in asked.statistics:
-            for window in (100, 330, 1_000):
-                inside = [Fraction(v) for time, v in stream if end - window <= time < end]
+            for window, inside in windows.items():
                 for right in exact(statistic, inside, window):
                     figure = next(figures)
                     assert figure.window_ms == window

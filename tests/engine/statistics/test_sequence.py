@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -76,13 +77,18 @@ class Split:
     def __repr__(self) -> str:
         return f"{list(map(len, self.parties))} of {len(self.values)} events, {self.late} late"
 
+    @cached_property
+    def exact(self) -> list[Fraction]:
+        """The values as they are written."""
+        return [Fraction(repr(value)) for value in self.values]
+
     def event(self, number: int, key: str = "k") -> dict[str, Any]:
         return {"key": key, "number": number, "value": self.values[number]}
 
     def within(self, end: int, n: int, parties: Sequence[int]) -> list[Fraction]:
         """The values of the window of n numbers that ends at `end`, of these parties."""
         return [
-            Fraction(repr(self.values[number]))
+            self.exact[number]
             for party in parties
             for number in self.parties[party]
             if end - n <= number < end
@@ -215,7 +221,7 @@ def test_keys_of_a_sequence(split: Split) -> None:
     for emission in driver.emissions:
         end = emission.window_end_ms
         inside = {
-            n: [Fraction(repr(split.values[i])) for i in of_key[emission.key] if end - n <= i < end]
+            n: [split.exact[i] for i in of_key[emission.key] if end - n <= i < end]
             for n in topology.window_lengths
         }
         check_figures(topology, emission.figures, inside)

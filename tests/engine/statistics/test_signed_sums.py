@@ -9,8 +9,9 @@ from random import Random
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
-from slidestat import NetSum, Sum, SumHistogram, Topology
+from slidestat import LandmarkSum, NetSum, Sum, SumHistogram, Topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
 from slidestat.declare.statistics.parted import PartedRunner
@@ -18,7 +19,9 @@ from slidestat.declare.statistics.runner import Work
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Figure
 from slidestat.synopses import SumParameters, SynopsisError
+from slidestat.synopses.exponential_histogram.units import ceil_quotient, floor_quotient
 from tests.audit.test_audit_key import Partition
+from tests.engine.cases import laws
 from tests.engine.checks import emissions_of
 from tests.engine.exact import Values, between
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of, outputs_of
@@ -165,3 +168,34 @@ def test_sums_in_each_form() -> None:
     assert topology_of({**needed, "statistics": tables}) == wanted
     flags = ["net_sum:amount:epsilon=0.02", "sum_histogram:edges=-1.5,10"]
     assert topology_of_flags({**needed, "statistics": flags}) == wanted
+
+
+TEXT_BOUNDS = (Sum, NetSum, SumHistogram, LandmarkSum)
+
+
+@settings(laws, max_examples=60)
+@given(
+    kind=st.sampled_from(TEXT_BOUNDS),
+    decimals=st.integers(0, 9),
+    units=st.integers(40, 61).flatmap(lambda bits: st.integers(2 ** (bits - 1), 2**bits)),
+)
+def test_bounds_hold_as_they_are_written(
+    kind: type[Sum | NetSum | SumHistogram | LandmarkSum], decimals: int, units: int
+) -> None:
+    """Whoever reads JSON's decimals finds the exact sum between them: the shortest text of a double
+    is up to half of the way to the next one off.
+    """
+    lower, upper = floor_quotient(units, 10**decimals), ceil_quotient(units, 10**decimals)
+    figures = np.array([lower, lower, upper]).reshape(3, 1, 1)
+    parts = np.stack((np.zeros((3, 1, 1)), figures), axis=-1)
+    statistic = kind(decimals=decimals)
+    if isinstance(statistic, SumHistogram):
+        statistic = SumHistogram(decimals=decimals, edges=(0.0,))
+    name = "landmark_sum" if kind is LandmarkSum else "sum"
+    answers = {name: figures, "parted sum": parts}
+    numbers = statistic.numbers(answers, np.ones(1))[..., -1].reshape(3)
+    read = [Decimal(msgspec.json.encode(float(number)).decode()) for number in numbers]
+    assert read[1] <= Decimal(units).scaleb(-decimals) <= read[2]
+    assert read[1] <= read[0] <= read[2]
+    if upper < 2**53 / 10**decimals:
+        assert numbers.tolist() == [lower, lower, upper]

@@ -174,7 +174,10 @@ def test_adversaries(name: str, keys: Callable[[int], str], size: int) -> None:
     the newest good one; whatever the batches.
     """
     times, wrong = ADVERSARIES[name]()
-    outcome = taken(clocked("0s"), times[: 1_600 if size == 1 else None], keys, size)
+    # A batch costs as much as hundreds of records, and a tick as a batch: small batches have the
+    # first faults alone, and ticks are far apart.
+    most = {1: 1_600, 7: 7_000}.get(size)
+    outcome = taken(clocked("0s", every="1h"), times[:most], keys, size)
     read = outcome.processor.next_offset
     good = [time for place, time in enumerate(times[:read].tolist()) if place not in wrong]
     near = {p for p in wrong if name == "a clock that runs away" and p < 5_200}

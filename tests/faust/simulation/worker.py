@@ -112,7 +112,6 @@ class App:
         self.stores: dict[str, Store] = {}
         self.rebalancing, self.rebalancing_count = True, 0
         self.should_stop = False
-        self.fetched_at, self.due_at = 0.0, None
         self.traces = None
         self.lost_since = None
         self.revoked: Callable[..., Awaitable[None]]
@@ -185,7 +184,7 @@ class _Topics:
     def error(self) -> None:
         return None
 
-    async def confirm(self) -> None:
+    async def confirm(self, _fetched_at: float = 0) -> None:
         await asyncio.sleep(0)
 
     confirm_source = confirm
@@ -468,7 +467,7 @@ def simulated_clients(brokers: Brokers) -> Iterator[None]:
         ("slidestat.kafka.producer.Producer", Client),
         (at + "worker.parts.bulk_producer", producer),
         (at + "worker.parts.TopicWatch", _Topics),
-        (at + "worker.app.ConsumerOffsets.first_difference", no_difference),
+        (at + "source.source_offsets.SourceOffsets.first_difference", no_difference),
         (at + "table.StateStore", Store),
         (at + "table.rocksdict", rocks),
         (at + "restore.rocksdict", rocks),

@@ -32,8 +32,7 @@ class Declared:
         topology = load_topology(str(file))
         self.mark = fingerprint_of(topology)
         driver = TopologyDriver(topology)
-        for record in events():
-            driver.send_bytes(record)
+        driver.send_bytes(*events())
         self.emissions = driver.emissions
 
     def emit(self, emissions: list[Emission]) -> None:

@@ -71,8 +71,7 @@ def test_every_key_that_is_emitted_is_audited(
     )
     topology = load_topology(str(file))
     driver = TopologyDriver(topology)
-    for record in _records():
-        driver.send_bytes(record)
+    driver.send_bytes(*_records())
     first = 0
     if topology.repartition:
         first = _move(bootstrap_servers, make_topic("t-repartition", 1), _records())
@@ -111,8 +110,7 @@ def test_windows_from_before_a_seed_fail_and_it_is_named(
     )
     topology, records = load_topology(str(file)), _records()
     driver = TopologyDriver(topology)
-    for record in records:
-        driver.send_bytes(record)
+    driver.send_bytes(*records)
     seeded = 150
     topics.event(*records[seeded:])
     emitted = [
@@ -161,8 +159,7 @@ def test_a_sequence_is_audited(
         msgspec.json.encode({"name": f"K{i % 3}", "n": i, "value": i % 7})
         for i in (*range(50), 55, *range(51, 55), *range(56, 300))
     ]
-    for record in records:
-        driver.send_bytes(record)
+    driver.send_bytes(*records)
     topics.event(*records)
     emitted = driver.emissions
     if is_wrong:

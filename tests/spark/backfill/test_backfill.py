@@ -33,7 +33,7 @@ from slidestat.spark.backfill.history import Files, read_files, read_topic
 from slidestat.spark.lake.lake import Lake
 from slidestat.testing.records import MemoryStore
 from tests.broker.workers import wait_until
-from tests.spark.requests_history import NOON, TOPOLOGY, Record, history_of, requests
+from tests.spark.requests_history import NOON, TOPOLOGY, Record, history_of, requests, send_all
 
 
 def _streamed(records: Sequence[Record], partition: int) -> tuple[list[OutputRecord], MemoryStore]:
@@ -73,8 +73,7 @@ def test_emissions_letters_and_synopses_are_those_of_a_worker(spark: SparkSessio
         assert marks == {("declaration", fingerprint_of(TOPOLOGY).encode())}
 
         driver = TopologyDriver(TOPOLOGY, partitions=3)
-        for key, value, timestamp in records:
-            driver.send_bytes(value, key=key, partition=number, timestamp=timestamp)
+        send_all(driver, records, number)
         for topic, letters in (
             (TOPOLOGY.dead_letter_topic, driver.dead_letters),
             (TOPOLOGY.late_topic, driver.late),
@@ -113,8 +112,7 @@ def test_what_partitions_publish_is_that_of_a_worker(
     parts = [requests(1_200, seed) for seed in range(2)]
     driver = TopologyDriver(topology, partitions=2)
     for number, records in enumerate(parts):
-        for key, value, timestamp in records:
-            driver.send_bytes(value, key=key, partition=number, timestamp=timestamp)
+        send_all(driver, records, number)
     rows = backfill(topology, history_of(spark, parts), partitions=2).collect()
     written = _synopses(rows)
     assert len(written) > 30
@@ -146,8 +144,7 @@ def test_synopses_at_an_interval_are_those_that_would_be_published(spark: SparkS
     for number, records in enumerate(parts):
         # Each has keys of the other: a worker would stop.
         driver = TopologyDriver(topology, partitions=2)
-        for key, value, timestamp in records:
-            driver.send_bytes(value, key=key, partition=number, timestamp=timestamp)
+        send_all(driver, records, number)
         published += map(tuple, driver.published)
     history = history_of(spark, parts)
     rows = backfill(topology, history, 2).collect()
@@ -283,8 +280,7 @@ def test_what_a_worker_passes_over_is_not_filled_in(spark: SparkSession) -> None
     records = requests(2_000, 0)
     rows = backfill(topology, history_of(spark, [records])).collect()
     driver = TopologyDriver(topology)
-    for key, value, timestamp in records:
-        driver.send_bytes(value, key=key, partition=0, timestamp=timestamp)
+    send_all(driver, records, 0)
     encode = JsonCodec().encode
     written = [bytes(row.value) for row in rows if row.topic == topology.output_topic]
     assert written == [encode(emission) for emission in driver.emissions]

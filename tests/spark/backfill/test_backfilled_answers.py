@@ -18,7 +18,7 @@ from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
-from slidestat.faust.alert_headers import headers_of
+from slidestat.faust.alert_headers import headers_of_alert
 from slidestat.kafka.partitioner import expected_places
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.ranking import Ranking as DecodedRanking, decode_ranking
@@ -26,7 +26,7 @@ from slidestat.spark.backfill.backfill import by_partition, fill_lake
 from slidestat.spark.backfill.by_key import spread_by_key, spreads_keys
 from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.testing.records import MemoryStore
-from tests.spark.requests_history import NOON, TOPOLOGY, Record, history_of
+from tests.spark.requests_history import NOON, TOPOLOGY, Record, history_of, send_all
 
 ALERTING = replace(
     TOPOLOGY,
@@ -76,7 +76,9 @@ def _of_worker(topology: Topology, records: Sequence[Record], number: int, count
         offsets = np.arange(first, first + len(keys), dtype=np.int64)
         batch = RecordBatch(topology.source, number, offsets, keys, values, stamps, first)
         alerts += processor.process(batch).alerts
-    return [(*it, headers_of(it, topology) if topology.alert_headers else []) for it in alerts]
+    return [
+        (*it, headers_of_alert(it, topology) if topology.alert_headers else []) for it in alerts
+    ]
 
 
 def _alerts_of(rows: Sequence[Row], topology: Topology, number: int) -> Written:
@@ -210,8 +212,7 @@ def test_a_referee_of_figures_answers_for_history(spark: SparkSession, tmp_path:
     parts = [_waves(seed, ["a", "b"], seconds=900) for seed in range(2)]
     driver = RefereeDriver(referee, 2)
     for number, records in enumerate(parts):
-        for key, value, stamp in records:
-            driver.parties.send_bytes(value, key=key, partition=number, timestamp=stamp)
+        send_all(driver.parties, records, number)
     driver.send()
     lake = Lake(str(tmp_path), referee.name)
     fill_lake(referee, history_of(spark, parts), lake, 2)

@@ -74,13 +74,15 @@ with spark_session("cluster", "local-cluster[2,1,1024]") as spark:
 """
 
 
-def _python(folder: Path, program: str, *arguments: str, **environment: str) -> str:
+def _python(
+    folder: Path, program: str, *arguments: str, wait_s: int = 280, **environment: str
+) -> str:
     run = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=wait_s,
         cwd=folder,  # Python would import from where it was started.
         env={**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1", **environment},
         check=False,
@@ -139,6 +141,25 @@ def test_a_backfill_where_executors_come_and_go(tmp_path: Path) -> None:
     assert left == ["executors left 2", "executors left 0"]
     assert len(written[0]) > 50
     assert written[0] == written[1]
+
+
+@pytest.mark.long
+@pytest.mark.needs_spark
+@pytest.mark.timeout(1_200)
+def test_a_stream_whose_executors_are_killed(tmp_path: Path) -> None:
+    """One of two in the middle of three batches, each behind its states: emissions, late records
+    and letters are those of a worker to the byte, each once.
+    """
+    said = _python(
+        ROOT,
+        "import sys; from pathlib import Path; from tests.spark.killed_executors import main;"
+        " main(Path(sys.argv[1]))",
+        str(tmp_path),
+        wait_s=1_100,
+        PYSPARK_PYTHON=sys.executable,
+        PYTHONPATH=f"{SOURCES}:{ROOT}",
+    )
+    assert said == "killed 3 batches 4 equal True\n"
 
 
 @pytest.mark.long

@@ -1,6 +1,8 @@
 """The session that all jobs have: whose Java, whose Python, whose code."""
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -73,3 +75,20 @@ def test_a_line_of_pyspark_that_has_no_jars_here_is_refused(
         said = "PySpark 4.9.2 is installed, and slidestat runs on PySpark 4.0, 4.1, 4.2."
         assert caught.value.message == said
         assert "pip install 'slidestat[spark]'" in caught.value.advice
+
+
+def test_what_keeps_spark_from_starting_is_told(tmp_path: Path) -> None:
+    """A setting of the machine's own, such as a plugin that is not there."""
+    (tmp_path / "spark-defaults.conf").write_text("spark.plugins com.nowhere.Plugin\n")
+    code = (
+        "from slidestat.spark.session import spark_session as s; s('tests', 'local[1]').__enter__()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"SPARK_CONF_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = "SlidestatError: Spark did not start: ClassNotFoundException: com.nowhere.Plugin"
+    assert said in done.stderr

@@ -22,7 +22,8 @@ def test_the_job_of_the_documents_ingests_from_a_broker(
     make_topic: Callable[..., str], bootstrap_servers: str, tmp_path: Path
 ) -> None:
     """The program of docs/spark.md as it stands but for address, names and place, submitted with a
-    zip of the package: it imports the code of the zip, and brings each record of a real topic.
+    zip of the package: it imports the code of the zip, and brings each record of a real topic. Of a
+    cluster's defaults it takes none that passes over files in silence.
     """
     topics = make_topics(make_topic, bootstrap_servers)
     topics.emit([emission(topics.name, f"k{i}", NOON_MS + i) for i in range(20)])
@@ -34,6 +35,7 @@ def test_the_job_of_the_documents_ingests_from_a_broker(
         program.text.replace("s3a://bucket/lake", str(lake))
         .replace("broker:9092", bootstrap_servers)
         .replace("latency", topics.name)
+        + "\n    print('ignored:', spark.conf.get('spark.sql.files.ignoreMissingFiles'))"
         + "\nimport slidestat\nprint(slidestat.__file__)\n"
     )
     package = tmp_path / "slidestat.zip"
@@ -54,6 +56,7 @@ def test_the_job_of_the_documents_ingests_from_a_broker(
             str(Path(pyspark.__path__[0], "bin", "spark-submit")),
             *("--master", "local[1]", "--conf", "spark.ui.enabled=false"),
             *("--conf", "spark.sql.session.timeZone=UTC"),
+            *("--conf", "spark.sql.files.ignoreMissingFiles=true"),
             *("--jars", ",".join(map(str, jars)), "--py-files", str(package), str(job)),
         ],
         stdin=subprocess.DEVNULL,
@@ -66,6 +69,7 @@ def test_the_job_of_the_documents_ingests_from_a_broker(
     )
     assert run.returncode == 0, run.stderr
     assert f"{package}/slidestat/__init__.py" in run.stdout
+    assert "ignored: false" in run.stdout
     rows = ds.dataset(lake / topics.name / "statistics", partitioning="hive").to_table()
     assert sorted(rows["event_key"].to_pylist()) == sorted(f"k{i}" for i in range(20))
     values = [msgspec.json.decode(value) for value in rows["value"].to_pylist()]

@@ -212,26 +212,36 @@ def test_bounds_hold(sql: SparkSession) -> None:
     assert any(row.lower < row.upper for row in frames)
 
 
-def test_the_hour_that_clocks_repeat_is_two(sql: SparkSession) -> None:
+@pytest.mark.parametrize(
+    "zone", ["America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "UTC+01:00", "GMT+1", "Z"]
+)
+def test_the_hour_that_clocks_repeat_is_two(sql: SparkSession, zone: str) -> None:
     """01:30 in New York comes twice in November: an interval of half an hour has one of them, and
-    both are there, in words that no session changes.
+    both are there, in words that no session changes. So it is in zones that Spark alone knows, and
+    long before 1970 and after 2038.
     """
-    zone = "spark.sql.session.timeZone"
-    before = sql.conf.get(zone)
-    sql.conf.set(zone, "America/New_York")
+    name = "spark.sql.session.timeZone"
+    before = sql.conf.get(name)
+    sql.conf.set(name, zone)
     query = """
-        SELECT basic_count(1, t, 100, INTERVAL 30 MINUTES) AS n, basic_distinct(t, t, 20) AS times,
-               basic_top(t, t, 20) AS top
-        FROM (SELECT timestamp_seconds(s) t
-              FROM VALUES (1762061400), (1762062300), (1762065000) x(s))
+        SELECT g, basic_count(1, t, 100, INTERVAL 30 MINUTES) AS n,
+               basic_distinct(t, t, 20) AS times, basic_top(t, t, 20) AS top
+        FROM (SELECT g, timestamp_seconds(s) t
+              FROM VALUES (0, 1762061400), (0, 1762062300), (0, 1762065000), (1, -2208988800),
+                          (1, -1), (1, 2147483647), (1, 2147483648) x(g, s))
+        GROUP BY g ORDER BY g
     """
     try:
-        (row,) = _rows(sql, query)
+        first, second = _rows(sql, query)
     finally:
-        sql.conf.set(zone, before)
-    assert (row.n, row.times) == (1, 3)
+        sql.conf.set(name, before)
+    assert (first.n, first.times) == (1, 3)
     texts = [f"2025-11-02 {clock}:00Z" for clock in ("05:30", "05:45", "06:30")]
-    assert [item["item"] for item in row.top] == texts
+    assert [item["item"] for item in first.top] == texts
+    assert (second.n, second.times) == (2, 4)
+    texts = [f"{day}Z" for day in ("1900-01-01 00:00:00", "1969-12-31 23:59:59")]
+    texts += [f"2038-01-19 03:14:0{last}Z" for last in (7, 8)]
+    assert sorted(item["item"] for item in second.top) == texts
 
 
 def test_a_group_without_rows_is_no_group(sql: SparkSession) -> None:
@@ -319,6 +329,35 @@ def test_items_of_every_kind_have_their_names_with_nulls_among_them(sql: SparkSe
         assert found[f"{name}_n"] == len(exact[name])
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        "id % 2",
+        "id % 2 = 0",
+        "CAST(CAST(id % 2 AS STRING) AS BINARY)",
+        "(id % 2) * 1e-7D",
+        "(id % 2) * 1e20D",
+        "CAST(id % 2 AS FLOAT)",
+        "CAST((id % 2) * 10 AS DECIMAL(5, 2))",
+        "date_add(DATE'2026-03-01', CAST(id % 2 AS INT))",
+        "timestamp_seconds(id % 2)",
+        "IF(id < 5, NULL, 7)",
+    ],
+)
+def test_an_item_is_found_by_itself(sql: SparkSession, item: str) -> None:
+    """Of every kind: its name is not what Python calls it. That of NULL is NULL."""
+    rows = _rows(
+        sql,
+        """
+        WITH items AS (SELECT _item_ AS item FROM range(10)),
+             summary AS (SELECT basic_top_partial(item, 5) AS data FROM items)
+        SELECT i.item IS NULL AS is_null, window_item(data, NULL, i.item).estimate AS found, exact
+        FROM summary, (SELECT item, CAST(count(*) AS DOUBLE) AS exact FROM items GROUP BY item) i
+        """.replace("_item_", item),
+    )
+    assert [row.found for row in rows] == [None if row.is_null else row.exact for row in rows]
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_floats_have_the_names_that_sql_has(kind: type[np.floating[Any]]) -> None:
     """With powers where CAST(v AS STRING) has them, in their own width; zero is one item."""
@@ -345,6 +384,13 @@ def test_floats_have_the_names_that_sql_has(kind: type[np.floating[Any]]) -> Non
         ("basic_sum('7', t, 2)", r"'7' is no number.*CAST\(v AS DOUBLE\)"),
         ("basic_count(1, '2026-01-01', 2)", r"t is a text.*CAST\(t AS TIMESTAMP\)"),
         ("basic_count(1, t, 'many')", "'many', which is no number"),
+        ("basic_count(1, t, 2, INTERVAL -1 SECOND)", "the interval is negative"),
+        ("basic_count(1)", "basic_count was given 1 argument. Give v, t, k, and maybe an interval"),
+        ("basic_quantile(1, t, 2)", "was given 3 arguments. Give v, t, k, p, and maybe"),
+        ("basic_count_partial(1)", "basic_count_partial was given 1 argument. Give v and k"),
+        ("window_estimate(X'00')", "window_estimate was given 1 argument. Give data, n, and maybe"),
+        ("window_item(X'00', 1, 'a', t, 1)", "given 5 arguments. Give data, n, item, and maybe at"),
+        ("window_estimate('00', 1)", r"A column of texts is none of synopses.*unbase64\(data\)"),
     ],
 )
 def test_what_is_not_taken_is_told_with_what_to_do(sql: SparkSession, call: str, told: str) -> None:

@@ -211,12 +211,15 @@ def test_a_head_of_another_spread_or_of_a_newer_version_is_refused() -> None:
 
 
 def test_a_table_of_another_topology_is_refused() -> None:
-    """As a worker refuses it, with what has changed."""
+    """As a worker refuses it, with what has changed, and what to do where there is no worker."""
     table = Table()
     of_shard(DECODER, LONG, table, events_of(["k"], NOON, 0), Random(1))
     other = replace(LONG, statistics=(Count(epsilon=0.5), LandmarkSum()))
-    with pytest.raises(SlidestatError, match="made with another topology: statistics are changed"):
+    changed = "made with another topology: statistics are changed"
+    with pytest.raises(SlidestatError, match=changed) as caught:
         of_shard(DECODER, other, table, events_of(["k"], NOON, 1), Random(1))
+    assert "another checkpoint location" in caught.value.advice
+    assert "--change-statistics" not in caught.value.advice
 
 
 def test_sums_in_ranges_of_another_field_are_those_of_a_worker() -> None:

@@ -1,6 +1,7 @@
 """Topologies on Structured Streaming: what a worker writes, whatever fails and comes again."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,7 +13,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from slidestat.declare.statistics import Count
+from slidestat.declare.statistics import Count, Distinct
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.spark import stream
@@ -22,6 +23,14 @@ from slidestat.spark.streaming.operator import PROVIDER, ROCKSDB
 from tests.spark.requests_history import TOPOLOGY, Record, history_of, requests
 
 PARTS = 2
+OTHERS = {
+    "spark.sql.shuffle.partitions": "5",
+    "spark.sql.session.timeZone": "Australia/Lord_Howe",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "40",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "1",
+}
 
 
 @pytest.fixture
@@ -33,6 +42,22 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
     yield spark
     spark.conf.unset(PROVIDER)
     spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+@contextmanager
+def set_otherwise(session: SparkSession) -> Iterator[None]:
+    """Give a session other settings for a while."""
+    before = {name: session.conf.get(name, None) for name in OTHERS}
+    try:
+        for name, value in OTHERS.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)
 
 
 def texts(rows: Sequence[Row]) -> list[str]:
@@ -120,7 +145,8 @@ def failing_once(marker: Path) -> Callable[[Any], Any]:
 def test_what_fails_or_comes_again_leaves_no_trace(session: SparkSession, tmp_path: Path) -> None:
     """Records with Kafka's partitions and offsets, in no order: emissions, late records and dead
     letters are those of a worker to the byte, though a task fails after it has written states, a
-    query is started anew in the middle, and the driver dies before it has noted a batch.
+    query is started anew in the middle, the driver dies before it has noted a batch, and the
+    session has other settings than when the states were written.
     """
     parts = [requests(600, seed) for seed in range(PARTS)]
     topics = [f"filled-{it}" for it in ("statistics", "late", "dead-letters")]
@@ -143,7 +169,8 @@ def test_what_fails_or_comes_again_leaves_no_trace(session: SparkSession, tmp_pa
     for it in (batches.checkpoint / "commits").glob("*1*"):  # The driver has died before it.
         it.unlink()
     write_records(folder, "c", parts, slice(500, 600))
-    batches.run(stream(rows_from(session, folder), TOPOLOGY))
+    with set_otherwise(session):
+        batches.run(stream(rows_from(session, folder), TOPOLOGY))
     assert batches.repeated == [1]
     assert batches.all == texts(wanted)
 
@@ -152,6 +179,19 @@ def test_shards_are_spread_evenly(session: SparkSession) -> None:
     """Over any number of tasks: Spark's hash of a slot is the shard's number."""
     slots = session.createDataFrame([(slot_of(it), it) for it in range(300)], "slot int, shard int")
     assert slots.where("hash(slot) <> shard").count() == 0
+
+
+def test_columns_of_events_may_have_any_name(session: SparkSession, tmp_path: Path) -> None:
+    """PySpark takes a column with a point in its name for a path, and refuses a backtick."""
+    counted = replace(TOPOLOGY, key_field="user.id", statistics=(Count(), Distinct(field="a`b")))
+    times = [1_764_072_000_000 + 5_000 * event for event in range(20)]
+    table = pa.table({"user.id": ["u"] * 20, counted.time_name: times, "a`b": ["x", "y"] * 10})
+    (tmp_path / "rows").mkdir()
+    pq.write_table(table, tmp_path / "rows" / "a.parquet")
+    batches = Batches(tmp_path / "checkpoint")
+    batches.run(stream(rows_from(session, tmp_path / "rows"), counted, partitions=1))
+    emitted = [row for row in batches.all if counted.output_topic in row]
+    assert any('"key":"u"' in row and '"statistic":"distinct' in row for row in emitted)
 
 
 def refused(rows: DataFrame, topology: Topology, **more: Any) -> str:
@@ -172,6 +212,8 @@ def test_what_is_not_possible_is_said_before_a_query_starts(
     assert "publishes synopses" in refused(events, replace(plain, publish="partition"))
     assert "partitions is 0" in refused(events, plain, partitions=0)
     assert "unit is 'h'" in refused(events, plain, unit="h")
+    months = events.selectExpr("array(INTERVAL 1 MONTH) AS key", "time")
+    assert "'key' is of the type array<interval month>, which has no one" in refused(months, plain)
     records = session.readStream.schema("value binary, partition int, offset bigint").json(
         str(tmp_path)
     )

@@ -456,6 +456,90 @@ def test_tables_become_a_lake(
             rows.write.format("delta").save(str(path))
 
 
+def test_a_table_with_a_past_is_what_it_holds_when_it_is_first_read(
+    started: Callable[..., Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    """Restored, with deletion vectors, with names of columns that its files do not have."""
+    events, driver = events_of(300), TopologyDriver(load_topology("counted.toml"), 4)
+    path, schema = tmp_path / "rows", "key string, time bigint, number int"
+    table = f"delta.`{path}`"
+    spark.sql(
+        f"CREATE TABLE {table} ({schema}) USING delta TBLPROPERTIES"
+        " ('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true')"
+    )
+    rows = spark.createDataFrame([tuple(it.values()) for it in events], schema).coalesce(1)
+    for _ in range(2):
+        rows.write.format("delta").mode("append").save(str(path))
+    spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 1")
+    spark.sql(f"DELETE FROM {table} WHERE key = 'a'")  # noqa: S608
+    spark.sql(f"ALTER TABLE {table} RENAME COLUMN number TO value")
+    assert [*path.glob("**/deletion_vector*")]
+    driver.send(*(it for it in events if it["key"] != "a"))
+    code, said, error = started("--from", "delta", "--path", str(path))
+    assert code == 0, error
+    assert said == lines_of(driver, alerts=0, emissions=0)
+
+
+@pytest.mark.parametrize("cleaned", ["files", "log"])
+def test_rows_that_are_gone_before_they_are_read_are_told(
+    started: Callable[..., Any], spark: SparkSession, tmp_path: Path, cleaned: str
+) -> None:
+    """By VACUUM once OPTIMIZE has written them anew, or with commits older than a checkpoint."""
+    events, path, schema = events_of(60), tmp_path / "rows", "key string, time bigint"
+    table = f"delta.`{path}`"
+    rows = spark.createDataFrame([(it["key"], it["time"]) for it in events], schema)
+    rows.coalesce(1).write.format("delta").save(str(path))
+    assert started("--from", "delta", "--path", str(path))[0] == 0
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.checkpointInterval' = '2')")
+    for _ in range(3):
+        rows.coalesce(1).write.format("delta").mode("append").save(str(path))
+    if cleaned == "files":
+        spark.sql(f"OPTIMIZE {table}")
+        check = "spark.databricks.delta.retentionDurationCheck.enabled"
+        spark.conf.set(check, "false")
+        try:
+            spark.sql(f"VACUUM {table} RETAIN 0 HOURS")
+        finally:
+            spark.conf.unset(check)
+    else:
+        log = path / "_delta_log"
+        last = max(log.glob("*.checkpoint.parquet")).name[:20]
+        for commit in log.glob("*.json"):
+            if commit.name[:20] < last:
+                commit.unlink()
+                log.joinpath(f".{commit.name}.crc").unlink(missing_ok=True)
+    for _ in range(2):
+        code, _, error = started("--from", "delta", "--path", str(path))
+        assert code == 2
+        assert "were cleaned away before they were read" in error
+        assert "Give another --lake" in error
+
+
+def test_columns_may_come_and_not_change(
+    started: Callable[..., Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    """A table with one more column is read on; one of whose columns has another type is refused, as
+    often as the command is run.
+    """
+    events, path = events_of(60), tmp_path / "rows"
+    schema = "key string, time bigint, value int"
+    rows = spark.createDataFrame([tuple(it.values()) for it in events], schema).coalesce(1)
+    rows.write.format("delta").save(str(path))
+    for change in (
+        "ADD COLUMNS (more int)",
+        "SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+        "ALTER COLUMN more TYPE bigint",
+    ):
+        code, _, error = started("--from", "delta", "--path", str(path))
+        assert code == 0, error
+        spark.sql(f"ALTER TABLE delta.`{path}` {change}")
+    for _ in range(2):
+        code, _, error = started("--from", "delta", "--path", str(path))
+        assert code == 2
+        assert "were renamed, dropped or given other types" in error
+        assert "Give another --lake" in error
+
+
 def test_what_cannot_be_read_is_refused(
     started: Callable[..., Any], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -466,6 +550,7 @@ def test_what_cannot_be_read_is_refused(
     for log in ("iceberg/metadata/v1.metadata.json", "hudi/.hoodie/hoodie.properties"):
         (tmp_path / log).parent.mkdir(parents=True)
         (tmp_path / log).write_text("")
+    (tmp_path / "at" / "times" / "10:30").mkdir(parents=True)
     (tmp_path / "streamed" / "_spark_metadata").mkdir(parents=True)
     (tmp_path / "streamed" / "day=1").mkdir()
     for words, said in (
@@ -482,6 +567,11 @@ def test_what_cannot_be_read_is_refused(
         (("--path", str(files)), "Give --from delta, parquet, csv or json"),
         (("--from", "json"), "Give --path"),
         (("--from", "delta", "--path", str(files)), f"There is no Delta table at {files}."),
+        (
+            ("--from", "json", "--path", f"{tmp_path}/at/times/10:30"),
+            "Give another path: to Hadoop's file",
+        ),
+        (("--from", "json", "--path", "10:30/x"), "Give another path: to Hadoop's file"),
         *(
             (("--from", "parquet", "--path", f"{tmp_path}/{part}"), "Give --from delta, with")
             for part in ("table", "table/id=1", "t*", "*/part*")

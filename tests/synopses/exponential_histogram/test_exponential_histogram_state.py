@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from slidestat.synopses import (
     ExponentialHistogram,
     Parameters,
     SumParameters,
+    SynopsisError,
     run_batch,
 )
 from tests.oracles import Cascade, canonical_buckets, live
@@ -98,6 +100,40 @@ def test_no_split_shows(events: list[tuple[int, float]], cuts: list[int], per_le
         again.check()
 
 
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(EVENTS, st.integers(1, 30))
+def test_a_question_amid_a_batch_is_that_of_the_state_then(
+    events: list[tuple[int, float]], per_level: int
+) -> None:
+    """A batch keeps its events until its end: its answers do not show it, whatever the window."""
+    times = np.cumsum([gap for gap, _ in events], dtype=np.int64)
+    values = np.array([value for _, value in events], np.float64)
+    moments = np.unique(times + 1)
+    spans = [1, 7, SPAN // 2, SPAN]
+    for parameters, what in (
+        (CountParameters(0.5 / per_level, SPAN), None),
+        (SumParameters(0.5 / per_level, SPAN), values),
+    ):
+        # Of another half of the events the state is known before, so that both are asked.
+        half = len(times) // 2
+        known = fed(parameters, times[:half], None if what is None else what[:half])
+        late = np.searchsorted(moments, times[half - 1], "right") if half else 0
+        asked = moments[late:]
+        rest = None if what is None else what[half:]
+        batch = Batch([0, len(times) - half], times[half:], rest, [0, len(asked)], asked, spans)
+        result = run_batch(parameters, [known.to_bytes()], batch)
+        for row, moment in enumerate(asked.tolist()):
+            then = fed(
+                parameters,
+                times[times < moment],
+                values[times < moment] if what is not None else None,
+            )
+            for column, span in enumerate(spans):
+                figures = (result.estimates, result.lowers, result.uppers)
+                found = tuple(float(figure[row, column]) for figure in figures)
+                assert found == tuple(then.query(span, moment))
+
+
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(st.integers(0, 2**32), st.integers(1, 12))
 def test_groups_of_a_batch_do_not_touch_each_other(seed: int, groups: int) -> None:
@@ -166,3 +202,34 @@ def test_a_small_key_is_small(events: int, most: int) -> None:
     assert len(fed(CountParameters(0.001, day), times).to_bytes()) <= most
     values = np.full(events, 9_999.99)
     assert len(fed(SumParameters(0.1, day), times, values).to_bytes()) <= most + 4 * events + 4
+
+
+@pytest.mark.parametrize("change", ["insert", "advance"])
+def test_two_threads_at_once_lose_nothing_in_silence(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that comes second is told that its events are not in it; what is in it is whole."""
+    shared = ExponentialHistogram.create(CountParameters(epsilon=0.1, span=100))
+    moved = ExponentialHistogram._moved
+
+    def meanwhile(self: ExponentialHistogram, *arguments: Any) -> bytes:
+        monkeypatch.setattr(ExponentialHistogram, "_moved", moved)
+        after = moved(self, *arguments)
+        self.insert([1, 2])  # what another thread does
+        return after
+
+    monkeypatch.setattr(ExponentialHistogram, "_moved", meanwhile)
+    with pytest.raises(SynopsisError, match="two threads changed one synopsis"):
+        shared.insert([5]) if change == "insert" else shared.advance(9)
+    assert shared.now == 3
+    assert shared.query(100).estimate == 2
+
+
+def test_parameters_of_other_types_are_refused_plainly() -> None:
+    """A number of numpy is told from one that is not whole; a text is no error of Python's."""
+    with pytest.raises(SynopsisError, match=r"as Python's int, not np.int64\(10\)"):
+        CountParameters(epsilon=0.1, span=cast(int, np.int64(10)))
+    with pytest.raises(SynopsisError, match="epsilon must be from"):
+        CountParameters(epsilon=cast(float, "0.1"), span=10)
+    with pytest.raises(SynopsisError, match=r"not int64 of the shape \(1, 2\)"):
+        ExponentialHistogram.create(CountParameters(epsilon=0.1, span=10)).insert([[1, 2]])

@@ -10,13 +10,12 @@ from math import exp, lgamma, log, log1p
 import numpy as np
 import pytest
 
-from slidestat.synopses import Batch, SynopsisError
+from slidestat.synopses import SynopsisError
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.sampling.sample import (
     Sample,
     SampleParameters,
     SlidingSample,
-    run_sample_batch,
 )
 from tests.synopses.chances import trials
 from tests.synopses.exponential_histogram.test_exponential_histogram_real_events import FLIGHTS
@@ -154,24 +153,6 @@ def test_the_share_of_a_whole_window_is_exact() -> None:
     for marks, delta in (([True], 0.1), ([True] * 4, 0.0), ([True] * 4, 1.0)):
         with pytest.raises(SynopsisError, match="4 marks"):
             found.share(marks, delta)
-
-
-def test_groups_of_a_batch_do_not_touch_each_other() -> None:
-    """A batch of many keys is what each would do alone."""
-    rng = np.random.default_rng(8)
-    parameters = SampleParameters(3, 500, 5)
-    sizes = (0, 5, 400, 1, 30)
-    columns = [(np.cumsum(rng.integers(0, 9, n)), rng.normal(0, 9, n)) for n in sizes]
-    starts = np.cumsum([0, *sizes])
-    every = [np.concatenate(column) for column in zip(*columns, strict=True)]
-    states = run_sample_batch(parameters, [None] * 5, Batch(starts, *every))
-    for state, (times, values) in zip(states, columns, strict=True):
-        alone = SlidingSample.create(parameters)
-        alone.insert(times, values)
-        assert state == alone.to_bytes()
-    other = SampleParameters(3, 500, 6)
-    with pytest.raises(SynopsisError, match=r"group 1: .*other parameters"):
-        run_sample_batch(other, [None, states[2]], Batch([0, 0, 0], [], []))
 
 
 def test_questions_and_parameters_that_make_no_sense_are_refused() -> None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from slidestat.errors import SlidestatError, unknown
 from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import EARLIEST_TIME_MS, remark_on_seconds
 from slidestat.schemas.publish import PUBLISHED, json_schema
-from slidestat.text import counted, iso_time
+from slidestat.text import counted, iso_time, plain_detail
 
 if TYPE_CHECKING:
     from slidestat.admin.letters import Letter, Sent
@@ -52,7 +52,7 @@ def count_lines(topic: str, letters: Iterable["Letter"], *, as_json: bool) -> It
     yield f"{topic}: {counts.total():,} open letters"
     for reason, count in counts.most_common():
         one = newest[reason]
-        yield f"  {count:>10,}  {reason:<16}  such as: {one.detail}"
+        yield f"  {count:>10,}  {reason:<16}  such as: {plain_detail(one.detail)}"
         yield f"{_UNDER_REASON}of the record: {_shown(one.value, one.value_base64)}"
         if _IS_TOO_EARLY in one.detail:
             yield f'{_UNDER_REASON}Are these seconds? Then declare time_format = "s".'
@@ -71,8 +71,8 @@ def letter_lines(letters: Iterable["Letter"], limit: int, *, as_json: bool) -> I
         shown += 1
         moment = datetime.fromtimestamp(max(letter.timestamp_ms, 0) / 1000, UTC)
         yield (
-            f"{letter.topic}/{letter.partition}/{letter.offset}  {letter.reason}: {letter.detail}"
-            f"  ({moment:%Y-%m-%dT%H:%M:%SZ})"
+            f"{letter.topic}/{letter.partition}/{letter.offset}  {letter.reason}:"
+            f" {plain_detail(letter.detail)}  ({moment:%Y-%m-%dT%H:%M:%SZ})"
         )
         key = _shown(letter.key, letter.key_base64)
         value = _shown(letter.value, letter.value_base64)
@@ -138,6 +138,10 @@ def plan_lines(plan: "ReplayPlan") -> Iterator[str]:
         yield (
             f"sets back   the offsets of the group {topology.application_id} and its states in"
             f" {topology.changelog_topic}"
+        )
+        yield (
+            "            states are then of these records alone, without what a seed counted from"
+            " files"
         )
         yield (
             "            what it has written stays; what is written again has the same keys, so"
@@ -286,20 +290,29 @@ def show_topics(rows: Sequence["TopicRow"], *, as_json: bool) -> None:
     if not rows:
         print("There are no topics.")
         return
-    table = Table("topic")
+    table = Table(Column("topic", overflow="fold"))
     for heading in ("partitions", "records, at most", "retention", "cleanup"):
         table.add_column(heading, justify="left" if heading == "cleanup" else "right")
     for row in rows:
         table.add_row(
             row.name, f"{row.partitions}", f"{row.records:,}", row.retention, row.cleanup_policy
         )
-    Console(highlight=False, markup=False).print(table)
+    print_whole(Console(highlight=False, markup=False), table)
+
+
+def print_whole(console: Console, table: Table, least: int = 0) -> None:
+    """Print a table that needs `least` columns to be read; in a pipe, which has no width, each row
+    on one line, where grep finds the longest name.
+    """
+    if not console.is_terminal:
+        console.width = console.measure(table, options=console.options.update(width=10_000)).maximum
+    elif console.width < least:
+        console.width = least
+    console.print(table)
 
 
 def show_outcomes(outcomes: Sequence["TopicOutcome"], *, as_json: bool) -> None:
-    """Print a sentence for each topic asked for, or one JSON object a line with TopicOutcome's
-    fields.
-    """
+    """Print a sentence for each topic asked for, or a TopicOutcome a line as JSON."""
     for outcome in outcomes:
         print(msgspec.json.encode(outcome).decode() if as_json else outcome)
 
@@ -330,9 +343,7 @@ def produce_bar(label: str) -> Iterator["OnProgress"]:
 
 
 def show_report(report: "ProduceReport", *, as_json: bool) -> None:
-    """Print the report on standard output: as text, or as one JSON object with ProduceReport's
-    fields.
-    """
+    """Print the report on standard output: as text, or ProduceReport as one JSON object."""
     for line in [msgspec.json.encode(report).decode()] if as_json else _lines(report):
         print(line)
 
@@ -387,7 +398,7 @@ def report_lines(report: "SeedReport", declared: str) -> Iterator[str]:
             f" goes on at offset {it.next_offset:,}"
         )
         for reason, detail in it.refused.items():
-            yield f"            refused as {reason}, such as: {detail}"
+            yield f"            refused as {reason}, such as: {plain_detail(detail)}"
         if it.firing:
             yield f"            alerts that fire, and were written: {len(it.firing):,}"
     yield f"Seeded. To go on with the topic: slidestat run {declared}"

@@ -12,12 +12,13 @@ from rich.console import Console
 from slidestat.admin.query import ask
 from slidestat.cli.display.watch import show_rows
 from slidestat.client import Client
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, near_name
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import KeyAnswer, RankedKey, RankingAnswer, ValueRank
 from slidestat.text import Row, iso_time, numbers_text, printable, short
 
-_FEW_KEYS = 3
+# So many are named, and the most similar one is looked for among so many.
+_FEW_KEYS, _MOST_KEYS = 3, 1_000
 
 
 def query(
@@ -29,9 +30,7 @@ def query(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Show a key's figures once; what else is `asked` is as `Client.query` takes it. Raises
-    SlidestatError as asking does.
-    """
+    """Show a key's figures once; `asked` is as `Client.query` takes it, and so are the errors."""
 
     def question(client: Client, where: str | None) -> Coroutine[Any, Any, KeyAnswer]:
         return client.query(topology, key, where=where, **asked)
@@ -41,7 +40,7 @@ def query(
     except SlidestatError as error:
         if not error.message.endswith(f"has no key {key!r}."):
             raise
-        raise SlidestatError(error.message, f"{error.advice}{_some_keys(url, topology)}") from error
+        raise SlidestatError(error.message, _keys(url, topology, key, error.advice)) from error
     if as_json:
         sys.stdout.write(body.decode() + "\n")
         return
@@ -75,13 +74,18 @@ def query(
         print(f"Without {printable(absent.party)}: {came}.", file=sys.stderr)
 
 
-def _some_keys(url: str, topology: str) -> str:
-    """Return a sentence with some keys that there are; none where they cannot be had."""
+def _keys(url: str, topology: str, key: str, advice: str) -> str:
+    """Return advice on a key that is not there, with the one that may be meant and some that there
+    are, where they can be had.
+    """
     try:
-        page, _ = ask(url, lambda client: client.keys(topology, limit=_FEW_KEYS))
+        page, _ = ask(url, lambda client: client.keys(topology, limit=_MOST_KEYS))
     except SlidestatError:
-        return ""
-    return f" Keys that are there: {', '.join(map(repr, page.keys))}." if page.keys else ""
+        return advice
+    near = near_name(key, page.keys)
+    guess = "" if near is None else f"Did you mean {near!r}? "
+    some = ", ".join(map(repr, page.keys[:_FEW_KEYS]))
+    return f"{guess}{advice}{f' Keys that are there: {some}.' if some else ''}"
 
 
 def ranking(
@@ -120,8 +124,8 @@ def lines_of(answer: RankingAnswer) -> list[str]:
 
 
 def _ranked(row: RankedKey, newest: int) -> tuple[str, str, str, str, str]:
-    """Return place, between which places it may be, estimate, bounds, and the key with marks: also
-    where its window ended before that of the `newest` end began.
+    """Return place, first and last possible place, estimate, bounds, and the key with its marks. A
+    key whose window ended before the one with the `newest` end began is marked with its end.
     """
     figure, end = row.figure, row.window_end_ms
     estimate, lower, upper = numbers_text(figure.estimate, figure.lower, figure.upper)
@@ -139,9 +143,7 @@ def _ranked(row: RankedKey, newest: int) -> tuple[str, str, str, str, str]:
 
 
 def other_spellings(where: str) -> list[str]:
-    """Return the same condition with its text in the other notations of a number, or in another
-    case.
-    """
+    """Return the same condition with its text in other notations of a number, or other case."""
     field, _, text = where.partition("=")
     ways = [text.strip(), text.lower(), text.upper()]
     with suppress(ValueError, OverflowError):

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 import slidestat
+from slidestat.cli.display.lines import print_whole
 from slidestat.declare.alerts import Alert, AlertFigures
 from slidestat.declare.derived import EMIT_ALWAYS, EMIT_CHANGE, EMIT_EVENTS, EMIT_WINDOWS
 from slidestat.declare.fields import field_text
@@ -30,6 +31,8 @@ from slidestat.user_files import cache_folder, write_whole
 _LEAST_SHARE = 1e-12
 _LEAST_NUMBER = 1e-300
 _LEAST_BESIDE_SHARE = 1e-6
+# Columns in which the table of statistics has words, not letters, one below the other.
+_READABLE = 76
 # Of so many topologies what was measured is kept; of each a kilobyte.
 _MOST_KEPT = 200
 _EMITS = {
@@ -45,21 +48,19 @@ def show_topology(topology: Topology) -> None:
     errors and the memory that each takes for a key.
     """
     console = Console(highlight=False, markup=False)
-    facts = Table(box=None, show_header=False, pad_edge=False)
+    facts = Table("", Column(overflow="fold"), box=None, show_header=False, pad_edge=False)
     for name, text in _facts(topology).items():
         facts.add_row(name, text)
-    console.print(facts)
+    print_whole(console, facts)
     console.print()
     # What is declared is shown at once. This is seen on terminals only.
     with Console(stderr=True).status("Measuring; the first time, kernels are compiled ..."):
         memory = memory_of(topology)
-    console.print(_statistics(topology, memory))
+    print_whole(console, _statistics(topology, memory), _READABLE)
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """The memory of a key with so many `events`, and how each statistic is kept: which of the
-    synopses, and with what promise.
-    """
+    """The memory of a key with so many `events`, and each statistic's synopsis and promise."""
 
     events: list[int]
     state_bytes: list[int]
@@ -101,9 +102,7 @@ def _age(path: Path) -> float:
 
 
 def _place(topology: Topology) -> Path | None:
-    """Return the file of a topology's memory; None of statistics of the user's own, of whose
-    code nothing is known.
-    """
+    """Return the file of a topology's memory; None for statistics of the user's own code."""
     if not all(type(it).__module__.startswith("slidestat.") for it in topology.statistics):
         return None
     what = hashlib.sha256(repr((measured_of(topology), topology.every)).encode())

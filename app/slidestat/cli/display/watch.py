@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from slidestat.errors import unknown
 from slidestat.options import TAIL_RECORDS
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission
@@ -24,11 +25,13 @@ from slidestat.text import (
     cells,
     change_text,
     iso_time,
+    plain_detail,
     printable,
     qualified,
 )
 
 if TYPE_CHECKING:  # Rows are shown without Kafka's client, too.
+    from slidestat.declare.declared import Declared
     from slidestat.kafka.read.topic_reader import AlertReader, EmissionReader, Record
 
 # So long nothing may come until it is said what is shown.
@@ -70,7 +73,7 @@ def watch(reader: "EmissionReader", rows: int, statistic: str | None, *, as_json
         one = letters.one
         print(
             f"Dead letters, {reason}: {letters.count:,}, such as"
-            f" {one.topic}/{one.partition}/{one.offset}: {printable(one.detail)}",
+            f" {one.topic}/{one.partition}/{one.offset}: {printable(plain_detail(one.detail))}",
             file=sys.stderr,
         )
     if reader.skipped:
@@ -92,8 +95,8 @@ _Age = tuple[int, bool]
 class Latest:
     """The rows of the latest emissions, the `rows` most recently updated ones.
 
-    An emission has all figures of its topology and key. So it replaces those of the one before
-    whole: an item that is no longer among the frequent ones leaves the table.
+    An emission has all figures of its topology and key. So it replaces all figures of the previous
+    one: an item that is no longer frequent leaves the table.
     """
 
     def __init__(self, rows: int, statistic: str | None = None) -> None:
@@ -119,9 +122,7 @@ class Latest:
                 self.is_cut = True
 
     def newest_first(self) -> list[Row]:
-        """Return the rows of the newest emissions first; the rows of each emission in its own
-        order.
-        """
+        """Return the rows of the newest emissions first; those of each emission in its order."""
         newest = reversed(self._by_source.values())
         rows = list(islice((row for _, rows in newest for row in rows), self._rows + 1))
         self.is_cut |= len(rows) > self._rows
@@ -193,6 +194,18 @@ def _show_live(reader: "EmissionReader", rows: int, statistic: str | None, conso
             caption = None if newest else waiting
             live.update(_table(newest, console.width, caption), refresh=True)
     return len(latest.newest_first())
+
+
+def undeclared_note(declared: "Declared", statistic: str | None) -> str | None:
+    """Return a note on a statistic that a topology does not declare, None for one that it does:
+    older emissions may have it.
+    """
+    topology = declared.answering
+    names = [*topology.labels, *(figure.name for figure in topology.derived_figures)]
+    if statistic is None or statistic in names:
+        return None
+    refusal = unknown(f"{declared.name} declares no statistic {statistic!r}.", statistic, names)
+    return f"{refusal.message} {refusal.advice}"
 
 
 def _nothing(reader: "EmissionReader", statistic: str | None) -> str:
@@ -333,9 +346,7 @@ def _distinct(changes: Iterable[AlertChange]) -> Iterable[AlertChange]:
 
 
 def change_line(change: AlertChange) -> str:
-    """Return a change in one line: when, which alert, of which key, the change, how certain, by
-    which figures.
-    """
+    """Return a change in one line: when, which alert and key, the change, how certain, and why."""
     return " ".join(_cells(change))
 
 

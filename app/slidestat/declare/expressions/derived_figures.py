@@ -27,6 +27,7 @@ from slidestat.declare.expressions.parsing import parsed_with_name
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.figure_names import FigureSource, place_over_windows
 from slidestat.declare.times.calendar_windows import is_within
+from slidestat.declare.values import require_list
 from slidestat.errors import SlidestatError, shown
 from slidestat.synopses.core.arrays import Floats
 
@@ -120,11 +121,8 @@ def derived_figures(
 
     Raises SlidestatError for a text that is none, for names that no figure has, or several have.
     """
-    if isinstance(texts, str) or not isinstance(texts, Sequence):
-        raise SlidestatError(
-            f"derived is {texts!r}, which is not a list.",
-            'Write a list, also of a single one: ["errors_5m / count_5m as error_rate"].',
-        )
+    advice = 'Write a list, also of a single one: ["errors_5m / count_5m as error_rate"].'
+    texts = require_list("derived", texts, advice)
     if len(texts) > _MOST:
         raise SlidestatError(f"derived has {len(texts):,} figures.", f"Give at most {_MOST}.")
     found: dict[str, DerivedFigure] = {}
@@ -166,9 +164,8 @@ def derived_figures(
 
 
 def _before(text: str, parts: dict[FieldPath, Part], path: FieldPath, ago: Literal) -> Node:
-    """Return the figure at a path as it was so long before, and add it to `parts`.
-
-    Raises SlidestatError for one that is of the past already.
+    """Return the figure at a path as it was that long before, and add it to `parts`. Raises
+    SlidestatError for a figure that is already of the past.
     """
     part = parts[path]
     if part.past is not None:
@@ -220,8 +217,8 @@ _Before = Callable[[FieldPath, Literal], Node]
 
 
 def _with(node: Node, nodes: Mapping[FieldPath, Node], before: _Before | None = None) -> Node:
-    """Return an expression with others in place of its figures; `before` returns what is in place
-    of a figure so long ago.
+    """Return an expression with others in place of its figures; `before` returns the one that
+    replaces a figure of the past.
     """
     match node:
         case FieldValue(path):
@@ -267,8 +264,8 @@ def _ended(part: Part | None) -> Node | None:
 
 
 def is_at_most(small: FigureSource, large: FigureSource, starts: Mapping[str, int]) -> bool:
-    """Return whether a figure is never more than another one: both are counts or sums of the same,
-    of fewer events, or values of which one ranks before the other.
+    """Return whether a figure is never more than another one: it counts or adds up the same over
+    fewer events, or is a value of lower rank.
     """
     one, other = small.statistic, large.statistic
     since = starts.get(small.label), starts.get(large.label)
@@ -296,7 +293,7 @@ _COUNTS = frozenset(("count", "histogram", "above", "items", "item_counts"))
 
 
 def _rank(source: FigureSource) -> float | None:
-    """Return where a value is among those of its window: 0 for the least, 1 for the largest."""
+    """Return the rank of a value in its window: 0 for the least value, 1 for the largest."""
     if source.statistic.kind in ("minimum", "maximum"):
         return float(source.statistic.kind == "maximum")
     return source.series.quantile

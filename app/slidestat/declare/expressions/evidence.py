@@ -1,4 +1,4 @@
-"""Changes: whether what came last differs from its window by more than chance would make it.
+"""Changes: whether the newest events differ from their window by more than chance explains.
 
 Source: Bifet and Gavalda 2007 (ADWIN: a window is cut in two at many places, and its parts differ
 where their means lie further apart than a bound for chance, taken for all cuts at once). The bound
@@ -49,7 +49,7 @@ def cut_ages(window: int, step: int) -> tuple[int, ...]:
 
 
 def needed(delta: float, cuts: int) -> float:
-    """Return the evidence from which on a change is found in a window with so many cuts."""
+    """Return the least evidence that makes a change, in a window with this number of cuts."""
     return log(2 * cuts / delta) * _ROUNDING
 
 
@@ -147,7 +147,7 @@ def _most(ages: Sequence[int], found: Floats, before: Floats, after: Floats) -> 
 
 
 def _earlier(counts: Floats) -> Floats:
-    """Return the counts of what came before each age, from those of what came since."""
+    """Return the counts of the events before each age, from the counts since then."""
     lowers = np.maximum(counts[1, :, -1:] - counts[2, :, :-1], 0)
     uppers = np.maximum(counts[2, :, -1:] - counts[1, :, :-1], lowers)
     return np.stack((lowers + (uppers - lowers) / 2, lowers, uppers))

@@ -20,6 +20,7 @@ from slidestat.declare.expressions.nodes import (
 )
 from slidestat.declare.expressions.parsing import parsed, parsed_with_name
 from slidestat.declare.fields import FieldPath, field_path, field_text
+from slidestat.declare.values import require_list
 from slidestat.errors import SlidestatError
 
 # Of which sort the fields of an expression must be, so that it can be computed.
@@ -306,11 +307,8 @@ def computed_fields(texts: Sequence[str], what: str) -> dict[FieldPath, Computed
     Raises SlidestatError, naming `what` and the text at fault, for what is none, for two of one
     name, and for one that reads another, or itself.
     """
-    if isinstance(texts, str) or not isinstance(texts, Sequence):
-        raise SlidestatError(
-            f"{what} is {texts!r}, which is not a list.",
-            'Write a list, also of a single one: ["latency_ms / 1000 as latency_s"].',
-        )
+    advice = 'Write a list, also of a single one: ["latency_ms / 1000 as latency_s"].'
+    require_list(what, texts, advice)
     found: dict[FieldPath, ComputedField] = {}
     for text in texts:
         if not isinstance(text, str):

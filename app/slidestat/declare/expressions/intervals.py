@@ -326,7 +326,7 @@ def quotient_within(one: Numbers, other: Numbers, lowers: Floats, uppers: Floats
 
 
 def values_of_quotient(one: Numbers, other: Numbers) -> Bools:
-    """Return where there may be a quotient: of two numbers of which the other is not surely 0."""
+    """Return where a quotient may exist: where the divisor is not surely 0."""
     found: Bools = one.values & other.values
     found &= (other.lowers != 0) | (other.uppers != 0)
     return found
@@ -347,8 +347,8 @@ _Pairs = Sequence[tuple[Numbers, Numbers]]
 
 
 def bounds_of_quotients(least: _Pairs, most: _Pairs) -> tuple[Floats, Floats]:
-    """Return a lower bound of all quotients of some pairs, and an upper one of those of others; no
-    divisor is 0.
+    """Return a lower bound of the quotients of some pairs, and an upper bound of the quotients of
+    other pairs; no divisor is 0.
     """
     quotients = _Quotients()
     with np.errstate(all="ignore"):
@@ -408,7 +408,7 @@ def _numbers(
 
 
 def _outermost(outer: np.ufunc, corners: Sequence[tuple[Floats, Bools]], end: float) -> Floats:
-    """Return the outermost of corners of which all that are not exact are rounded towards an end.
+    """Return the outermost corner, after every corner that is not exact was rounded towards an end.
 
     Rounding keeps their order. So only the outermost one is rounded, unless all that are equal to
     it are exact: that costs a quarter of rounding each.

@@ -14,6 +14,7 @@ proofs.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
 from itertools import permutations, product
@@ -295,7 +296,7 @@ def polynomial_of(node: Node) -> Polynomial | None:
     match node:
         case FieldValue(path):
             return {(path,): Fraction(1)}
-        case Literal(float() | int() as value) if not isinstance(value, bool):
+        case Literal(float() | int() | Decimal() as value) if not isinstance(value, bool):
             return {(): Fraction(value)} if value else {}
         case Call("negate", (operand,)):
             found = polynomial_of(operand)

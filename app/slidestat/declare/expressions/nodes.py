@@ -28,10 +28,10 @@ class Sort(Enum):
 @dataclass(frozen=True)
 class Literal:
     """A number, a text, a truth value, or None for NULL; an int is a whole number that no double
-    is.
+    is, and a Decimal one from 2^53 on that is not whole, which no double is either.
     """
 
-    value: float | int | str | bool | None
+    value: float | int | Decimal | str | bool | None
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _inner(node: Node) -> str:
     return text if plain and not text.startswith("-") else f"({text})"
 
 
-def _literal(value: float | int | str | bool | None) -> str:
+def _literal(value: float | int | Decimal | str | bool | None) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -161,9 +161,16 @@ def _literal(value: float | int | str | bool | None) -> str:
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, Decimal):
+        return digits_of(value)
     is_whole = value.is_integer() and (abs(value) < 2**53 or Decimal(repr(value)) != Decimal(value))
     # A double's shortest text may be that of another whole number, and those are compared exactly.
     return str(int(value)) if is_whole and abs(value) <= WHOLE_LIMIT else repr(value)
+
+
+def digits_of(number: Decimal) -> str:
+    """Return the digits of a number that is not whole, the same of equal ones."""
+    return f"{number:f}".rstrip("0")
 
 
 def name_text(name: str) -> str:

@@ -324,11 +324,14 @@ class _Reader:
                 " beyond those that are compared exactly.",
                 f"Write a whole number below 2^{WHOLE_BITS}, or a double: {number!r}.",
             )
-        is_whole = exact == exact.to_integral_value() != Decimal(number)
-        return Literal(int(exact) if is_whole else number)
+        if number < 2**53 or exact == Decimal(number):
+            return Literal(number)
+        return Literal(int(exact) if exact == exact.to_integral_value() else exact)
 
     @staticmethod
     def _negated(node: Node) -> Node:
+        if isinstance(node, Literal) and isinstance(node.value, Decimal):
+            return Literal(node.value.copy_negate())  # A minus would round it.
         if isinstance(node, Literal) and type(node.value) in (float, int):
             return Literal(-node.value)  # type: ignore[operator]  # It is a number.
         return Call("negate", (node,))

@@ -1,21 +1,24 @@
 """Find a topology by name among those that ship, or in a Python or TOML file."""
 
 import importlib.util
+import re
 import sys
 import tomllib
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import fields, is_dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import ModuleType
 
+import slidestat
 from slidestat.declare.declared import Declared
 from slidestat.declare.forms.tables import referee_of, topology_of, with_schema
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, near_name
 
 # A topology or a referee in a TOML file: its fields are the keys, each statistic is a table.
 #
@@ -93,9 +96,7 @@ def list_topologies() -> list[str]:
 
 
 def load_topology(name_or_path: str) -> Topology:
-    """Return the topology of a shipped name, or of a file; raises SlidestatError as
-    `load_declaration`, and for a referee.
-    """
+    """Return a shipped topology, or a file's; raises SlidestatError, also for a referee."""
     declared = load_declaration(name_or_path)
     if declared.counted is None:
         # Of rankings there is no figure to be watched, asked for or drawn.
@@ -124,9 +125,17 @@ def load_declaration(name_or_path: str) -> Declared:
         return declared_in_toml(file, load_topology) if file.suffix == ".toml" else _from_file(file)
     shipped = list_topologies()
     if name_or_path not in shipped:
+        if Path(name_or_path).is_file():
+            raise SlidestatError(
+                f"{name_or_path} is no topology: the file of one ends in .py or .toml.",
+                "Name the file of the topology; `slidestat init TOPIC` writes one for a topic.",
+            )
+        files = [f"{Path(name_or_path).with_suffix(suffix)}" for suffix in _SUFFIXES]
+        there = [file for file in files if Path(file).is_file()]
+        guess = f"Did you mean {there[0]}? " if there else ""
         raise SlidestatError(
             f"There is no topology {name_or_path!r}.",
-            f"Name one of {', '.join(shipped)}, or give the path of a .py or .toml file.",
+            f"{guess}Name one of {', '.join(shipped)}, or give the path of a .py or .toml file.",
         )
     with resources.as_file(shipped_topologies() / f"{name_or_path}.py") as file:
         return _from_file(file)
@@ -164,7 +173,8 @@ def _run(file: Path) -> dict[str, object]:
     loading = sys.modules.get(spec.name)
     sys.modules[spec.name] = module
     try:
-        with _importing_beside(file):
+        # What a file prints is not what a command prints, such as JSON for scripts.
+        with _importing_beside(file), redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
     except SlidestatError as error:
         raise SlidestatError(f"{file}: {error.message}", error.advice) from error
@@ -172,10 +182,16 @@ def _run(file: Path) -> dict[str, object]:
         raise SlidestatError(
             f"{file}, line {error.lineno}: {error.msg}.", "Fix the syntax there."
         ) from error
+    except SystemExit as error:
+        raise SlidestatError(
+            f"{file}, line {_line_of(error, spec.origin)}: it ends the program (SystemExit:"
+            f" {error}), and declares no topology.",
+            "Remove that, or put it below `if __name__ == '__main__':`.",
+        ) from error
     except Exception as error:  # The file is the user's: anything may come.
         raise SlidestatError(
             f"{file}, line {_line_of(error, spec.origin)}: {type(error).__name__}: {error}.",
-            "Fix the file; `python FILE` shows where it fails.",
+            f"{_meant(error)}Fix the file; `python FILE` shows where it fails.",
         ) from error
     finally:
         del sys.modules[spec.name]
@@ -211,9 +227,21 @@ def _lies_beside(folder: str, first: str, module: ModuleType) -> bool:
     )
 
 
-def _line_of(error: Exception, origin: str | None) -> int:
-    """Return the last line of the file itself, not of what it called, that the error passed
-    through.
-    """
+_UNKNOWN_ARGUMENT = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
+
+
+def _meant(error: Exception) -> str:
+    """Return a guess at a misspelled argument of one of our declarations, "" without one."""
+    found = _UNKNOWN_ARGUMENT.match(str(error)) if isinstance(error, TypeError) else None
+    if found is None:
+        return ""
+    declared = getattr(slidestat, found[1], None)
+    names = [field.name for field in fields(declared)] if is_dataclass(declared) else []
+    near = near_name(found[2], names)
+    return "" if near is None else f"Did you mean {near}? "
+
+
+def _line_of(error: BaseException, origin: str | None) -> int:
+    """Return the last line of the file itself, not of what it called, that the error passed."""
     frames = traceback.extract_tb(error.__traceback__)
     return next((f.lineno or 0 for f in reversed(frames) if f.filename == origin), 0)

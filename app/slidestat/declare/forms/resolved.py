@@ -213,9 +213,7 @@ def resolved_window(window: int | None) -> int | str | None:
 
 
 def _series(series: Series) -> dict[str, object]:
-    """Return a series as a table, without an item if it has none: fingerprints from before there
-    were items stay the same.
-    """
+    """Return a series as a table, without an item if it has none: old fingerprints stay."""
     table = asdict(series)
     if series.item is None:
         del table["item"]
@@ -273,9 +271,7 @@ def fingerprint_of(declared: Declared) -> str:
 
 
 def fingerprint(table: Mapping[str, object]) -> str:
-    """Return the fingerprint of a declaration in plain tables; it survives a round trip through
-    JSON.
-    """
+    """Return the fingerprint of a declaration in plain tables; JSON and back keeps it."""
     # They follow from the rest: fingerprints from before they were there stay the same.
     known = {name: it for name, it in table.items() if name != _RANKED}
     text = msgspec.json.encode(known, order="deterministic")

@@ -14,8 +14,8 @@ import numpy as np
 from slidestat.declare.columns import Column, Limits
 from slidestat.declare.expressions.expression import Expression, condition_of
 from slidestat.declare.fields import Field, FieldPath, field_path, field_text
-from slidestat.declare.naming import check_digits
 from slidestat.declare.statistics.runner import Listed, Runner
+from slidestat.declare.values import check_digits, check_seed, check_whole, is_number
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Floats
 
@@ -28,9 +28,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """The error of a figure: |estimate - exact| is at most the sum of these terms; see
-    schemas.emission for each.
-    """
+    """A figure's error: |estimate - exact| is at most the sum of these; see schemas.emission."""
 
     relative_error: float = 0.0
     absolute_error: float = 0.0
@@ -104,7 +102,7 @@ class Statistic(ABC):
         if self.epsilons is not None:
             check_epsilon(self.kind, vars(self)["epsilon"], *self.epsilons)
         if self.keeps_decimals:
-            check_decimals(self.kind, vars(self)["decimals"])
+            check_whole(self.kind, "decimals", vars(self)["decimals"], 0, 9)
 
     def _check_field(self) -> None:
         """Raise SlidestatError for a field that no event can have."""
@@ -124,9 +122,7 @@ class Statistic(ABC):
         return value_field
 
     def columns(self, _value_field: FieldPath) -> tuple[Column, ...]:
-        """Return the fields that it reads of each event, its `path` first; none if it needs times
-        alone.
-        """
+        """Return the fields that it reads of an event, `path` first; none for times alone."""
         return ()
 
     @abstractmethod
@@ -137,8 +133,8 @@ class Statistic(ABC):
         """
 
     def one_window_runner(self, _span: int, _field: FieldPath) -> Runner | None:
-        """Return the synopsis that keeps it for the window of the last `span` events alone; None
-        where that of all windows is as small.
+        """Return the synopsis that keeps it for the window of the last `span` events alone; None if
+        the synopsis for all windows is as small.
         """
         return None
 
@@ -288,8 +284,7 @@ class Sketched(ValueStatistic):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_epsilon(self.kind, self.epsilon, self.least_epsilon, 0.5)
-        number = isinstance(self.delta, int | float) and not isinstance(self.delta, bool)
-        if not number or not self.least_delta <= self.delta <= 0.5:
+        if not is_number(self.delta) or not self.least_delta <= self.delta <= 0.5:
             raise SlidestatError(
                 f"the delta of {self.kind} is {self.delta!r}.",
                 f"Give the chance of a larger error, from {self.least_delta} to 0.5; 0.01 is one in"
@@ -297,11 +292,7 @@ class Sketched(ValueStatistic):
             )
         check_places(self.kind, "epsilon", self.epsilon, PLACES)
         check_places(self.kind, "delta", self.delta, self.delta_places)
-        if type(self.seed) is not int or not 0 <= self.seed < 2**self.seed_bits:
-            raise SlidestatError(
-                f"the seed of {self.kind} is {self.seed!r}.",
-                f"Give a whole number, 0 to 2^{self.seed_bits} - 1.",
-            )
+        check_seed(self.kind, self.seed, self.seed_bits)
 
     @property
     def limits(self) -> None:
@@ -326,8 +317,7 @@ def check_epsilon(
     kind: str, epsilon: float, least: float, most: float, name: str = "epsilon"
 ) -> None:
     """Raise SlidestatError for an error outside of what its synopsis can do."""
-    number = isinstance(epsilon, int | float) and not isinstance(epsilon, bool)
-    if not number or not least <= epsilon <= most:
+    if not is_number(epsilon) or not least <= epsilon <= most:
         raise SlidestatError(
             f"the {name} of {kind} is {epsilon!r}.",
             f"Give an error from {least} to {most}; 0.01 is one per cent.",
@@ -343,16 +333,6 @@ def check_places(kind: str, name: str, number: float, places: int) -> None:
         )
 
 
-def check_decimals(kind: str, decimals: int) -> None:
-    """Raise SlidestatError for a number of decimal places that cannot be kept."""
-    if type(decimals) is not int or not 0 <= decimals <= 9:
-        raise SlidestatError(
-            f"the decimals of {kind} is {decimals!r}.", "Give a whole number from 0 to 9."
-        )
-
-
 def plain(numbers: Floats) -> Floats:
-    """Return a single series as a table of one: [3, queries, windows] to [3, queries, windows,
-    1].
-    """
+    """Return one series as a table of one: [3, queries, windows] to [3, queries, windows, 1]."""
     return numbers[..., np.newaxis]

@@ -21,7 +21,7 @@ from slidestat.declare.statistics.runner import (
     Work,
     figures_of,
 )
-from slidestat.errors import SlidestatError
+from slidestat.declare.values import check_whole
 from slidestat.synopses.core.arrays import Floats
 
 
@@ -116,13 +116,13 @@ class AgeRunner(CombinableRunner, UnitedRunner):
         result = synopses.run_wave_batch(
             "position", self.parameters, states, work.batch.asking_for(self.numbers)
         )
-        return Answered(result.states, self.told(figures_of(result)))
+        return Answered(result.states, self._as_answers(figures_of(result)))
 
     def union(self, asked: Unions) -> Answered:
         ages = synopses.union_ages(asked.bundles, asked.times, self.numbers)
-        return Answered([], self.told(figures_of(ages)))
+        return Answered([], self._as_answers(figures_of(ages)))
 
-    def told(self, ages: Floats) -> dict[str, Floats]:
+    def _as_answers(self, ages: Floats) -> dict[str, Floats]:
         """Return the answers by their names, from float64[3, Q, numbers], the ages."""
         # What is kept of older events depends on when a key was last forgotten.
         older = (ages[1] > self.parameters.span) | np.isinf(ages[2])
@@ -156,11 +156,7 @@ class AgeOfLast(Statistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.number) is not int or not 1 <= self.number <= _LARGEST_NUMBER:
-            raise SlidestatError(
-                f"the number of {self.kind} is {self.number!r}.",
-                f"Give a whole number from 1 to {_LARGEST_NUMBER:,}; 1 is the last event.",
-            )
+        check_whole(self.kind, "number", self.number, 1, _LARGEST_NUMBER)
 
     def label(self, _value_field: FieldPath) -> str:
         return self.name or (self.kind if self.number == 1 else f"{self.kind}_{self.number}")

@@ -27,6 +27,7 @@ from slidestat.declare.statistics.runner import (
     figures_of,
     of_field,
 )
+from slidestat.declare.values import is_number
 from slidestat.errors import SlidestatError
 
 _LARGEST_DELTA_BY = 0.1
@@ -35,9 +36,7 @@ _LEAST_DELTA_LEAN, _LARGEST_DELTA_LEAN = 1e-6, 0.1
 
 @dataclass(frozen=True)
 class DistinctRunner(UnitedRunner):
-    """The number of different items of a field, or of pairs of an item and the value of the field
-    `by`.
-    """
+    """The number of different items of a field, or of pairs of its items and those of `by`."""
 
     parameters: synopses.DistinctParameters
     field: FieldPath
@@ -236,8 +235,7 @@ class Norm(WeighedStatistic, Sketched):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number = isinstance(self.p, int | float) and not isinstance(self.p, bool)
-        if not number or not (self.p == 1 or 1.05 <= self.p <= 2):
+        if not is_number(self.p) or not (self.p == 1 or 1.05 <= self.p <= 2):
             raise SlidestatError(f"the p of {self.kind} is {self.p!r}.", "Give 1, or 1.05 to 2.")
         check_places(self.kind, "p", self.p, PLACES)
         _ = self.weight_path

@@ -29,6 +29,7 @@ from slidestat.declare.statistics.runner import (
     figures_of,
     of_field,
 )
+from slidestat.declare.values import is_list, is_number
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.rounding import EXACT
@@ -179,12 +180,18 @@ def _column(path: FieldPath, limits: Limits | None, edges: Sequence[float]) -> C
 
 
 def _rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float, ...]:
-    """Return the numbers as doubles; raises SlidestatError for none, too many, and unordered
-    ones.
+    """Return the numbers as doubles; raises SlidestatError for none, too many, unordered ones, and
+    one that would be rounded.
     """
-    listed = isinstance(numbers, Sequence) and not isinstance(numbers, str)
-    if listed and 1 <= len(numbers) <= _MOST_EDGES and all(map(_is_double, numbers)):
+    if is_list(numbers) and 1 <= len(numbers) <= _MOST_EDGES and all(map(_is_double, numbers)):
         edges = tuple(float(number) for number in numbers)
+        for number, edge in zip(numbers, edges, strict=True):
+            if number != edge:  # Python compares them exactly.
+                raise SlidestatError(
+                    f"the {parameter} of {kind} have {number}, a whole number that no double is.",
+                    f"Give the double next to it, {int(edge)}, or count by a condition,"
+                    f' which compares exactly: where = "value >= {number}".',
+                )
         if all(a < b for a, b in pairwise(edges)):
             return edges
     raise SlidestatError(
@@ -194,9 +201,7 @@ def _rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float,
 
 
 def _is_double(number: object) -> bool:
-    if not isinstance(number, int | float) or isinstance(number, bool):
-        return False
-    return -float_info.max <= number <= float_info.max
+    return is_number(number) and -float_info.max <= number <= float_info.max
 
 
 @dataclass(frozen=True)
@@ -288,7 +293,7 @@ def checked_items(kind: str, items: Sequence[str], least: int) -> tuple[str, ...
     """Return the items that a statistic names; raises SlidestatError for less than `least`, for too
     many, and for others than different texts.
     """
-    listed = isinstance(items, Sequence) and not isinstance(items, str)
+    listed = is_list(items)
     texts = listed and all(isinstance(i, str) and len(i) <= MAX_ITEM_LENGTH for i in items)
     if texts and least <= len(items) <= _MOST_ITEMS and len(set(items)) == len(items):
         return tuple(items)

@@ -27,9 +27,7 @@ from slidestat.synopses.core.arrays import Floats, Integers
 
 @dataclass(frozen=True)
 class ItemCountsRunner(CombinableRunner, UnitedRunner, PastRunner):
-    """Counts of any items, answered for `items`: all together, and each by its text. States do not
-    depend on them.
-    """
+    """Counts of any items, answered for `items`, on which states do not depend."""
 
     parameters: synopses.HashedCountParameters
     field: FieldPath
@@ -49,9 +47,7 @@ class ItemCountsRunner(CombinableRunner, UnitedRunner, PastRunner):
         return Answered(new_states, self._answers(counters))
 
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
-        """Answer as `run`: bounds of counters are of the past first, so that what is left to chance
-        is left to it once.
-        """
+        """Answer as `run`: counters are taken to the past first, so that chance enters once."""
         from slidestat.synopses.past.past import past_totals
 
         _, counters = self._fed(states, work.longer(ago))

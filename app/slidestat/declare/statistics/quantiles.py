@@ -26,6 +26,7 @@ from slidestat.declare.statistics.runner import (
     of_field,
     require_question,
 )
+from slidestat.declare.values import is_list, is_number
 from slidestat.errors import SlidestatError
 from slidestat.options import QUANTILES
 from slidestat.synopses.core.arrays import Floats
@@ -56,7 +57,7 @@ class QuantileStatistic(ValueStatistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        listed = isinstance(self.quantiles, Sequence) and not isinstance(self.quantiles, str)
+        listed = is_list(self.quantiles)
         if not listed or not self.quantiles or not all(map(_is_share, self.quantiles)):
             guess = _guess(self.quantiles) if listed else ""
             raise SlidestatError(
@@ -262,7 +263,7 @@ def _listed(quantiles: object) -> str:
 
 
 def _is_share(number: object) -> bool:
-    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= 1
+    return is_number(number) and 0 <= number <= 1
 
 
 def _guess(quantiles: Sequence[object]) -> str:

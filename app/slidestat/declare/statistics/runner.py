@@ -154,9 +154,7 @@ class Work:
         return self.batch.taking(rows, values[rows])
 
     def items_of(self, *fields: FieldPath) -> tuple[synopses.Batch, list[ItemColumn]]:
-        """Return the events that have all of the fields, as a batch for synopses, and their
-        items.
-        """
+        """Return the events with all of the fields, as a batch for synopses, and their items."""
         columns = [self.items[field] for field in fields]
         there = np.logical_and.reduce([column.codes >= 0 for column in columns])
         if there.all():
@@ -176,9 +174,7 @@ class Work:
         return self._among(self.conditions[condition]) if len(self.times) else self
 
     def among(self, there: npt.NDArray[np.bool_]) -> Work:
-        """Return the same work over the events in the mask `there`, bool[n], with their
-        conditions.
-        """
+        """Return the same work over the events in the mask `there`, bool[n], with conditions."""
         if not len(self.times) or there.all():
             return self
         conditions = {it: holds[there] for it, holds in self.conditions.items()}
@@ -200,9 +196,7 @@ class Work:
         )
 
     def _where(self, there: npt.NDArray[np.bool_]) -> tuple[Integers, Integers, Integers | None]:
-        """Return starts and times of the events in the mask `there`, and their rows; None if all
-        are.
-        """
+        """Return starts and times of the events in the mask `there`; their rows, None for all."""
         if there.all():
             return self.starts, self.times, None
         rows = np.flatnonzero(there)
@@ -262,9 +256,7 @@ class UnitedRunner(Runner, ABC):
 
     @abstractmethod
     def union(self, asked: Unions) -> Answered:
-        """Answer for each union; the result has no states. Raises SynopsisError for parts that are
-        not its own.
-        """
+        """Answer for each union, without states. Raises SynopsisError for parts not its own."""
 
     def bundles(self, published: Mapping[str, bytes], empty: bytes) -> list[synopses.Bundle]:
         """Return the bundles of what each party published: one, or one for each part of it; `empty`
@@ -297,9 +289,7 @@ class PastRunner(Runner, ABC):
 
     @property
     def adds_up(self) -> bool:
-        """Return whether its answers are of counts, or of sums of what is not negative: those of
-        separate windows add up.
-        """
+        """Return whether answers of separate windows add up, as counts and sums of what is >= 0."""
         return False
 
 
@@ -394,7 +384,7 @@ def run_by_calendar(
     windows: tuple[int, ...],
     ago: int = 0,
 ) -> Answered:
-    """Do the work with the lengths that `windows` have at each query, or so long `ago` before."""
+    """Do the work with the lengths that `windows` have at each query, or had `ago` before it."""
     from slidestat.synopses.core.batch import TIME_MAX
 
     ticks = np.unique(work.query_times)
@@ -412,9 +402,7 @@ def in_parts(
     ends: Sequence[int],
     run: Callable[[Sequence[bytes | None], Work], Answered],
 ) -> Answered:
-    """Do the work up to each of the rising `ends`, the last of which has the last query: as if it
-    had come in so many batches.
-    """
+    """Do the work up to each of the rising `ends`, as if each part were a batch of its own."""
     from slidestat.synopses.core.batch import TIME_MIN
 
     known, places, parts = list(states), [], []
@@ -511,9 +499,7 @@ def combined(known: Runner, runner: Runner) -> Runner:
 
 
 def shared(runners: Sequence[Runner]) -> tuple[Runner, ...]:
-    """Return the runners with those of one meaning combined into one, which answers for all of
-    them.
-    """
+    """Return the runners, those of one meaning combined into one that answers for all of them."""
     found: dict[str, Runner] = {}
     for runner in runners:
         found[runner.meaning] = combined(found.get(runner.meaning, runner), runner)

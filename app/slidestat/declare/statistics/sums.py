@@ -32,9 +32,18 @@ from slidestat.declare.statistics.runner import (
     of_field,
 )
 from slidestat.synopses.core.arrays import Floats
-from slidestat.synopses.core.rounding import rounded_sum
+from slidestat.synopses.core.rounding import EXACT, rounded_sum, with_rounded
 
 _ZERO = 0.0
+
+
+def _in_texts(figures: Floats, decimals: int) -> Floats:
+    """Return float64[3, ...] with bounds that hold also for the texts by which figures are written.
+
+    Up to 2^53 units, decimals are as far apart as doubles, and none lies between a bound and its
+    shortest text. From there on such a text may be nearer than what it bounds.
+    """
+    return with_rounded(figures, EXACT / 10**decimals)
 
 
 @dataclass(frozen=True)
@@ -94,25 +103,21 @@ class Sum(_Sums):
 
     @property
     def limits(self) -> Limits:
-        """The limits: a window holds 2^62 units, so a quarter of a million of the largest values
-        fill it.
-        """
+        """The limits: a window holds 2^62 units, a quarter of a million of the largest values."""
         return Limits(0.0, float(2**44 // 10**self.decimals))
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         return SumRunner(self._parameters(span), field)
 
     def promise(self, span: int) -> Promise:
-        """Return the promise: the absolute error is what values of more than `decimals` places may
-        add.
-        """
+        """Return the promise: values of more than `decimals` places may add its absolute error."""
         return Promise(
             relative_error=self._parameters(span).relative_error,
             absolute_error=float(10**-self.decimals),
         )
 
     def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
-        return plain(answers[self.kind])
+        return plain(_in_texts(answers[self.kind], self.decimals))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +160,7 @@ class _SignedSums(_Sums):
         else:
             signs, bins = np.tile([-1.0, 1.0], len(places)), np.repeat(places, 2)
         sums = [_added(figures[..., bins == place], signs[bins == place]) for place in places]
-        return np.stack(sums, axis=-1)
+        return _in_texts(np.stack(sums, axis=-1), self.decimals)
 
     @property
     def _edges(self) -> tuple[float, ...]:
@@ -303,15 +308,13 @@ class LandmarkSum(ValueStatistic):
         return LandmarkRunner(_parameters(self.decimals), field)
 
     def promise(self, _span: int) -> Promise:
-        """Return the promise: the absolute error is what values of more than `decimals` places may
-        add.
-        """
+        """Return the promise: values of more than `decimals` places may add its absolute error."""
         return Promise(
             relative_error=2.0**-47, absolute_error=(1 + 2.0**-19) * 10.0**-self.decimals
         )
 
     def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
-        return plain(answers[self.kind])
+        return plain(_in_texts(answers[self.kind], self.decimals))
 
 
 def _parameters(decimals: int) -> LandmarkParameters:

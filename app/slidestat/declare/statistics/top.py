@@ -38,6 +38,7 @@ from slidestat.declare.statistics.runner import (
     of_field,
     require_question,
 )
+from slidestat.declare.values import check_seed, check_whole, is_number
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.rounding import EXACT, down, up, with_rounded
@@ -126,9 +127,7 @@ class TopRunner(CombinableRunner, UnitedRunner, PastRunner):
         return Answered([], {}, lists)
 
     def _listed(self, past: PastList) -> list[Listed]:
-        """Return the items that may have the share; where none may and no share is asked for, all
-        that may have come.
-        """
+        """Return the items that may have the share; all that may have come if none is asked for."""
         least = Fraction(str(self.least)) * past.events_low
         items = [it for it in past.items if it.upper >= least]
         if not items and not self.share:
@@ -285,17 +284,12 @@ class TopItems(WeighedStatistic, ListStatistic):
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.weight_path
-        if type(self.limit) is not int or not 1 <= self.limit <= _MOST_LISTED:
-            raise SlidestatError(
-                f"the limit of {self.kind} is {self.limit!r}.",
-                f"Give a whole number from 1 to {_MOST_LISTED}.",
-            )
+        check_whole(self.kind, "limit", self.limit, 1, _MOST_LISTED)
         if isinstance(self.share, bool) or self.share != 0:
             self._check_share()
 
     def _check_share(self) -> None:
-        number = isinstance(self.share, int | float) and not isinstance(self.share, bool)
-        if not number or not _LEAST_SHARE <= self.share <= 1:
+        if not is_number(self.share) or not _LEAST_SHARE <= self.share <= 1:
             raise SlidestatError(
                 f"the share of {self.kind} is {self.share!r}.",
                 f"Give a share of the window's events from {_LEAST_SHARE} to 1; 0.01 is one per"
@@ -341,9 +335,7 @@ class TopItems(WeighedStatistic, ListStatistic):
         return WeighedTopRunner(*asked, self.weight_path, self.decimals)
 
     def promise(self, span: int) -> Promise:
-        """Return the promise: bounds are less than epsilon m apart, and the estimate is their
-        middle, which is a double.
-        """
+        """Return the promise: bounds are less than epsilon m apart, the estimate in the middle."""
         rounding = 2.0**-52 if self.weight else 0.0
         return Promise(share_error=self.parameters(span).relative_width / 2 + rounding)
 
@@ -449,15 +441,8 @@ class Sample(ListStatistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.size) is not int or not 1 <= self.size <= _LARGEST_SIZE:
-            raise SlidestatError(
-                f"the size of {self.kind} is {self.size!r}.",
-                f"Give a whole number from 1 to {_LARGEST_SIZE:,}.",
-            )
-        if type(self.seed) is not int or not 0 <= self.seed < 2**63:
-            raise SlidestatError(
-                f"the seed of {self.kind} is {self.seed!r}.", "Give a whole number from 0 on."
-            )
+        check_whole(self.kind, "size", self.size, 1, _LARGEST_SIZE)
+        check_seed(self.kind, self.seed, 63)
 
     @property
     def limits(self) -> Limits:

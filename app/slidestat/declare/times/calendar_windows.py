@@ -141,9 +141,7 @@ def check_zone(zone: object) -> None:
 
 
 def rules_of_zone(zone: str) -> str:
-    """Return a short text that is different for different rules of a zone: 16 hexadecimal
-    digits.
-    """
+    """Return a short text that differs for different rules of a zone: 16 hexadecimal digits."""
     return hashlib.sha256(_file(zone)).hexdigest()[:16]
 
 

@@ -506,9 +506,7 @@ class Alerting:
         return places
 
     def await_final(self, records: Sequence[AlertRecord]) -> None:
-        """Note changes that are about to be written provisionally: each is written again, as final,
-        at its tick.
-        """
+        """Note changes to be written provisionally: each is written as final at its tick."""
         for record in records:
             _, name, key, tick = msgspec.json.decode(record.key)
             self.unconfirmed.note((tick, key), alert_id(name), record)
@@ -529,9 +527,7 @@ class Alerting:
 
     @staticmethod
     def _is_empty(windows: Sequence[tuple[int, int]], evaluated: Evaluated) -> Bools:
-        """Return, as bool[n], where none of these windows, each so long ago, has an event of the
-        key.
-        """
+        """Return bool[n]: where none of these windows, each that long ago, has an event."""
         if not windows:
             return np.zeros(len(evaluated.ticks), dtype=bool)
         starts = [starts_at((window,), evaluated.ticks - ago) for window, ago in windows]
@@ -543,9 +539,7 @@ class Alerting:
         return encode_standings(self._known(standings)) if standings else standings
 
     def _whole(self, rule: Rule, ticks: Integers) -> npt.NDArray[np.bool_] | None:
-        """Return, as bool[n], where all figures that the alert reads cover all of their windows;
-        None if always.
-        """
+        """Return bool[n]: where all figures that the alert reads are complete; None if always."""
         if not self._added:
             return None
         return ticks - rule.ago >= max(map(self._added.whole_from, rule.covered), default=WHOLE)

@@ -110,9 +110,7 @@ def changed(before: Slots, meanings: Sequence[str], start: int, first_offset: in
 
 
 class Loss(msgspec.Struct, frozen=True, array_like=True):
-    """A number of records, with events from `first` to `last`, that were gone before they were
-    read.
-    """
+    """A number of records, with events from `first` to `last`, that were gone before reading."""
 
     records: int
     first: int
@@ -121,9 +119,7 @@ class Loss(msgspec.Struct, frozen=True, array_like=True):
     is_open: bool = True
 
     def closed(self, last: int) -> "Loss":
-        """Return the loss, closed by a record after it, so that no lost one is later than
-        `last`.
-        """
+        """Return the loss, closed by a record after it: no lost one is later than `last`."""
         return replace(self, last=max(self.last, last), is_open=False)
 
     def concerns(self, ends: npt.NDArray[np.int64], longest: int | None) -> npt.NDArray[np.bool_]:
@@ -337,9 +333,7 @@ def _stored_fields(
 
 
 def _in_version_2(checkpoint: Checkpoint) -> list[Any]:
-    """Return the checkpoint in the form of version 2, so that versions that know no later one can
-    continue from it.
-    """
+    """Return the checkpoint in version 2, for versions of the code that know no later one."""
     position: list[Any] = list(astuple(checkpoint))
     place = Checkpoint.__struct_fields__.index("counters")
     position[place] = astuple(checkpoint.counters)[:_LENGTH_2]
@@ -347,9 +341,7 @@ def _in_version_2(checkpoint: Checkpoint) -> list[Any]:
 
 
 def decode_emitted(stored: bytes | None, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the position up to which the partition of a stored `checkpoint` has emitted, and sent
-    dead letters.
-    """
+    """Return up to where the partition of a `checkpoint` has emitted, and sent dead letters."""
     emitted = None if stored is None else _decoded(stored).emitted
     return emitted or checkpoint
 
@@ -374,9 +366,7 @@ def stored_meaning(stored: bytes) -> dict[str, str]:
 
 
 def stored_slots(stored: bytes | None) -> Slots:
-    """Return the places of synopses in the states of a stored checkpoint; () where none was ever
-    changed.
-    """
+    """Return the places of synopses in the states of a checkpoint; () if none ever changed."""
     return () if stored is None else _decoded(stored).slots
 
 

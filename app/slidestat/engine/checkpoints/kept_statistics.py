@@ -31,9 +31,7 @@ _RENAME = "Give the changed topology a new name, which counts from the start of 
 
 
 class KeptStatistics(NamedTuple):
-    """The places of synopses in states, () where none was ever changed; and whether they are not
-    what is stored.
-    """
+    """The places of synopses in states, () if none ever changed; and whether they are to move."""
 
     slots: Slots = ()
     is_changed: bool = False
@@ -120,9 +118,7 @@ def _require_other_alerts(topology: Topology, stored: Collection[str], had_alert
 
 
 def _require_same_fields(topology: Topology, stored: Collection[str], computed_before: str) -> None:
-    """Refuse a change of what is kept: all of it, or the fields that it is of. `stored` is what
-    synopses keep up to now.
-    """
+    """Refuse a change of all that is kept, or of its fields; `stored` is what is kept now."""
     pairs = zip(topology.statistics, topology.runners, strict=True)
     kept = [statistic for statistic, runner in pairs if runner.meaning in stored]
     if not kept:
@@ -144,9 +140,7 @@ def _require_same_fields(topology: Topology, stored: Collection[str], computed_b
 
 
 def fields_of(topology: Topology, statistics: list[Statistic]) -> set[tuple[str, ...]]:
-    """Return the fields that statistics read, with those of their conditions and of the
-    topology's.
-    """
+    """Return the fields that statistics read, with those of their and the topology's conditions."""
     paths = {column.path for it in statistics for column in topology.columns_of(it)}
     conditions = [topology.condition, *(it.condition for it in statistics)]
     return paths | {path for it in conditions if it is not None for path, _ in it.fields}

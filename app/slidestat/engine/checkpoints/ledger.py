@@ -65,9 +65,7 @@ class _Entry:
         }
 
     def left_out_before(self, end: int) -> dict[str, int]:
-        """Return by label how many of the counted records before a row each statistic leaves
-        out.
-        """
+        """Return by label how many counted records before a row each statistic leaves out."""
         found = {}
         for label, rows in self.left_out.items():
             before = rows[: np.searchsorted(rows, end)]
@@ -76,9 +74,7 @@ class _Entry:
 
 
 class Ledger:
-    """Outcomes of the records since a checkpoint. 17 bytes a record not yet settled, and 8 for each
-    field that it lacks.
-    """
+    """Outcomes since a checkpoint: 17 bytes an unsettled record, 8 more for a field it lacks."""
 
     def __init__(self, start: Checkpoint) -> None:
         self._checkpoint = self._reached = start
@@ -128,9 +124,7 @@ class Ledger:
         )
 
     def reached_without(self, undecided: Iterable[int]) -> Checkpoint:
-        """Return the position of reading; counted records at these offsets are taken as not
-        read.
-        """
+        """Return the position of reading; counted records at these offsets count as not read."""
         counters = self._reached.counters
         for offset in undecided:
             one = Counters(read=1, counted=1, left_out=self._left_out_at(offset))
@@ -144,9 +138,7 @@ class Ledger:
         return {}
 
     def settle(self, next_offset: int) -> Checkpoint:
-        """Return the checkpoint just before `next_offset`, which must not lie before the last
-        one.
-        """
+        """Return the checkpoint just before `next_offset`, which is not before the last one."""
         while self._entries:
             entry = self._entries[0]
             settled = int(np.searchsorted(entry.offsets, next_offset))
@@ -260,9 +252,7 @@ class Durability:
             self.mark = mark
 
     def lost(self) -> None:
-        """Note that records are gone: the next snapshot stores it, and the log has no mark until
-        a record is read.
-        """
+        """Note that records are gone: the next snapshot stores it; no mark until one is read."""
         self.mark, self._has_lost = None, True
 
     def reached(self, ledger: Ledger, undecided: Iterable[int]) -> Checkpoint:
@@ -333,8 +323,6 @@ class Durability:
 
 
 def needed_offset(keys: KeyStates, next_offset: int, waiting_offset: int | None) -> int:
-    """Return the offset from which the source must be read for the events that wait and the states
-    that no snapshot has taken.
-    """
+    """Return the first offset to read again for events that wait and states not in a snapshot."""
     needed = (next_offset, waiting_offset, keys.first_offset())
     return min(offset for offset in needed if offset is not None)

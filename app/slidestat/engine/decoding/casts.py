@@ -3,10 +3,11 @@
 A text is cast to the number that JSON would have in its place, so whole ones are exact below 2^100.
 """
 
+import re
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import ROUND_05UP, Context, Decimal
 from fractions import Fraction
-from math import isfinite, isnan
+from math import inf, isfinite, nan, nextafter
 from sys import float_info
 from typing import Any, NamedTuple
 
@@ -15,14 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slidestat.declare.expressions.nodes import WHOLE_LIMIT
-from slidestat.engine.decoding.times import SPACES, moments_of
+from slidestat.declare.expressions.nodes import WHOLE_LIMIT, digits_of
+from slidestat.engine.decoding.times import SPACES, are_number_texts, moments_of
 from slidestat.synopses.core.arrays import Bools, Floats
 from slidestat.synopses.core.rounding import EXACT
 
 # In place of the text of a number that was rounded beyond 2^53.
 ROUNDED = "\0"
-_NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _BIGINT = 2.0**63
 
 
@@ -38,9 +38,7 @@ class CastNumbers(NamedTuple):
 
 def are_numbers(texts: pa.Array) -> Bools:
     """Return bool[n]: which texts are decimal numbers, with an exponent or without."""
-    found: Bools = pc.fill_null(
-        pc.match_substring_regex(pc.utf8_trim(texts, SPACES), _NUMBER), False
-    ).to_numpy(zero_copy_only=False)
+    found: Bools = pc.fill_null(are_number_texts(texts), False).to_numpy(zero_copy_only=False)
     return found
 
 
@@ -59,8 +57,8 @@ def numbers_of_texts(texts: pa.Array, kind: str) -> CastNumbers:
         text = written[row].as_py()
         exact = Decimal(text)
         is_whole = exact == exact.to_integral_value()
-        if is_whole and (abs(exact) < WHOLE_LIMIT or text.lstrip("-").isdigit()):
-            rests[row] = rest_of(int(exact))
+        known = int(exact) if text.lstrip("-").isdigit() else exact_number(exact)
+        rests[row] = 0.0 if known is None else rest_of(known)
         errors[row] = abs(exact) > Decimal(float_info.max) or (kind == "bigint" and not is_whole)
     found = CastNumbers(values, rests, errors)
     return wholes_of(found) if kind == "bigint" else found
@@ -74,7 +72,7 @@ def wholes_of(numbers: CastNumbers) -> CastNumbers:
     with np.errstate(invalid="ignore"):
         is_inside = (np.abs(values) < _BIGINT) | (values == -_BIGINT) & (rests >= 0)
         is_inside |= (values == _BIGINT) & (rests < 0)
-        is_whole = (values == np.floor(values)) & is_inside & ~np.isnan(rests)
+        is_whole = (values == np.floor(values)) & is_inside & (rests == np.floor(rests))
     return numbers._replace(errors=numbers.errors | ~is_whole)
 
 
@@ -100,7 +98,7 @@ def texts_of(values: Sequence[Any], rests: Sequence[float]) -> list[str | None]:
 
 
 def _number_text(number: float, rest: float) -> str:
-    if isnan(rest):
+    if not rest.is_integer():  # NaN is none.
         return ROUNDED
     return number_text(int(number) + int(rest) if rest else number)
 
@@ -108,15 +106,40 @@ def _number_text(number: float, rest: float) -> str:
 # Numbers as items: equal numbers below 2^100 have one text.
 #
 # A whole number is its digits, however it was written: 1, 1.0 and 1e0 are "1", and -0.0 is "0".
-# Other numbers are the shortest decimals that read as the same double; so are, from 2^100 on, those
-# that were not written as whole ones.
+# So is another one from 2^53 on: as a double it might be one that is whole. Below, those are the
+# shortest decimals that read as the same double; and so are, from 2^100 on, all that were not
+# written as whole ones.
 
 
-def number_text(number: float) -> str:
-    """Return the text of a double, or of a whole number of any size."""
+def number_text(number: float | Decimal) -> str:
+    """Return the text of a double, or of an `exact_number`."""
+    if isinstance(number, Decimal):
+        return digits_of(number)
     if isinstance(number, int) or (number.is_integer() and abs(number) < WHOLE_LIMIT):
         return str(int(number))
     return msgspec.json.encode(number).decode()
+
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+# An exponent that is not negative: msgspec writes one from 1e16 on.
+_EXPONENT = re.compile(rb"[0-9]e[0-9]")
+
+
+def json_of(value: object) -> bytes:
+    """Return the JSON of a value that Avro or Protobuf describes. A double that is whole has its
+    digits below 2^100: from 1e16 on its shortest text is that of another whole number.
+    """
+    text = _encode(value)
+    return _encode(_with_digits(value)) if _EXPONENT.search(text) else text
+
+
+def _with_digits(value: Any) -> object:
+    if isinstance(value, dict):
+        return {name: _with_digits(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_digits(part) for part in value]
+    is_whole = isinstance(value, float) and EXACT <= abs(value) < WHOLE_LIMIT
+    return int(value) if is_whole else value
 
 
 def of_single(number: float) -> float:
@@ -127,13 +150,33 @@ def of_single(number: float) -> float:
     return number if is_whole or not isfinite(number) else float(str(np.float32(number)))
 
 
-def rest_of(number: int | Fraction) -> float:
-    """Return what a number is more than the double nearest to it, 0 below 2^53; NaN of one that is
-    not whole, or beyond what has a rest.
+# Of a number that is not whole so many digits are read: at most 31 before its point. What is left
+# out shows in the last one, so that it stays between the same doubles.
+_READ = Context(prec=60, rounding=ROUND_05UP)
+
+
+def exact_number(number: Decimal) -> int | Decimal | None:
+    """Return a number as it was written: an int if it is whole; None from 2^100 on."""
+    if not -WHOLE_LIMIT < number < WHOLE_LIMIT:
+        return None
+    return int(number) if number == number.to_integral_value() else _READ.create_decimal(number)
+
+
+def rest_of(number: int | Decimal | Fraction) -> float:
+    """Return what a number is more than the double nearest to it, 0 below 2^53; NaN beyond what has
+    a rest, and of a Fraction, which was computed, that is not whole.
+
+    That of a Decimal, which was written and is not whole, is not whole either.
     """
     nearest = float(number)
     if abs(nearest) < EXACT or number == nearest:
         return 0.0
-    if number.denominator != 1 or abs(number) >= WHOLE_LIMIT:
-        return float("nan")
-    return float(int(number) - int(nearest))
+    if isinstance(number, Decimal):  # A literal has all of its digits, a field those that are read.
+        number = _READ.create_decimal(number)
+    if abs(number) >= WHOLE_LIMIT or (isinstance(number, Fraction) and number.denominator != 1):
+        return nan
+    exact = Fraction(number) - int(nearest)
+    rest = float(exact)
+    if exact.denominator != 1 and rest.is_integer():
+        rest = nextafter(rest, inf if exact > rest else -inf)
+    return rest

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from slidestat.declare.columns import MAX_ITEM_LENGTH
+from slidestat.declare.columns import MAX_ITEM_LENGTH, Column
 from slidestat.declare.expressions.expression import ComputedField
 from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import FieldPath, field_text
@@ -53,7 +53,7 @@ class ComputedFields:
         """What they read, each field with the sort that it is read as."""
         self._key = None if topology.publishes_partitions else topology.key_path
         columns = topology.columns
-        self._numbers = [c.path for c in columns.numbers if c.path in self._computed]
+        self._numbers = [c for c in columns.numbers if c.path in self._computed]
         self._items = [c.path for c in columns.items if c.path in self._computed]
 
     def __bool__(self) -> bool:
@@ -80,7 +80,7 @@ class ComputedFields:
             keys = keys.dictionary_encode()
         return ComputedColumns(
             keys,
-            {path: _numbers_of(values[path].values) for path in self._numbers},
+            {column.path: _numbers_of(values[column.path], column) for column in self._numbers},
             {
                 path: texts(_items_of(self._computed[path], values[path], errors[path]))
                 for path in self._items
@@ -89,9 +89,11 @@ class ComputedFields:
         )
 
 
-def _numbers_of(values: pa.Array) -> Floats:
-    found: Floats = values.to_numpy(zero_copy_only=False).astype(np.float64)
-    return found
+def _numbers_of(values: Computed, column: Column) -> Floats:
+    found: Floats = values.values.to_numpy(zero_copy_only=False).astype(np.float64)
+    if values.rests is None or not column.rounds_down:
+        return found
+    return np.where(np.less(values.rests, 0), np.nextafter(found, -np.inf), found)
 
 
 def _items_of(field: ComputedField, values: Computed, errors: Errors) -> list[str | None]:

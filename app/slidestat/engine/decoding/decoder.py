@@ -67,6 +67,7 @@ class EventDecoder:
         source's records, if the topology reads any.
         """
         self._reader = reader or fastest_reader(topology, schemas)
+        self._topology = topology
         self._schemas = schemas
         self._is_framed = topology.is_framed
         self._has_framed_keys = topology.source_format != "json"
@@ -154,8 +155,16 @@ class EventDecoder:
         return without(columns, errors) if errors else columns
 
     def decode_batch(self, batch: RecordBatch) -> EventColumns:
-        """Return the columns of a batch."""
-        return self.decode(batch.values, batch.keys, batch.timestamps, batch.headers)
+        """Return the columns of a batch, also where they were decoded ahead."""
+        ahead: EventColumns | None = batch.decoded.pop(id(self._topology), None)
+        return ahead or self.decode(batch.values, batch.keys, batch.timestamps, batch.headers)
+
+    def decode_ahead(self, batch: RecordBatch) -> None:
+        """Decode a batch for the next decoder of this very topology that is given it.
+
+        Of two threads each needs a decoder of its own: readers have room that they use again.
+        """
+        batch.decoded[id(self._topology)] = self.decode_batch(batch)
 
     def _keys(
         self,

@@ -1,8 +1,8 @@
 """Expressions, computed over columns of events by Arrow, with SQL's NULL.
 
-Numbers are doubles. A whole number from 2^53 on may be none: then it is a double and a rest, which
-is a double, too, for all below 2^100 (`WHOLE_LIMIT`). Comparisons take both, and what is computed
-of such numbers is computed of fractions, row by row. Where there is none, nothing of that is done.
+Numbers are doubles. One from 2^53 on may be none: then it is a double and a rest, which is a
+double, too, for all below 2^100 (`WHOLE_LIMIT`). Comparisons take both, and what is computed of
+whole numbers is computed of fractions, row by row. Where there is none, nothing of that is done.
 
 What cannot be computed is an error: a division by zero, a number beyond those of doubles, a field
 of another sort than it is read as. Only an error that decides the outcome is one: `false and ERROR`
@@ -12,6 +12,7 @@ wrong.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -108,7 +109,7 @@ class Evaluation:
         match node:
             case FieldValue(path):
                 return self._columns[path]
-            case Literal(int() as value) if type(value) is int:
+            case Literal(int() | Decimal() as value) if not isinstance(value, bool):
                 return Computed(pa.scalar(float(value)), None, rest_of(value))
             case Literal(value):
                 return Computed(pa.scalar(value))
@@ -306,9 +307,11 @@ class Evaluation:
         if len(literals) == len(listed) and None not in literals:
             found = self.of(value)
             (values,) = _alike([self._spread(found.values)])
-            has_rests = found.rests is not None or int in map(type, literals)
+            has_rests = found.rests is not None or not {int, Decimal}.isdisjoint(
+                map(type, literals)
+            )
             if not has_rests and not pa.types.is_null(found.values.type):
-                among = pc.is_in(values, pa.array(literals, values.type))
+                among = pc.is_in(_one_zero(values), _one_zero(pa.array(literals, values.type)))
                 return Computed(_null_where(self._nulls(values), among), found.errors)
         return self._connected("or", [Call("=", (value, one)) for one in listed])
 
@@ -343,8 +346,10 @@ class Evaluation:
 
 
 def _number(value: float, rest: float) -> Fraction | None:
-    """Return the number that a double and its rest are; None if they are not known to be one."""
-    if np.isnan(rest) or not abs(value) < WHOLE_LIMIT:
+    """Return the whole number, or the double, that a double and its rest are; None if they are not
+    known to be one.
+    """
+    if not rest.is_integer() or not abs(value) < WHOLE_LIMIT:
         return None
     return Fraction(value) + Fraction(rest)
 
@@ -362,6 +367,11 @@ def _compared(
     of_rests = (pa.array(np.nan_to_num(rests)) for rests in (left_rests, right_rests))
     rests_hold = _COMPARE[operator](*of_rests)
     return pc.if_else(pc.equal(left, right), rests_hold, _COMPARE[operator](left, right))
+
+
+def _one_zero(values: pa.Array) -> pa.Array:
+    """Return values with 0 for minus zero, which equals it and has other bits."""
+    return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
 
 
 def doubles(values: npt.NDArray[np.float64]) -> pa.Array:

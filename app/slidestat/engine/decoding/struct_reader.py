@@ -34,7 +34,7 @@ from slidestat.engine.decoding.record_type import (
 from slidestat.engine.decoding.struct_values import (
     StructConditions,
     StructValues,
-    Wholes,
+    Written,
     WrittenNumbers,
     numbers_of,
     scalar_texts,
@@ -52,6 +52,10 @@ _PATH = re.compile(r" - at `\$\.?(?P<field>.*)`$")
 # What msgspec calls a whole number of more digits than Python reads at once, and how long its text
 # may be at most.
 _TOO_MANY_DIGITS = "Integer value out of range"
+# Near its end msgspec takes a text that was cut within a character for a record that was cut.
+_TRUNCATED = "Input data was truncated"
+_HALF_AT_END = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}.{2,5}$", re.DOTALL)
+_HALF = "JSON is malformed: unexpected end of escaped utf-16 surrogate pair"
 _LONGEST = {Reason.BAD_KEY: MAX_KEY_LENGTH, Reason.BAD_ITEM: MAX_ITEM_LENGTH}
 
 
@@ -119,7 +123,7 @@ class StructReader:
         computed = self._computed.of(len(events), self._values.of(events, numbers, written))
         for column in self._number_columns:
             if column.path in numbers:
-                _round_whole(column, numbers[column.path], written.of(column.path))
+                _round_down(column, numbers[column.path], written.of(column.path))
         numbers |= computed.numbers
         keys = computed.keys
         if self._key is not None:
@@ -200,7 +204,8 @@ class StructReader:
             return Refusal(row, Reason.NULL_RECORD, "the record has no value")
         text = str(error)
         if not isinstance(error, msgspec.ValidationError):
-            return Refusal(row, Reason.NOT_JSON, text)
+            is_half = text == _TRUNCATED and _HALF_AT_END.search(record[-16:]) is not None
+            return Refusal(row, Reason.NOT_JSON, _HALF if is_half else text)
         path = _PATH.search(text)
         field = path["field"] if path else ""
         detail = text[: path.start()] if path else text
@@ -284,14 +289,14 @@ def _name(column: Column) -> str:
     return field_text(column.path)
 
 
-def _round_whole(column: Column, numbers: npt.NDArray[np.float64], wholes: Wholes) -> None:
-    """Round down whole numbers that are not representable as a double, where the column asks for
-    it; make those beyond all doubles infinite, also if the nearest double is the largest.
+def _round_down(column: Column, numbers: npt.NDArray[np.float64], written: Written) -> None:
+    """Round down numbers from 2^53 on that no double is, where the column asks for it; make those
+    beyond all doubles infinite, also if the nearest double is the largest.
     """
     least = EXACT if column.rounds_down else float_info.max
     large = np.flatnonzero(np.abs(numbers) >= least).tolist()
-    for place, number in zip(large, wholes(large) if large else (), strict=True):
-        if number is not None and abs(number) > float_info.max:
+    for place, number in zip(large, written(large) if large else (), strict=True):
+        if number is not None and not -float_info.max <= number <= float_info.max:
             numbers[place] = np.copysign(np.inf, numbers[place])
-        elif number is not None and column.rounds_down and abs(number) < WHOLE_LIMIT:
+        elif number is not None and column.rounds_down and -WHOLE_LIMIT < number < WHOLE_LIMIT:
             numbers[place] = down(Fraction(number))

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slidestat.declare.expressions.nodes import WHOLE_LIMIT, Sort
+from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.casts import number_text, rest_of
+from slidestat.engine.decoding.casts import exact_number, number_text, rest_of
 from slidestat.engine.decoding.conditions import Conditions, Judged
 from slidestat.engine.decoding.evaluation import Computed, doubles
 from slidestat.engine.decoding.record_type import expression_paths, reader, struct_of
@@ -24,9 +24,9 @@ from slidestat.engine.events import texts
 from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.rounding import EXACT
 
-Wholes = Callable[[Sequence[int]], list[int | None]]
-"""Reads a field of the events at some places once more: the whole number that it is, below 2^100 or
-written with all of its digits; None for what is none.
+Written = Callable[[Sequence[int]], list[int | Decimal | None]]
+"""Reads a field of the events at some places once more: the number that it is, below 2^100 or
+written as a whole one with all of its digits; None for what is none.
 """
 
 _TYPES: dict[Sort, frozenset[type]] = {
@@ -40,24 +40,24 @@ _ARROW = {Sort.TEXT: pa.large_string(), Sort.TRUTH: pa.bool_()}
 
 
 class WrittenNumbers:
-    """A reader of the whole numbers of `records` as they were written, with events at `rows`; the
-    types of a reader make doubles of them.
+    """A reader of the numbers of `records` as they were written, with events at `rows`; the types
+    of a reader make doubles of them.
     """
 
     def __init__(self, records: Sequence[bytes | None], rows: npt.NDArray[np.int64]) -> None:
         self._records = records
         self._rows = rows
 
-    def of(self, path: FieldPath) -> Wholes:
+    def of(self, path: FieldPath) -> Written:
         """Return what reads those at a path."""
 
-        def wholes(places: Sequence[int]) -> list[int | None]:
+        def numbers(places: Sequence[int]) -> list[int | Decimal | None]:
             struct = struct_of({path: Any}, [path])
             decode = msgspec.json.Decoder(struct, float_hook=Decimal).decode
             read = reader(struct, path)
-            return [_whole(read(decode(self._records[self._rows[p]] or b""))) for p in places]
+            return [_written(read(decode(self._records[self._rows[p]] or b""))) for p in places]
 
-        return wholes
+        return numbers
 
 
 class StructValues:
@@ -124,14 +124,14 @@ def _bounded(number: float | None) -> float | None:
     return np.inf if number > 0 else -np.inf
 
 
-def column_of(sort: Sort, values: list[Any], wholes: Wholes) -> Computed:
+def column_of(sort: Sort, values: list[Any], written: Written) -> Computed:
     """Return any values as a column of a sort; values of another sort are errors."""
     if sort is Sort.ANY:
         return Computed(pa.array([None if value is None else True for value in values]))
     kinds = set(map(type, values)) - {type(None)}
     if kinds <= _TYPES[sort]:
         try:
-            return _typed(values, sort, wholes)
+            return _typed(values, sort, written)
         except OverflowError:  # A whole number of hundreds of digits.
             pass
     good = [_is_of(value, sort) for value in values]
@@ -139,29 +139,29 @@ def column_of(sort: Sort, values: list[Any], wholes: Wholes) -> Computed:
     errors = np.array(
         [value is not None and not is_good for value, is_good in zip(values, good, strict=True)]
     )
-    found = _typed(taken, sort, wholes)
+    found = _typed(taken, sort, written)
     return found._replace(errors=errors if found.errors is None else errors | found.errors)
 
 
-def _typed(values: list[Any], sort: Sort, wholes: Wholes) -> Computed:
+def _typed(values: list[Any], sort: Sort, written: Written) -> Computed:
     if sort is Sort.SCALAR:
-        return Computed(scalar_texts(values, wholes))
+        return Computed(scalar_texts(values, written))
     if sort is not Sort.NUMBER:
         return Computed(pa.array(values, _ARROW[sort]))
-    return _of_doubles(np.array(values, np.float64), wholes)
+    return _of_doubles(np.array(values, np.float64), written)
 
 
-def _of_doubles(numbers: Floats, wholes: Wholes) -> Computed:
-    """Return a column of numbers, null for NaN, with the rests that doubles lack of large whole
-    numbers; those beyond all doubles are errors.
+def _of_doubles(numbers: Floats, written: Written) -> Computed:
+    """Return a column of numbers, null for NaN, with the rests that doubles lack of large ones;
+    those beyond all doubles are errors.
     """
     large = np.flatnonzero(np.abs(numbers) >= EXACT)
     if not len(large):
         return Computed(doubles(numbers))
     rests = np.zeros(len(numbers))
     beyond = np.isinf(numbers)
-    for place, number in zip(large.tolist(), wholes(large.tolist()), strict=True):
-        if number is not None and abs(number) > _LARGEST:
+    for place, number in zip(large.tolist(), written(large.tolist()), strict=True):
+        if number is not None and not -_LARGEST <= number <= _LARGEST:
             beyond[place] = True  # Also where the nearest double is the largest one.
         elif number is not None:
             rests[place] = rest_of(number)
@@ -170,7 +170,7 @@ def _of_doubles(numbers: Floats, wholes: Wholes) -> Computed:
     return Computed(doubles(numbers), errors, rests if rests.any() else None)
 
 
-def scalar_texts(items: list[Any], wholes: Wholes) -> pa.Array:
+def scalar_texts(items: list[Any], written: Written) -> pa.Array:
     """Return items as texts, None unchanged: numbers in their own notation, truth values as in
     JSON.
     """
@@ -178,7 +178,7 @@ def scalar_texts(items: list[Any], wholes: Wholes) -> pa.Array:
         return texts(items)
     found = [item if item is None or type(item) is str else _text(item) for item in items]
     large = [i for i, item in enumerate(items) if type(item) is float and abs(item) >= EXACT]
-    for place, number in zip(large, wholes(large), strict=True):
+    for place, number in zip(large, written(large), strict=True):
         if number is not None:
             found[place] = number_text(number)
     return texts(found)
@@ -196,11 +196,10 @@ def _is_of(value: object, sort: Sort) -> bool:
     return not isinstance(value, int) or isinstance(value, bool) or abs(value) <= _LARGEST
 
 
-def _whole(number: object) -> int | None:
-    """Return the whole number that a JSON number is, as `Wholes` has it; None for another."""
+def _written(number: object) -> int | Decimal | None:
+    """Return the number that JSON has, as `Written` has it; None for what is none."""
     if isinstance(number, Decimal):
-        is_exact = -WHOLE_LIMIT < number < WHOLE_LIMIT and number == number.to_integral_value()
-        return int(number) if is_exact else None
+        return exact_number(number)
     return number if type(number) is int else None
 
 

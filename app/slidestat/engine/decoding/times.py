@@ -4,6 +4,12 @@ Columns of plain values are converted at once, others value by value, with the s
 between two milliseconds is that of the earlier one, in every format, so that one moment lies in the
 same windows however it is written; fractions of numbers are read to the nearest microsecond. A leap
 second is the second after it, as POSIX has it.
+
+A text such as 1.76407E+12 is what Excel, `%g` and others leave of 1764071234567, and the event may
+be of two hours later. So the text of a number with a power and at most 7 digits is no time, unless
+it is written as Java, and so Spark, writes a double, which has all of its digits: 1.764072E9 is a
+full hour in seconds. Python writes all of them, too, but powers for nanoseconds alone. Numbers of
+JSON are what they are.
 """
 
 import re
@@ -35,7 +41,12 @@ _ISO = re.compile(
 )
 _EPOCH = date(1970, 1, 1).toordinal()
 _MICROSECONDS = 1_000_000
-SPACES = " \t\n\r\f\v"
+# What Unicode calls white space: Excel and web pages leave a no-break space before a number.
+_SPACES = (
+    *(*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680),
+    *(*range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000),
+)
+SPACES = "".join(map(chr, _SPACES))
 
 
 class Moments(NamedTuple):
@@ -108,8 +119,13 @@ def _seconds(hours: str | None, minutes: str | None, seconds: str | None) -> int
 
 _INTEGER = r"^[+-]?[0-9]{1,19}$"
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_POWER = r"[eE][+-]?[0-9]+$"
+_OF_JAVA = r"^\+?[0-9]\.[0-9]+E[0-9]+$"
+# Excel, `%g`, SQL Server, and MySQL of 32 bits write 6, `%e` and R 7.
+_MOST_ROUNDED = 7
 # Far beyond any date; within it, products by 1000 stay within int64 and floats are exact.
 _LIMIT = 2**53
+_BEYOND = 2.0**63
 
 
 def scaled(integers: pa.Array, per_second: int) -> pa.Array:
@@ -144,10 +160,12 @@ def of_fractions(floats: pa.Array, per_second: int) -> pa.Array:
 
 
 def of_number_texts(texts: pa.Array, per_second: int) -> pa.Array:
-    """Return texts of numbers of a unit as milliseconds, null for others; whole ones are never made
-    doubles.
+    """Return texts of numbers of a unit as milliseconds, null for others and for those that are
+    rounded; whole ones are never made doubles.
     """
-    written = pc.utf8_ltrim(pc.utf8_trim(texts.cast(pa.large_string()), SPACES), "+")
+    trimmed = pc.utf8_trim(texts.cast(pa.large_string()), SPACES)
+    # Arrow reads no plus.
+    written = pc.replace_substring_regex(trimmed, r"^\+([0-9.])", r"\1")
     whole = pc.if_else(pc.match_substring_regex(written, _INTEGER), written, None)
     try:
         integers = whole.cast(pa.int64())
@@ -156,6 +174,8 @@ def of_number_texts(texts: pa.Array, per_second: int) -> pa.Array:
         integers = pa.array([None if n is None or abs(n) >= 2**63 else n for n in numbers])
         integers = integers.cast(pa.int64())
     are_fractions = pc.and_(integers.is_null(), pc.match_substring_regex(written, _NUMBER))
+    if pc.any(are_fractions).as_py():
+        are_fractions = pc.and_not(are_fractions, are_rounded(written))
     fractions = pc.if_else(are_fractions, written, None)
     try:
         doubles = fractions.cast(pa.float64())
@@ -164,6 +184,45 @@ def of_number_texts(texts: pa.Array, per_second: int) -> pa.Array:
             [None if text is None else float(text) for text in fractions.to_pylist()], pa.float64()
         )
     return pc.coalesce(scaled(integers, per_second), of_fractions(doubles, per_second))
+
+
+def are_number_texts(texts: pa.Array) -> pa.Array:
+    """Return which texts are decimal numbers, with a power or without, and with spaces around."""
+    return pc.match_substring_regex(pc.utf8_trim(texts, SPACES), _NUMBER)
+
+
+def are_rounded(texts: pa.Array) -> pa.Array:
+    """Return which texts are of numbers that have lost digits: a power, few digits, and no double
+    of Java's.
+    """
+    written = pc.utf8_trim(texts, SPACES)
+    has_power = pc.and_(are_number_texts(texts), pc.match_substring_regex(written, _POWER))
+    has_power = pc.and_not(has_power, pc.match_substring_regex(written, _OF_JAVA))
+    digits = pc.replace_substring_regex(written, f"{_POWER}|[^0-9]", "")
+    is_short = pc.less_equal(pc.binary_length(pc.utf8_ltrim(digits, "0")), _MOST_ROUNDED)
+    return pc.and_(has_power, is_short)
+
+
+def remark_on_rounded(text: object) -> str:
+    """Return what to do about a time that has lost digits; "" of another one."""
+    if not isinstance(text, str) or not are_rounded(pa.array([text]))[0].as_py():
+        return ""
+    if abs(float(text)) >= _BEYOND:  # It is none in any unit.
+        return ""
+    return (
+        ", and has lost its last digits: write it out in full where it comes from (in Excel, give"
+        " the column the format 0 before it is saved)"
+    )
+
+
+# Why times that are floating-point numbers of 32 bits are refused, and what to do.
+NARROW = "of which two that follow each other are minutes apart"
+WIDE_TIMES = "times as timestamps, or as numbers of 64 bits, made of what they were before"
+
+
+def narrow_time(name: str) -> str:
+    """Return why a schema's times in floats of 32 bits are refused, and what to do."""
+    return f"{name} (the time) is a float of 32 bits, {NARROW}: have it send {WIDE_TIMES}"
 
 
 # The times of a topology's records.
@@ -217,7 +276,8 @@ def time_errors(
     found = {}
     for place in np.flatnonzero(times == NOT_A_TIME).tolist():
         value = values[place]
-        shown = repr(value.as_py() if isinstance(value, pa.Scalar) else value)
-        detail = f"{name}: {shown[:_MOST_SHOWN]} is no time in {known.text}"
+        value = value.as_py() if isinstance(value, pa.Scalar) else value
+        detail = f"{name}: {repr(value)[:_MOST_SHOWN]} is no time in {known.text}"
+        detail += remark_on_rounded(value)
         found[place] = Reason.BAD_TIME, detail
     return found

@@ -24,9 +24,7 @@ class AddedFigures:
     """The figures of a topology's statistics that were added."""
 
     def __init__(self, topology: Topology, starts: Mapping[str, int]) -> None:
-        """Create the marks; `starts` maps names of added figures to the times from which they are
-        counted.
-        """
+        """Create the marks; `starts` are the times from which added figures count, by name."""
         self._starts = starts
         # Once in an emission: it is of the span, or of all events.
         span = topology.span_length
@@ -149,9 +147,7 @@ class AddedFigures:
         return self._places[figure.statistic], own or figure.window_events or 0
 
     def stages(self, ends: Integers) -> Integers:
-        """Return int64[n]: equal numbers for window ends at which the same figures cover their
-        windows.
-        """
+        """Return int64[n]: equal numbers for ends of windows with the same complete figures."""
         return np.searchsorted(self._edges, ends, side="right")
 
 

@@ -104,9 +104,7 @@ class RowWriter(OutputRegistry):
     """
 
     def __init__(self, topic: str, registry: str, schema: str) -> None:
-        """Create the writer with a registry; raises SlidestatError if it does not take the
-        schema.
-        """
+        """Create the writer; raises SlidestatError if the registry does not take the schema."""
         super().__init__("Avro", topic, registry)
         self._serialize = AvroSerializer(self._client, schema, conf=_NAMING)
         with self._asking():

@@ -50,9 +50,7 @@ _MOST_TEXTS = 8
 
 
 class FigureTable:
-    """A table that makes the figures of a topology's statistics from the answers of its
-    synopses.
-    """
+    """A table that makes a topology's figures from the answers of its synopses."""
 
     def __init__(
         self,
@@ -270,9 +268,7 @@ class EmissionEncoder:
         codec: EmissionWriter,
         starts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Create the encoder; `starts` maps names of added figures to the times from which they are
-        counted.
-        """
+        """Create the encoder; `starts` are the times from which added figures count, by name."""
         self._topology = topology.name
         self._added = AddedFigures(topology, starts)
         self._source = (topic, partition)
@@ -363,9 +359,7 @@ class EmissionEncoder:
             yield start, end, lost if concerned[start] else None
 
     def _stages(self, ends: Integers) -> Integers:
-        """Return int64[n]: equal numbers for window ends at which figures differ in nothing but
-        their numbers.
-        """
+        """Return int64[n]: equal numbers for ends whose figures differ in numbers alone."""
         return ends if self._calendar else self._added.stages(ends)
 
     def _text(self, provisional: bool, lost: LostRecords | None, end: int) -> EmissionText:

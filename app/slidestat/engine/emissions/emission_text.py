@@ -6,6 +6,7 @@ that all records share.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -16,10 +17,14 @@ from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.emissions.number_texts import (
     LONGEST_NUMBER,
     LONGEST_WHOLE,
+    KnownTexts,
     OddTexts,
     UInt64s,
+    is_odd,
+    learn,
     odd_texts,
-    write_number,
+    place_of,
+    write_odd,
     write_whole,
 )
 from slidestat.engine.emissions.output_records import OutputRecords
@@ -27,6 +32,7 @@ from slidestat.kernels.compile import borrowing_kernel
 from slidestat.schemas.emission import Emission, emission_key
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 
+_LONGEST, _1 = np.uint64(LONGEST_NUMBER), np.uint64(1)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -87,11 +93,18 @@ class EmissionText:
             numbers,
             numbers.view(np.uint64),
             odd_texts(numbers),
+            _known_texts(),
             source_offsets,
             values,
             value_ends,
         )
         return OutputRecords(_column(keys, key_ends), _column(values, value_ends), ends)
+
+
+@cache
+def _known_texts() -> KnownTexts:
+    """Return the texts that this process knows: kernels run one at a time."""
+    return KnownTexts.none()
 
 
 def _name_on_the_wire(record: msgspec.Struct, attribute: str) -> str:
@@ -161,6 +174,7 @@ def _write_records(
     numbers: Floats,
     bits: UInt64s,
     odd: OddTexts,
+    known: KnownTexts,
     source_offsets: Integers,
     out: Bytes,
     stops: Integers,
@@ -175,10 +189,19 @@ def _write_records(
         piece = 1
         for column in range(numbers.shape[1]):
             place = _copy(pieces, piece_ends[piece], piece_ends[piece + 1], out, place)
-            place, odd_before = write_number(
-                numbers[row, column], bits[row, column], odd, odd_before, out, place
-            )
             piece += 1
+            number_bits = bits[row, column]
+            slot = place_of(number_bits)
+            if known.bits[slot] != number_bits:
+                number = numbers[row, column]
+                if is_odd(number):
+                    place, odd_before = write_odd(number, odd, odd_before, out, place)
+                    continue
+                learn(known, slot, number_bits, number)
+            start, to = np.uint64(known.starts[slot]), np.uint64(place)
+            for i in range(_LONGEST):
+                out[to + i] = known.texts[start + i]
+            place += int((slot + _1) * _LONGEST - start)
         place = _copy(pieces, piece_ends[piece], piece_ends[piece + 1], out, place)
         place = write_whole(source_offsets[row], out, place)
         place = _copy(pieces, piece_ends[piece + 1], piece_ends[piece + 2], out, place)

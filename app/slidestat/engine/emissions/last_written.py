@@ -133,9 +133,7 @@ class LastWritten:
         topology: Topology,
         starts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Create the chooser; `starts` maps names of added figures to the times from which they are
-        counted.
-        """
+        """Create the chooser; `starts` are the times from which added figures count, by name."""
         self._figures = FigureTable(topology, topology.window_lengths, starts)
         self._size = len(self._figures.numbered)
         self._added = AddedFigures(topology, starts)
@@ -281,9 +279,7 @@ class LastWritten:
         return found
 
     def _may_hold_of_forgotten(self, having: Expression, topology: Topology) -> bool:
-        """Return whether the condition may hold of a key whose windows of time are empty, whatever
-        its other figures are.
-        """
+        """Return whether the condition may hold of a key with empty windows of time."""
         if topology.forget_ms is None:
             return False
         empties = {
@@ -309,9 +305,7 @@ class LastWritten:
         return bool(Intervals(1, figures, past).truths(having.node).may_be_true[0])
 
     def _decoded(self, kept: Sequence[bytes], is_new: Bools) -> _Newest:
-        """Return the newest records from their bytes; raises SlidestatError for bytes that are
-        none.
-        """
+        """Return the newest records from their bytes; raises SlidestatError for any others."""
         newest = _Newest(len(kept), self._size)
         newest.status[is_new] = _NONE
         whole = self._whole_bytes

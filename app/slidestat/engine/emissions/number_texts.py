@@ -18,7 +18,8 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 
 UInt64s = npt.NDArray[np.uint64]
 
-LONGEST_NUMBER = len("-0.00001234567890123456789")
+LONGEST_NUMBER = 32
+"""A number's text is shorter, and is copied with what lies behind it, so many bytes at once."""
 LONGEST_WHOLE = len("-9223372036854775808")
 
 _encode = msgspec.json.Encoder().encode
@@ -34,7 +35,7 @@ _SIGN = np.uint64(1 << 63)
 _NULL = np.frombuffer(b"null", np.uint8)
 
 _0, _1, _2, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
-_10, _40, _100 = np.uint64(10), np.uint64(40), np.uint64(100)
+_8, _10, _40, _100 = np.uint64(8), np.uint64(10), np.uint64(40), np.uint64(100)
 _32, _64, _LOW = np.uint64(32), np.uint64(64), np.uint64(2**32 - 1)
 _ZERO, _POINT, _MINUS = np.uint8(ord("0")), np.uint8(ord(".")), np.uint8(ord("-"))
 
@@ -59,6 +60,39 @@ _POWERS_HIGH = np.array([power >> 64 for power in _POWERS], np.uint64)
 _MOST_OF_WORD = sum(power < 2**64 for power in _POWERS) - 1
 
 
+# Eight digits at once, each in a byte: of a number below 10^8 the halves, their halves, and digits.
+# Quotients by 100 and 10 are products, exact for what is below 10^4 and 10^2.
+_8_DIGITS, _4_DIGITS = np.uint64(10**8), np.uint64(10**4)
+_HUNDREDTH, _HUNDREDTH_BITS = np.uint64(5243), np.uint64(19)
+_TENTH, _TENTH_BITS = np.uint64(103), np.uint64(10)
+_OF_HALVES, _OF_PAIRS = np.uint64(0x7F_0000_007F), np.uint64(0xF_000F_000F_000F)
+_16, _BYTE, _ZEROS = np.uint64(16), np.uint64(255), np.uint64(0x3030_3030_3030_3030)
+
+
+# Figures repeat: an exact one is its own bounds, and quantiles are edges of the same few bins.
+_KNOWN = 1 << 11
+_FOLD, _LAST_PLACE = np.uint64(11), np.uint64(_KNOWN - 1)
+
+
+class KnownTexts(NamedTuple):
+    """Texts of numbers that were written lately. By the place of each in the table: its bits; where
+    its text begins; and of the text LONGEST_NUMBER bytes, which it fills from behind.
+    """
+
+    bits: UInt64s
+    starts: Integers
+    texts: Bytes
+
+    @classmethod
+    def none(cls) -> "KnownTexts":
+        """Return a table without texts: at no place are bits of a number that belongs there."""
+        none = np.zeros(_KNOWN, np.uint64)
+        none[0] = 1
+        # What is copied with the last text lies behind it.
+        texts = np.zeros((_KNOWN + 1) * LONGEST_NUMBER, np.uint8)
+        return cls(none, np.zeros(_KNOWN, np.int64), texts)
+
+
 class OddTexts(NamedTuple):
     """The texts of odd numbers one behind the other, and where each ends."""
 
@@ -79,33 +113,46 @@ def odd_texts(numbers: Floats) -> OddTexts:
 
 
 @borrowing_kernel
-def write_number(
-    number: float, bits: np.uint64, odd: OddTexts, odd_before: int, out: Bytes, place: int
-) -> tuple[int, int]:
-    """Write a number, `null` if it is none, whose bits are given; return where it ends, and how
-    many of the numbers up to it are odd, of which `odd_before` came before.
-    """
+def is_odd(number: float) -> bool:
+    """Return whether `write_odd` writes a number."""
     magnitude = abs(number)
-    if not np.isfinite(magnitude):
+    return not (magnitude == 0 or _LEAST <= magnitude < _MOST)
+
+
+@borrowing_kernel
+def write_odd(
+    number: float, odd: OddTexts, odd_before: int, out: Bytes, place: int
+) -> tuple[int, int]:
+    """Write an odd number, `null` if it is none; return where it ends, and how many of the numbers
+    up to it have a text in `odd`, of which `odd_before` came before.
+    """
+    if not np.isfinite(number):
         for letter in _NULL:
             out[place] = letter
             place += 1
         return place, odd_before
-    if magnitude >= _MOST or 0 < magnitude < _LEAST:
-        start = odd.stops[odd_before - 1] if odd_before else 0
-        for i in range(start, odd.stops[odd_before]):
-            out[place] = odd.text[i]
-            place += 1
-        return place, odd_before + 1
-    if bits & _SIGN:
-        out[place] = _MINUS
+    start = odd.stops[odd_before - 1] if odd_before else 0
+    for i in range(start, odd.stops[odd_before]):
+        out[place] = odd.text[i]
         place += 1
-    whole = np.uint64(magnitude)
-    if np.float64(whole) == magnitude:
-        place = _write_unsigned(whole, out, place)
-        out[place], out[place + 1] = _POINT, _ZERO
-        return place + 2, odd_before
-    return _write_decimal(magnitude, bits & ~_SIGN, out, place), odd_before
+    return place, odd_before + 1
+
+
+@borrowing_kernel
+def place_of(bits: np.uint64) -> np.uint64:
+    """Return the place of a number in the table of known texts, by its bits."""
+    halves = bits ^ (bits >> _32)
+    quarters = halves ^ (halves >> _16)
+    place: np.uint64 = (quarters ^ (quarters >> _FOLD)) & _LAST_PLACE
+    return place
+
+
+@borrowing_kernel
+def learn(known: KnownTexts, place: np.uint64, bits: np.uint64, number: float) -> None:
+    """Put the text of a number that is not odd at its place in the table."""
+    end = (place + _1) * np.uint64(LONGEST_NUMBER)
+    known.bits[place] = bits
+    known.starts[place] = _write_regular(abs(number), bits, known.texts, end)
 
 
 @borrowing_kernel
@@ -119,25 +166,58 @@ def write_whole(number: int, out: Bytes, place: int) -> int:
 
 
 @borrowing_kernel
-def _write_decimal(magnitude: float, bits: np.uint64, out: Bytes, place: int) -> int:
-    """Write a number that is not whole; return where it ends."""
+def _write_regular(magnitude: float, bits: np.uint64, out: Bytes, end: np.uint64) -> np.uint64:
+    """Write a number that is not odd up to `end`; return where it begins."""
     thousandths = np.rint(magnitude * 1000)
-    if thousandths < _UNIQUE and thousandths / 1000 == magnitude:
-        digits, decimals = np.uint64(thousandths), 3
+    whole = np.uint64(magnitude)
+    if np.float64(whole) == magnitude:
+        digits, decimals = whole * _10, 1
     else:
-        mantissa = (bits & _MANTISSA) | _FIRST_MANTISSA
-        shift = np.uint64(_EXPONENT_OF_ONE) - (bits >> _EXPONENT_BITS)
-        is_power = mantissa == _FIRST_MANTISSA
-        decimals = _DECIMALS_OF_POWER[shift] if is_power else _DECIMALS[shift]
-        digits = _shortest(mantissa, shift, decimals, is_power)
-    while digits % _10 == _0:
-        digits //= _10
-        decimals -= 1
-    power = _POWERS_LOW[decimals]
-    whole = digits // power if decimals <= _MOST_OF_WORD else _0
-    place = _write_unsigned(whole, out, place)
-    out[place] = _POINT
-    return _write_digits(digits - whole * power, decimals, out, place + 1)
+        if thousandths < _UNIQUE and thousandths / 1000 == magnitude:
+            digits, decimals = np.uint64(thousandths), 3
+        else:
+            mantissa = (bits & _MANTISSA) | _FIRST_MANTISSA
+            shift = np.uint64(_EXPONENT_OF_ONE) - ((bits & ~_SIGN) >> _EXPONENT_BITS)
+            is_power = mantissa == _FIRST_MANTISSA
+            decimals = _DECIMALS_OF_POWER[shift] if is_power else _DECIMALS[shift]
+            digits = _shortest(mantissa, shift, decimals, is_power)
+        while digits % _10 == _0:
+            digits //= _10
+            decimals -= 1
+    # At least one digit is before the point.
+    count = decimals + 1
+    while count <= _MOST_OF_WORD and digits >= _POWERS_LOW[count]:
+        count += 1
+    rest = digits // _8_DIGITS
+    _write_eight(digits - rest * _8_DIGITS, out, end - _8)
+    highest = rest // _8_DIGITS
+    _write_eight(rest - highest * _8_DIGITS, out, end - _16)
+    _write_eight(highest, out, end - _16 - _8)
+    # Digits before the point make room for it.
+    place = end - np.uint64(count + 1)
+    point = end - np.uint64(decimals + 1)
+    start = place
+    while place < point:
+        out[place] = out[place + _1]
+        place += _1
+    out[point] = _POINT
+    if bits & _SIGN:
+        start -= _1
+        out[start] = _MINUS
+    return start
+
+
+@borrowing_kernel
+def _write_eight(number: np.uint64, out: Bytes, place: np.uint64) -> None:
+    """Write a whole number below 10^8 as eight digits."""
+    upper = number // _4_DIGITS
+    halves = upper | (number - upper * _4_DIGITS) << _32
+    upper = ((halves * _HUNDREDTH) >> _HUNDREDTH_BITS) & _OF_HALVES
+    pairs = upper | (halves - upper * _100) << _16
+    upper = ((pairs * _TENTH) >> _TENTH_BITS) & _OF_PAIRS
+    digits = (upper | (pairs - upper * _10) << _8) | _ZEROS
+    for i in range(_8):
+        out[place + i] = np.uint8((digits >> (_8 * i)) & _BYTE)
 
 
 @borrowing_kernel
@@ -196,18 +276,22 @@ def _write_unsigned(number: np.uint64, out: Bytes, place: int) -> int:
     while rest:
         count += 1
         rest //= _10
-    return _write_digits(number, count, out, place)
+    _write_last(number, count, out, np.uint64(place))
+    return place + count
 
 
 @borrowing_kernel
-def _write_digits(number: np.uint64, count: int, out: Bytes, place: int) -> int:
-    """Write the last digits of a whole number; return where they end."""
-    end = place + count
-    for i in range(end - 1, place, -2):
-        two = number % _100
-        number //= _100
-        out[i] = _ZERO + np.uint8(two % _10)
-        out[i - 1] = _ZERO + np.uint8(two // _10)
-    if count % 2:
+def _write_last(number: np.uint64, count: int, out: Bytes, place: np.uint64) -> None:
+    """Write the last `count` digits of a whole number at `place`."""
+    # Of an index without a sign it is clear that it does not count from the end.
+    end = place + np.uint64(count)
+    for _ in range(count >> 1):
+        rest = number // _100
+        two = number - rest * _100
+        ten = two // _10
+        out[end - _1] = _ZERO + np.uint8(two - ten * _10)
+        out[end - _2] = _ZERO + np.uint8(ten)
+        end -= _2
+        number = rest
+    if count & 1:
         out[place] = _ZERO + np.uint8(number % _10)
-    return end

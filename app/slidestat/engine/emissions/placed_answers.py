@@ -38,19 +38,17 @@ class PlacedAnswers:
 
     @classmethod
     def joined(cls, parts: Sequence["PlacedAnswers"]) -> "PlacedAnswers":
-        """Return the answers of all parts, in order; those of one place in the order of the
-        parts.
-        """
+        """Return the answers of all parts, in order; of one place in the order of the parts."""
         parts = [part for part in parts if not part.is_empty]
         if len(parts) <= 1:
             return parts[0] if parts else NOTHING
         names, ranks = _ranked(parts)
         alerts = sorted((it for part in parts for it in part.alerts), key=_place_of)
         ticks = np.concatenate([part.ticks for part in parts])
-        figures = np.concatenate([part.figures for part in parts if len(part.ticks)] or [_NONE])
         offsets = np.concatenate([part.source_offsets for part in parts])
         order = np.lexsort((ranks, ticks))
-        return cls(ticks[order], names, ranks[order], figures[order], offsets[order], alerts)
+        figures = _in_order([part.figures for part in parts if len(part)], order)
+        return cls(ticks[order], names, ranks[order], figures, offsets[order], alerts)
 
     def __len__(self) -> int:
         return len(self.ticks)
@@ -128,6 +126,20 @@ def newest(parts: Sequence[PlacedAnswers]) -> PlacedAnswers:
             for number, part in enumerate(parts)
         ]
     )
+
+
+def _in_order(parts: Sequence[npt.NDArray[Any]], order: Integers) -> npt.NDArray[Any]:
+    """Return the rows of all parts in this order. They are large, and are copied once."""
+    if not parts:
+        return _NONE
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    rows = np.empty((len(order), *parts[0].shape[1:]), parts[0].dtype)
+    start = 0
+    for part in parts:
+        rows[places[start : start + len(part)]] = part
+        start += len(part)
+    return rows
 
 
 def _place_of(placed: PlacedAlert) -> Place:

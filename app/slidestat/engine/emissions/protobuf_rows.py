@@ -39,9 +39,7 @@ class ProtobufRowWriter(OutputRegistry):
     """
 
     def __init__(self, topic: str, registry: str, columns: Sequence[RowColumn]) -> None:
-        """Create the writer with a registry; raises SlidestatError if it does not take the
-        schema.
-        """
+        """Create the writer; raises SlidestatError if the registry does not take the schema."""
         super().__init__("Protobuf", topic, registry)
         text = row_proto(topic, columns)
         pool = DescriptorPool()

@@ -93,9 +93,7 @@ def places(figures: Floats, are_sure: Bools, size: int) -> Places:
 
 
 def _largest(values: Floats, rows: Integers, size: int) -> Integers:
-    """Return the `size` of some rows with the largest values, largest first; of equal ones the
-    first.
-    """
+    """Return the `size` rows of the largest values, largest first; of equal ones the first."""
     found = values[rows]
     if len(rows) > size:
         least = np.partition(found, len(rows) - size)[len(rows) - size]
@@ -138,9 +136,7 @@ def that_may_have_places(
 
 
 def turned(figures: Floats) -> Floats:
-    """Return figures whose order is the opposite one: estimates, lowers and uppers of the negative
-    numbers.
-    """
+    """Return figures in the opposite order: estimates, lowers and uppers of negative numbers."""
     found: Floats = -figures[:, [0, 2, 1]]
     return found
 

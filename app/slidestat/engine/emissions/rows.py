@@ -109,9 +109,7 @@ class RowCodec:
         self._of_added: dict[frozenset[str], RowCodec] = {}
 
     def of_added(self, labels: Collection[str]) -> "RowCodec":
-        """Return a codec whose rows have columns for the start of counting of the statistics with
-        these labels.
-        """
+        """Return a codec whose rows say since when the statistics with these labels count."""
         kind = frozenset(labels)
         if kind not in self._of_added:
             self._of_added[kind] = RowCodec(

@@ -80,9 +80,7 @@ def _suspect(batch: RecordBatch, offset: int) -> Letter:
 
 @dataclass(slots=True)
 class Taken:
-    """A batch that was taken in: the watermark before it and after each record, its events, its
-    letters.
-    """
+    """A batch that was taken in: watermarks before it and after each record, events, letters."""
 
     before: int
     offsets: Integers

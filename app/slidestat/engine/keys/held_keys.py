@@ -119,8 +119,7 @@ class HeldKeys:
         scan = store.scan()
         while some := list(islice(scan, _AT_ONCE)):
             names, states = [key for key, _ in some], [state for _, state in some]
-            for key in names:
-                held.states.sample.add(key)
+            held.states.sample.add_all(names)
             is_standing = np.zeros(len(states), dtype=bool)
             if alerting is not None:
                 for row, state in enumerate(states):
@@ -141,9 +140,7 @@ class HeldKeys:
         watermark: int,
         is_standing: Bools,
     ) -> None:
-        """Set the timers of stored keys by the clocks of their states; of those that are standing
-        an alert waits or fires.
-        """
+        """Set timers of stored keys by their clocks; of `standing` keys an alert waits or fires."""
         is_expected = np.zeros(len(names), bool)
         if self.expected:
             expected = frozenset(self.expected)
@@ -210,9 +207,7 @@ class HeldKeys:
         return may
 
     def take_left(self, numbers: Integers) -> Bools:
-        """Return, as bool[n], which keys were expected before this worker, and are to end; each is
-        named once.
-        """
+        """Return bool[n]: which keys were expected before this worker, and end; each named once."""
         left: Bools = np.isin(numbers, self._left)
         if left.any():
             self._left = np.setdiff1d(self._left, numbers)
@@ -310,9 +305,7 @@ class HeldKeys:
         self.states.delete(settled)
 
     def give_back_numbers(self) -> None:
-        """Forget the numbers of keys of which nothing is remembered; no number may be in use
-        elsewhere.
-        """
+        """Forget the numbers of keys of which nothing is remembered; none may be in use."""
         if len(self.numbers) < self._next_sweep:
             return
         self.fit()

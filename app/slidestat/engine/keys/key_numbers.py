@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.engine.keys.columns import fitted
-from slidestat.engine.keys.unwritten import slot_of
+from slidestat.engine.keys.unwritten import slots_of
 from slidestat.synopses.core.arrays import Integers
 
 UNKNOWN = -1
@@ -42,12 +42,12 @@ class KeyNumbers:
     def of(self, names: Sequence[str]) -> Integers:
         """Return the numbers of keys; one that has none is given one."""
         numbers = self.find(names)
-        new = np.flatnonzero(numbers == UNKNOWN).tolist()
-        if new:
-            added = [self._add(names[row]) for row in new]
-            numbers[new] = added
-            self.slots = fitted(self.slots, len(self._names), fill=0)
-            self.slots[added] = [slot_of(names[row]) for row in new]
+        new = np.flatnonzero(numbers == UNKNOWN)
+        if len(new):
+            added = [names[row] for row in new.tolist()]
+            # A name may be among them twice.
+            self._add(list(dict.fromkeys(added)))
+            numbers[new] = self.find(added)
         return numbers
 
     def names(self, numbers: Integers) -> list[str]:
@@ -62,23 +62,20 @@ class KeyNumbers:
             self._names[number] = ""
             self._free.append(number)
 
-    def _add(self, name: str) -> int:
-        number = self._number_of.get(name)
-        if number is not None:  # It is among the same names twice.
-            return number
-        if self._free:
-            number = self._free.pop()
+    def _add(self, names: Sequence[str]) -> None:
+        """Give numbers to keys that have none."""
+        count = min(len(self._free), len(names))
+        used_before = [self._free.pop() for _ in range(count)]
+        for number, name in zip(used_before, names, strict=False):
             self._names[number] = name
-        else:
-            number = len(self._names)
-            self._names.append(name)
-        self._number_of[name] = number
-        return number
+        numbers = [*used_before, *range(len(self._names), len(self._names) + len(names) - count)]
+        self._names += names[count:]
+        self._number_of.update(zip(names, numbers, strict=True))
+        self.slots = fitted(self.slots, len(self._names), fill=0)
+        self.slots[numbers] = slots_of(names)
 
     def unused(self, is_used: npt.NDArray[np.bool_]) -> Integers:
-        """Return the numbers that are given and not used; bool[capacity] are those that are
-        used.
-        """
+        """Return the numbers that are given and not used; bool[capacity] are those in use."""
         is_given = np.ones(self.capacity, bool)
         is_given[self._free] = False
         return np.flatnonzero(is_given & ~is_used[: self.capacity])

@@ -55,9 +55,7 @@ class KeyState(NamedTuple):
 
 @cache
 def _whole_head(blocks: int) -> struct.Struct:
-    """Return the struct of a head with the lengths of so many blocks, of which there are up to
-    256.
-    """
+    """Return the struct of a head with the lengths of so many blocks, at most 256."""
     return struct.Struct(f"{_HEAD.format}{blocks}I")
 
 
@@ -82,6 +80,26 @@ def encode_key_state(
         _MAGIC, version, count, watermark, offset, last_time, number, *map(len, blocks)
     )
     return b"".join((head, *blocks))
+
+
+def encode_key_states(
+    clocks: npt.NDArray[np.int64], synopses: Sequence[Sequence[bytes]]
+) -> list[bytes]:
+    """Return the bytes of G states that have nothing but synopses, as `encode_key_state` does:
+    `clocks` int64[G, 4] are the four numbers of each, `synopses` G bytes of each synopsis.
+    """
+    groups, count = len(clocks), len(synopses)
+    size, start = FIXED_BYTES + LENGTH_BYTES * count, FIXED_BYTES - 4 * clocks.itemsize
+    heads = np.empty((groups, size), np.uint8)
+    heads[:, :start] = list(_MAGIC + bytes((_WITHOUT_QUOTA, count)))
+    heads[:, start:FIXED_BYTES] = np.ascontiguousarray(clocks, "<i8").view(np.uint8)
+    for place, column in enumerate(synopses):
+        lengths = np.fromiter(map(len, column), "<u4", groups)
+        end = FIXED_BYTES + LENGTH_BYTES * (place + 1)
+        heads[:, end - LENGTH_BYTES : end] = lengths.view(np.uint8).reshape(-1, LENGTH_BYTES)
+    text = heads.tobytes()
+    own = [text[place : place + size] for place in range(0, len(text), size)]
+    return list(map(b"".join, zip(own, *synopses, strict=True)))
 
 
 def decode_key_state(state: bytes) -> KeyState:
@@ -149,9 +167,7 @@ def read_clock(state: bytes) -> KeyClock:
 
 
 def read_clocks(states: Sequence[bytes]) -> npt.NDArray[np.int64]:
-    """Return the times of many states, int64[n, 3]: for scans. Raises SlidestatError as
-    `read_clock`.
-    """
+    """Return the times of many states, int64[n, 3]. Raises SlidestatError as `read_clock`."""
     heads = np.frombuffer(b"".join([state[: _HEAD.size] for state in states]), np.uint8)
     if len(heads) != len(states) * _HEAD.size:
         raise _damaged()
@@ -190,9 +206,7 @@ class StateLayout:
     """
 
     def __init__(self, topology: Topology | None = None, slots: Slots = ()) -> None:
-        """Create the layout; `slots` are the places of synopses, if they are not those of the
-        topology's own.
-        """
+        """Create the layout; `slots` are the places of synopses, if not the topology's own."""
         runners = [] if topology is None else list(dict.fromkeys(topology.runners))
         places = {slot.meaning: place for place, slot in enumerate(slots)}
         self._places = [places[runner.meaning] for runner in runners] if slots else []
@@ -219,6 +233,17 @@ class StateLayout:
         if not self._places:
             return encode_key_state(*state)
         return encode_key_state(*state._replace(synopses=self._in_places(state.synopses)))
+
+    def encode_all(
+        self, clocks: npt.NDArray[np.int64], synopses: Sequence[Sequence[bytes]]
+    ) -> list[bytes]:
+        """Return the bytes of states as `encode_key_states` does, as they are stored."""
+        if self._places:
+            placed: list[Sequence[bytes]] = [[b""] * len(clocks)] * self._count
+            for place, column in zip(self._places, synopses, strict=True):
+                placed[place] = column
+            synopses = placed
+        return encode_key_states(clocks, synopses)
 
     def _in_places(self, synopses: Sequence[bytes]) -> tuple[bytes, ...]:
         placed = [b""] * self._count

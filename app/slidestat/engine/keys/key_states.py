@@ -197,15 +197,11 @@ class KeyStates:
     # Writing.
 
     def first_offset(self) -> int | None:
-        """Return the offset from which the source must be read to make the unwritten changes again,
-        None if there are none.
-        """
+        """Return the first offset to read again for the unwritten changes, None for no changes."""
         return self._unwritten.first_offset()
 
     def take_changes(self, slots: Iterable[int] = range(SLOTS)) -> dict[str, bytes | None]:
-        """Return the states of the keys of these slots that changed since they were last taken;
-        None for a deleted key.
-        """
+        """Return the changed states of these slots since the last taking; None if deleted."""
         self._fit()
         taken = self._taken = self._unwritten.take(slots, self._numbers.slots)
         self.unwritten_bytes -= int(self._sizes[taken].sum())
@@ -213,8 +209,7 @@ class KeyStates:
         self._is_taken_new[taken] = self._is_new[taken]
         self._is_new[taken] = False
         is_here = self._where[taken] == _HERE
-        encode = self.layout.encode
-        stored = map(encode, self._taken_apart(taken[is_here]))
+        stored = iter(self._encoded(self._states(taken[is_here])))
         names = self._numbers.names(taken)
         return {
             name: next(stored) if is_it else None
@@ -309,6 +304,16 @@ class KeyStates:
                 for number in numbers.tolist():
                     kept.pop(number, None)
 
+    def _encoded(self, states: States) -> list[bytes]:
+        """Return the bytes of states as they are stored."""
+        numbers = (states.watermarks, states.offsets, states.last_times, states.counts)
+        synopses = [column.tolist() for column in states.synopses]
+        encoded = self.layout.encode_all(np.stack(numbers, axis=1), synopses)
+        more = sorted(states.used.keys() | states.alerts.keys() | states.written.keys())
+        for place, state in zip(more, states.at(np.array(more, np.int64)).each(), strict=True):
+            encoded[place] = self.layout.encode(state)
+        return encoded
+
     def _taken_apart(self, numbers: Integers) -> Iterator[KeyState]:
         return self._states(numbers).each()
 
@@ -324,8 +329,7 @@ class KeyStates:
         self._clear(numbers, _OUT)
         new = numbers[~self._is_new[numbers]]
         self._is_new[new] = True
-        for key in self._numbers.names(new):
-            self.sample.add(key)
+        self.sample.add_all(self._numbers.names(new))
         self._count(len(new))
 
     def _change(self, numbers: Integers, first_offsets: Integers | int) -> None:

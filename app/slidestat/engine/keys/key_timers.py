@@ -5,7 +5,6 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import Advance, closing_tick, tick_after, ticks_through
@@ -77,24 +76,18 @@ class KeyTimers:
                 at_tick.append(part)
 
     def next_due(self, watermark: int) -> int | None:
-        """Return the first tick at or before `watermark` at which something may be due, None if
-        there is none.
-        """
+        """Return the first tick up to `watermark` at which something may be due, None for none."""
         return self._ticks[0] if self._ticks and self._ticks[0] <= watermark else None
 
     def take(self, numbers: Integers, watermark: int) -> Integers:
-        """Return and clear the ticks at which these are due, if that is at or before `watermark`,
-        else NOT_DUE.
-        """
+        """Return and clear the ticks at which these are due up to `watermark`, else NOT_DUE."""
         ticks = self._tick_of[numbers]
         is_due = ticks <= watermark
         self._tick_of[numbers[is_due]] = NOT_DUE
         return np.where(is_due, ticks, NOT_DUE)
 
     def pop(self, tick: int) -> Integers:
-        """Return and clear the numbers due at `tick`, if it is the first of all ticks, else
-        none.
-        """
+        """Return and clear the numbers due at `tick`, if it is the first tick, else none."""
         if not self._ticks or self._ticks[0] != tick:
             return _NONE
         heappop(self._ticks)
@@ -295,8 +288,6 @@ class AlertTicks:
 
 
 # Ticks that are due for keys without events, some keys at a time.
-
-Names = npt.NDArray[np.object_]
 
 
 class DueKeys(NamedTuple):

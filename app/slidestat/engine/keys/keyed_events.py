@@ -40,9 +40,7 @@ class KeyedEvents:
 
     @classmethod
     def of(cls, events: Events) -> "KeyedEvents":
-        """Return events, given in any order, by key. Costs one sort of the keys, and one copy of
-        the events.
-        """
+        """Return events, in any order, by key. Costs a sort of the keys, a copy of the events."""
         keys, places = distinct_texts(events.keys)
         names, ranks = ranked(keys)
         order, starts = group_rows(ranks[places], len(keys))

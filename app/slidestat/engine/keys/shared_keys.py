@@ -60,9 +60,19 @@ class KeySample:
     def __len__(self) -> int:
         return len(self._held)
 
+    def add_all(self, keys: Iterable[str]) -> None:
+        """Add keys that have a state from now on."""
+        for key in keys:
+            digest = _digest(key)
+            # Most are no sample.
+            if digest < self._bound or key in self.watched:
+                self._add(key, digest)
+
     def add(self, key: str) -> None:
         """Add a key that has a state from now on."""
-        digest = _digest(key)
+        self._add(key, _digest(key))
+
+    def _add(self, key: str, digest: bytes) -> None:
         if key in self.watched:
             self._fresh.append(key)
         if digest >= self._bound or key in self._held:
@@ -100,9 +110,7 @@ class KeySample:
         return {hashed.identity: key for key, hashed in self._held.items()}
 
     def least(self, count: int) -> list[Identity]:
-        """Return the identities of the `count` keys of least hash, in that order; kept until keys
-        change.
-        """
+        """Return the `count` identities of least hash, in order; kept until keys change."""
         if self._least is None or len(self._least) < min(count, len(self._held)):
             self._least = [hashed.identity for hashed in nsmallest(count, self._held.values())]
         return self._least[:count]
@@ -118,9 +126,7 @@ def _digest(key: str) -> bytes:
 
 
 class SharedKeys:
-    """A comparison of the sampled keys of a topology's partitions, those of this process and of
-    others.
-    """
+    """A comparison of sampled keys of a topology's partitions, here and in other processes."""
 
     def __init__(
         self, topology: Topology, expected: Mapping[str, int] = MappingProxyType({})

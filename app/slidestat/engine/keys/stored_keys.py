@@ -35,9 +35,7 @@ class StoredKeys:
         self._layout = layout
 
     def peek_all(self, keys: Sequence[str]) -> list[KeyState | None]:
-        """Return the states of keys, None for one that has none; raises SlidestatError for bytes
-        that are not a state.
-        """
+        """Return keys' states, None for one without; raises SlidestatError for other bytes."""
         decode = self._layout.decode
         found = self._store.get_many(list(keys)) if keys else []
         return [None if stored is None else decode(stored) for stored in found]

@@ -5,7 +5,7 @@ offset is kept whose event one of its states has absorbed since it was written: 
 the source brings every event that the stored states of the slot do not have.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,12 @@ NOTHING_NEEDED = 2**63 - 1
 def slot_of(key: str) -> int:
     """Return a key's slot; it differs between processes, as Python's hashes of texts do."""
     return hash(key) % SLOTS
+
+
+def slots_of(keys: Sequence[str]) -> Slots:
+    """Return the slot of each key."""
+    hashes = np.fromiter(map(hash, keys), np.int64, len(keys))
+    return (hashes % SLOTS).astype(np.uint8)
 
 
 class Unwritten:

@@ -24,9 +24,7 @@ class EarlyAbsorption:
         now: Callable[[], Advance],
         next_offset: int,
     ) -> None:
-        """Create the absorption; `now` returns the current advance, `next_offset` is the first that
-        is read.
-        """
+        """Create the absorption; `now` returns the advance, `next_offset` is the first read."""
         self._waiting = waiting
         self._absorber = absorber
         self._ticker = ticker

@@ -99,9 +99,7 @@ def previous_times(groups: Integers, times: Integers, last_times: Integers) -> I
 
 
 def gaps_of(previous: Integers, times: Integers, silence: int | None) -> npt.NDArray[np.bool_]:
-    """Return bool[n]: whether at least `silence` has passed since the previous event of the same
-    key; never for None.
-    """
+    """Return bool[n]: whether `silence` has passed since the key's previous event; None: never."""
     if silence is None:
         return np.zeros(len(times), dtype=bool)
     gaps: npt.NDArray[np.bool_] = (previous != NO_TIME) & (times - previous >= silence)
@@ -256,9 +254,7 @@ class KernelCalls:
 
     @contextmanager
     def _called(self, runner: Runner) -> Iterator[None]:
-        """Time calls of kernels over the states of a runner, and say what users can do about their
-        errors.
-        """
+        """Time calls of kernels over a runner's states, and say what users can do about errors."""
         started = perf_counter()
         try:
             yield

@@ -58,9 +58,7 @@ def absorb_and_publish(
 
 
 class LookAhead:
-    """A source of provisional emissions: it yields each tick to come once, until a batch comes.
-    Trials leave no trace.
-    """
+    """A source of provisional emissions, tick by tick until a batch comes. Leaves no trace."""
 
     def __init__(
         self,

@@ -10,9 +10,7 @@ from slidestat.synopses.core.arrays import Integers
 
 
 class Queries(NamedTuple):
-    """Queries: `groups` int64[Q], the place of each one's key among some keys; `times` int64[Q],
-    its tick.
-    """
+    """Queries: `groups` int64[Q], the place of each one's key; `times` int64[Q], its tick."""
 
     groups: Integers
     times: Integers
@@ -56,9 +54,7 @@ class Queries(NamedTuple):
         return Queries(groups[first], times[first])
 
     def are_in(self, others: "Queries") -> npt.NDArray[np.bool_]:
-        """Return bool[Q]: which of these queries are among the others; both are distinct, by group
-        and time.
-        """
+        """Return bool[Q]: which queries are among the others; both distinct, by group and time."""
         both = self.and_(others)
         order = np.lexsort((both.times, both.groups))
         groups, times = both.groups[order], both.times[order]

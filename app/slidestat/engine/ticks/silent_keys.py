@@ -132,9 +132,7 @@ def _queries(groups: Integers, found: tuple[Integers, Integers]) -> Queries:
 
 
 class KeyAnswers:
-    """The parts by which the answers for keys become outputs, whether they have events or are
-    silent.
-    """
+    """The parts by which answers become outputs, for keys with events and silent ones."""
 
     def __init__(
         self,

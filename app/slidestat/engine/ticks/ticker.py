@@ -128,9 +128,7 @@ _FIRST_SLICE = 500
 
 
 class Ticker:
-    """A scheduler that takes waiting events slice by slice, and yields the emissions that are
-    due.
-    """
+    """A scheduler that takes in waiting events by slices, and yields the emissions due."""
 
     def __init__(
         self,
@@ -219,9 +217,7 @@ class Ticker:
             yield piece
 
     def absorbed(self, waiting: EventStore, advance: Advance) -> Iterator[Given]:
-        """Insert the events that wait up to the watermark, some keys at a time, and yield the
-        answers for these keys.
-        """
+        """Insert waiting events up to the watermark, some keys at a time; yield their answers."""
         slices = waiting.slices(advance.watermark)
         # Now, for all: what is due of keys without events is found meanwhile.
         numbers = self._keys.numbered(slices.names)
@@ -259,9 +255,7 @@ class Ticker:
 
 
 class KeptTicks:
-    """The batches since the last emissions, and the largest number of emissions that they lead
-    to.
-    """
+    """The batches since the last emissions, and the most emissions that they lead to."""
 
     def __init__(self, topology: Topology) -> None:
         self._every = topology.every_ms

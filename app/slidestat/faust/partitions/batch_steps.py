@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from slidestat.declare.declared import Declared
 from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.effects import Effects
 from slidestat.engine.intake.letters import Letter
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import NOT_KNOWN, RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
 from slidestat.faust.partitions.output_topics import OutputTopics
@@ -21,7 +22,7 @@ from slidestat.faust.source.source_offsets import SourceOffsets
 from slidestat.live.batch_traces import BatchTrace
 from slidestat.live.observed import Observed
 from slidestat.schemas.dead_letter import Reason
-from slidestat.text import advice_on, reasons_text
+from slidestat.text import advice_on, plain_detail, reasons_text
 
 # The first records of a topology: where all of them are refused, the declaration is at fault, and
 # the worker stops before it has set any aside.
@@ -31,6 +32,7 @@ MOST_REFUSED = 10_000
 MOST_REFUSED_BYTES = 128 * 2**20
 # Commits wait as well: not for long for a record that the topology's condition seldom takes.
 MOST_PASSED_OVER = 10_000
+_FEWEST_AT_ONCE = 1_000
 
 
 class Step(NamedTuple):
@@ -61,6 +63,15 @@ class FirstRecords:
     def are_held(self) -> bool:
         """Return whether letters are held back: nothing of their partitions may be committed."""
         return bool(self._held)
+
+    def part(self, batch: RecordBatch) -> RecordBatch:
+        """Return the records of a batch to take in at once, the first ones: while all are refused,
+        no more than it takes to tell that. A batch may have others behind them.
+        """
+        count = max(_FEWEST_AT_ONCE, MOST_REFUSED - self._refused.total())
+        if not self._is_watched or len(batch) <= count:
+            return batch
+        return batch.until(int(batch.offsets[count])) or batch
 
     def due(self, step: Step, reached: Counters) -> Sequence[Step]:
         """Return the steps whose outputs are to be sent now, in order, given the next one;
@@ -108,7 +119,7 @@ class FirstRecords:
             f"{self._topology.name}: all of the first {self._refused.total():,} records that were"
             f" read are refused ({reasons_text(self._refused)}), such as the one of"
             f" {self._topology.events_topic!r}, partition {partition}, offset {letter.offset}:"
-            f" {reason.value}, {letter.detail}.",
+            f" {reason.value}, {plain_detail(letter.detail)}.",
             f"{advice_on(reason)}Correct the declaration, and start again: as long as no worker has"
             " counted any, all is read again under the same name. To have such records set aside as"
             " dead letters, start with --anyway.",
@@ -136,13 +147,14 @@ def is_backlog(offsets: SourceOffsets, batch: RecordBatch) -> bool:
 
 @dataclass(slots=True)
 class _Sending:
-    """The sending of a batch's steps, begun at `started`: the processors that were held then, and
-    the letters that were sent.
+    """The sending of the steps of a batch that came at `fetched_at`, begun at `started`: the
+    processors that were held then, and the letters that were sent.
     """
 
     processors: Mapping[int, Processor]
     partition: int
     started: float
+    fetched_at: float = NOT_KNOWN
     letters: list[Letter] = field(default_factory=list)
     # Whether the source is still the one that was read. It is asked after the records were fetched,
     # and before the tick is computed that they pass: the answer comes meanwhile.
@@ -190,13 +202,12 @@ class BatchSteps:
         new_records = len(batch.since(processor.unread_offset))
         before = processor.reached.counters
         kept_since = self._kept_since.pop(partition, started)
-        if batch.offsets[-1] >= processor.next_offset:
-            processor.note(batch.mark)
         more_follows = is_backlog(self._offsets, batch)
-        steps = processor.steps(batch, more_follows=more_follows)
+        parts = self._steps(processor, batch, more_follows=more_follows)
+        steps: Iterator[Effects] = chain.from_iterable(parts)
         if trace is not None:
             steps = trace.of_steps(self._observed.topology, steps)
-        with self._sending(partition, kept_since) as sending:
+        with self._sending(partition, kept_since, batch.fetched_at) as sending:
             for effects in steps:
                 if not await self._send(effects, sending):
                     return False
@@ -210,6 +221,20 @@ class BatchSteps:
         self._progress.read(len(batch))
         self._progress.refused(letter.reason for letter in sending.letters)
         return True
+
+    def _steps(
+        self, processor: Processor, batch: RecordBatch, *, more_follows: bool
+    ) -> Iterator[Iterator[Effects]]:
+        """Yield the steps of each part of a batch, once those of the part before it are done."""
+        rest = batch
+        while len(rest):
+            part = self._first_records.part(rest)
+            if part.offsets[-1] >= processor.next_offset:
+                processor.note(part.mark)
+            yield processor.steps(part, more_follows=more_follows)
+            if part is rest:
+                return
+            rest = rest.since(int(part.offsets[-1]) + 1)
 
     async def emit_all_kept(self) -> None:
         """Queue the emissions of all ticks that were kept back; and the letters, if the source has
@@ -254,10 +279,12 @@ class BatchSteps:
         self._first_records.forget()
 
     @contextmanager
-    def _sending(self, partition: int, started: float) -> Iterator[_Sending]:
+    def _sending(
+        self, partition: int, started: float, fetched_at: float = NOT_KNOWN
+    ) -> Iterator[_Sending]:
         """Give the state in which the steps of a partition are sent one after another."""
         processors = self._held.processors
-        sending = _Sending(processors, partition, started)
+        sending = _Sending(processors, partition, started, fetched_at)
         try:
             yield sending
         except BaseException:
@@ -272,7 +299,7 @@ class BatchSteps:
         """Queue the outputs of a partition's next step; False if it was given up meanwhile."""
         partition, processor = sending.partition, sending.processor
         if sending.asked is None and (processor.keeps_ticks or not effects.is_empty):
-            sending.asked = asyncio.ensure_future(self._offsets.confirm_source())
+            sending.asked = asyncio.ensure_future(self._offsets.confirm_source(sending.fetched_at))
         self._held.compare_keys(partition, processor)
         if sending.asked is not None and not sending.is_confirmed and not effects.is_empty:
             await sending.asked

@@ -4,28 +4,24 @@ may lie in no other partition.
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from slidestat.declare.declared import Declared
 from slidestat.declare.referee import Referee
 from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
-    Snapshot,
     claims,
     decode_checkpoint,
     decode_emitted,
 )
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
-from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission_codec import EmissionWriter
-from slidestat.engine.keys.shared_keys import Identity, KeySample, SharedKeys
+from slidestat.engine.keys.shared_keys import Identity, SharedKeys
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.partition_work import PartitionWork
-from slidestat.engine.publishing import Clock, Publication
-from slidestat.engine.records import LogMark, RecordBatch
+from slidestat.engine.records import RecordBatch
 from slidestat.faust.source.key_watch import NOTED_KEYS, read_note
 from slidestat.faust.source.source_offsets import SourceOffsets
 from slidestat.faust.source.topic_watch import require_same_source
@@ -36,95 +32,10 @@ from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
 from slidestat.log import log_event
 from slidestat.referee.referee_partition import RefereeProcessor
-from slidestat.schemas.query import AddedStatistic
 from slidestat.text import iso_time
 
-
-class Processor(Protocol):
-    """A partition of a topology or of a referee: batches in, effects and snapshots out."""
-
-    @property
-    def next_offset(self) -> int:
-        """The first offset not yet read."""
-
-    @property
-    def unread_offset(self) -> int:
-        """The first offset that was never read: records before it lead to no letters."""
-
-    @property
-    def has_begun(self) -> bool:
-        """Return whether anything was ever read."""
-
-    @property
-    def mark(self) -> LogMark | None:
-        """The last record that was read, also by the worker before; None if it is not known."""
-
-    def note(self, mark: LogMark) -> None:
-        """Note the last record of the batch that is read."""
-
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """The newest checkpoint taken."""
-
-    @property
-    def reached(self) -> Checkpoint:
-        """The position of reading."""
-
-    @property
-    def due_in_ms(self) -> int:
-        """The distance of event time to the next tick; 0 where that is not known."""
-
-    @property
-    def firing(self) -> dict[str, int]:
-        """The number of keys for which each alert fires, by its name."""
-
-    @property
-    def key_sample(self) -> KeySample:
-        """The sample of keys, to be compared with other partitions' keys."""
-
-    @property
-    def has_new_statistics(self) -> bool:
-        """Return whether statistics were changed, and no snapshot was taken since."""
-
-    @property
-    def incomplete(self) -> list[AddedStatistic]:
-        """The statistics that were added, as long as windows begin before them."""
-
-    @property
-    def keeps_ticks(self) -> bool:
-        """Return whether ticks are kept back."""
-
-    @property
-    def unwritten_bytes(self) -> int:
-        """The bytes of the states that no snapshot has taken yet."""
-
-    @property
-    def unwritten_records(self) -> int:
-        """The number of offsets that would be read again for these states."""
-
-    def steps(self, batch: RecordBatch, *, more_follows: bool = False) -> Iterator[Effects]:
-        """Process a batch step by step; ticks may be kept back where `more_follows` at once."""
-
-    def kept_back(self) -> Iterator[Effects]:
-        """Emit the ticks that were kept back, step by step."""
-
-    def lose(self, first_offset: int, next_offset: int) -> None:
-        """Continue at `next_offset`: the records from `first_offset` up to it are gone."""
-
-    def provisional(self, now: int, /) -> Iterator[Effects]:
-        """Yield the emissions as they would be if nothing else came before the time `now`."""
-
-    def published_ahead(self, now: int, /) -> list[Publication | Clock]:
-        """Return what would be published if nothing else came before the time `now`."""
-
-    def view(self) -> View:
-        """Return a view of the keys, for queries."""
-
-    def snapshot(self, slots: Iterable[int], /) -> Snapshot | None:
-        """Return the changes since the last snapshot, of the keys of these slots."""
-
-    def written(self) -> None:
-        """Note that the last snapshot is durable."""
+# A partition of a topology or of a referee: batches in, effects and snapshots out.
+Processor = PartitionProcessor | RefereeProcessor
 
 
 class HeldPartitions:
@@ -166,6 +77,10 @@ class HeldPartitions:
         self._folder = folder
         counted = topology.counted
         self._decoder = None if counted is None else EventDecoder(counted, schemas=schemas)
+        # A fetch must not wait for schemas of records.
+        self._ahead = None
+        if counted is not None and counted.reads_plain_json:
+            self._ahead = EventDecoder(counted)
         self._partitions = partitions
         self._expected: Mapping[str, int] = {}
         self._shared_keys = SharedKeys(topology.answering)
@@ -184,6 +99,11 @@ class HeldPartitions:
                     return
                 if partition not in processors and self._table.owns(partition):
                     await self._open(partition)
+
+    def decode_ahead(self, batch: RecordBatch) -> None:
+        """Decode the records of a batch before its turn; in the thread that fetches."""
+        if self._ahead is not None:
+            self._ahead.decode_ahead(batch)
 
     async def opened(self) -> None:
         """Return when nothing is being opened: a table that is still read cannot be closed."""

@@ -10,7 +10,7 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.publishing import Clock, Publication, SynopsisTopic
-from slidestat.faust.alert_headers import headers_of
+from slidestat.faust.alert_headers import headers_of_alert
 from slidestat.kafka.letter_record import letter_record
 from slidestat.kafka.producer import BulkProducer
 from slidestat.live.observed import Observed
@@ -53,7 +53,7 @@ class OutputTopics:
         if self._topology.alert_topic is not None and effects.alerts:
             if self._topology.alert_headers:
                 for alert in effects.alerts:
-                    headers = headers_of(alert, self._topology)
+                    headers = headers_of_alert(alert, self._topology)
                     self._queue(self._topology.alert_topic, [alert], partition, headers)
             else:
                 self._queue(self._topology.alert_topic, effects.alerts, partition)

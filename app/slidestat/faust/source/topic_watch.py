@@ -16,6 +16,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from slidestat.declare.declared import Declared
+from slidestat.engine.records import NOT_KNOWN
 from slidestat.errors import SlidestatError
 from slidestat.faust.broker_contact import went_away_at_start
 from slidestat.kafka.retries import broker_pauses, passes, until_answered
@@ -46,7 +47,9 @@ class TopicWatch:
         self._readers = " and ".join(topology.name for topology in topologies)
         self._names = [self._source, *self._changelogs, *self._outputs]
         self._began: Mapping[str, TopicIdentity] = {}
-        # When the brokers were asked last.
+        # When a broker was last asked whether the source is the same, and the answer to come.
+        self._asked_at = 0.0
+        self._confirmation: asyncio.Task[None] | None = None
         self.without_leader: list[str] = []
         try:
             self._began = self._ask(self._names)
@@ -63,14 +66,20 @@ class TopicWatch:
         """The id of the source, "" where the brokers keep none."""
         return self._began[self._source].topic_id
 
-    def confirm_source(self) -> Awaitable[None]:
-        """Ask a broker at once; what is returned ends once one has answered that the source is
-        still the same: what was fetched before is then of no other one.
+    def confirm_source(self, fetched_at: float = NOT_KNOWN) -> Awaitable[None]:
+        """Ask a broker at once, unless one was asked since `fetched_at`; what is returned ends once
+        one has answered that the source is still the same: what was fetched before it was asked is
+        then of no other one.
 
         Costs a millisecond, in which others may work; waits for brokers that do not answer. Raises
         SlidestatError if the source is another one, or gone.
         """
-        return self._confirmed(asked_for(self._admin, [self._source], _ANSWER_S))
+        if self._confirmation is None or self._asked_at <= fetched_at:
+            self._asked_at = time.monotonic()
+            asked = asked_for(self._admin, [self._source], _ANSWER_S)
+            self._confirmation = asyncio.ensure_future(self._confirmed(asked))
+            self._confirmation.add_done_callback(_seen)
+        return _answered(self._confirmation)
 
     async def _confirmed(self, asked: Asked) -> None:
         # A client that is given up while it is answered would complain.
@@ -149,6 +158,19 @@ class TopicWatch:
             "Start again to go on in a new one; `slidestat replay"
             f" {self._outputs[name]}` writes again what follows from the source.",
         )
+
+
+async def _answered(confirmation: "asyncio.Task[None]") -> None:
+    """Wait for an answer that partitions of one fetch share: who gives up does not end it."""
+    # From Python 3.14 on a shield that was cancelled logs the error that others wait for.
+    await asyncio.wait((confirmation,))
+    confirmation.result()
+
+
+def _seen(confirmation: "asyncio.Task[None]") -> None:
+    """Have asyncio not complain of an error that nobody waited for."""
+    if not confirmation.cancelled():
+        confirmation.exception()
 
 
 def _not_described(error: KafkaException) -> SlidestatError:

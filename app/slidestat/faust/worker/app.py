@@ -1,13 +1,10 @@
 """The Faust app of a worker, before anything is connected to it."""
 
-from collections.abc import Awaitable, Iterator, Mapping, Set
-from typing import cast
+from collections.abc import Iterator, Mapping, Set
 
 import faust
-from aiokafka import TopicPartition
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
-from confluent_kafka import KafkaException
 from faust.assignor.client_assignment import ClientMetadata, CopartitionedAssignment
 from faust.assignor.cluster_assignment import ClusterAssignment
 from faust.assignor.partition_assignor import (
@@ -16,17 +13,11 @@ from faust.assignor.partition_assignor import (
     PartitionAssignor,
 )
 from faust.auth import OAuthCredentials
-from faust.types import TP
 from faust.types.auth import CredentialsT
 
-from slidestat.engine.records import LogMark
-from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchApp, BatchConsumer
-from slidestat.faust.source.topic_watch import TopicWatch
+from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchApp
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.oauth import token_provider
-from slidestat.kafka.read.same_log import first_difference
-from slidestat.kafka.read.scan import unreadable
-from slidestat.kafka.retries import until_answered
 from slidestat.kafka.settings import (
     BrokerSecurity,
     CarriedSecurity,
@@ -199,54 +190,3 @@ def batch_app(settings: WorkerSettings) -> BatchApp:
     )
     app.batch_topics = frozenset({settings.source})
     return app
-
-
-class ConsumerOffsets:
-    """The offsets that the app's consumer knows, and the topic's id, which brokers know."""
-
-    def __init__(self, app: BatchApp, bootstrap: str, topic: str, topics: TopicWatch) -> None:
-        self._app = app
-        self._bootstrap = bootstrap
-        self._topic = topic
-        self._topics = topics
-
-    @property
-    def topic_id(self) -> str:
-        return self._topics.source_id
-
-    def confirm_source(self) -> Awaitable[None]:
-        return self._topics.confirm_source()
-
-    def end(self, partition: int) -> int | None:
-        consumer = cast(BatchConsumer, self._app.consumer)
-        # Of the last fetch, which says nothing of a log that is not reached.
-        is_known = consumer.lost_since is None
-        return consumer.highwater(TP(self._topic, partition)) if is_known else None
-
-    def is_end(self, partition: int, offset: int) -> bool:
-        consumer = cast(BatchConsumer, self._app.consumer)
-        return consumer.is_end(TP(self._topic, partition), offset)
-
-    def read_up_to(self, partition: int, offset: int) -> int:
-        consumer = cast(BatchConsumer, self._app.consumer)
-        return consumer.read_up_to(TP(self._topic, partition), offset)
-
-    def waiting(self, partition: int) -> int:
-        consumer = cast(BatchConsumer, self._app.consumer)
-        is_known = consumer.lost_since is None
-        return consumer.waiting(TP(self._topic, partition)) if is_known else 0
-
-    def jumped_to(self, partition: int, offset: int) -> int | None:
-        consumer = cast(BatchConsumer, self._app.consumer)
-        return consumer.jumped_to(TP(self._topic, partition), offset)
-
-    async def first_difference(self, partition: int, mark: LogMark) -> int | None:
-        place = self._bootstrap, self._topic, partition, mark
-        try:
-            return await until_answered(lambda: first_difference(*place))
-        except KafkaException as error:
-            raise unreadable(self._topic, error) from error
-
-    async def earliest(self, partition: int) -> int:
-        tp = TopicPartition(self._topic, partition)
-        return (await self._app.consumer.earliest_offsets(tp))[tp]

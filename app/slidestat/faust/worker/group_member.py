@@ -15,7 +15,7 @@ from slidestat.engine.garbage_collector import COLLECT_EVERY_S, collect_garbage
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import EndedError, SlidestatError
 from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
-from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchConsumer
+from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchConsumer, DueTicks
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.flushes import Flushes, FlushGivenUpError, to_its_end
 from slidestat.faust.partitions.batch_steps import is_backlog
@@ -137,6 +137,7 @@ class GroupMember:
             topology.name: LiveTopology(topology, pipeline)
             for topology, pipeline in zip(settings.topologies, self._pipelines, strict=True)
         }
+        self._due = DueTicks()
         # Held while records are queued, and while a flush waits for them: it would wait for ever
         # for a queue that is filled meanwhile.
         self._sending = asyncio.Lock()
@@ -179,12 +180,18 @@ class GroupMember:
         app.make_web = lambda: settings.web.server(app, self._live)
         app.before_commit = self._before_commit
         app.needed_offset = self._needed_offset
+        app.due_at = self._due.next
+        app.decode_ahead = self._decode_ahead
         if self._key_watch is not None:
             app.commit_notes = self._commit_notes
         source = app.topic(self._source, key_serializer="raw", value_serializer="raw")
         app.agent(source, name=f"{settings.topologies[0].group_name}-absorb")(self._absorb)
         app.on_partitions_revoked.connect(self._revoked)
         app.on_rebalance_complete.connect(self._ready)
+
+    def _decode_ahead(self, batch: RecordBatch) -> None:
+        for pipeline in self._pipelines:
+            pipeline.partitions.decode_ahead(batch)
 
     def _start_timers(self, settings: WorkerSettings) -> None:
         timers = [
@@ -274,8 +281,8 @@ class GroupMember:
                 return
         if trace is not None and self.app.traces is not None:
             self.app.traces.processed(trace)
-        due_in_ms = min(pipeline.due_in_ms for pipeline in self._pipelines)
-        self.app.due_at = self.app.fetched_at + due_in_ms / 1000 if due_in_ms else None
+        due_in_ms = min(pipeline.due_in_ms(batch.partition) for pipeline in self._pipelines)
+        self._due.note(batch.partition, batch.fetched_at, due_in_ms)
         self._commit_backlog(batch)
 
     # Commits.

@@ -6,9 +6,9 @@ from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchApp
 from slidestat.faust.exactly_once import PartitionTransactions, TransactionalTable
 from slidestat.faust.pipeline import Pipeline
 from slidestat.faust.progress import Progress
+from slidestat.faust.source.source_offsets import SourceOffsets
 from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.table import StateTable
-from slidestat.faust.worker.app import ConsumerOffsets
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.column_producer import bulk_producer
 from slidestat.kafka.producer import BulkProducer, ExpiringProducer
@@ -63,9 +63,7 @@ class WorkerParts:
     def _pipelines(self) -> list[Pipeline]:
         settings = self._settings
         codecs = settings.codecs or [JsonCodec()] * len(settings.topologies)
-        offsets = ConsumerOffsets(
-            self._app, settings.bootstrap_servers, settings.source, self.topics
-        )
+        offsets = SourceOffsets(self._app, settings.bootstrap_servers, settings.source, self.topics)
         return [
             Pipeline(
                 topology,

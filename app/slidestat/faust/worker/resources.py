@@ -7,20 +7,31 @@ from typing import Any
 
 from slidestat.engine.garbage_collector import collect_garbage
 
-# GNU's <malloc.h>: M_ARENA_MAX.
-_ARENA_MAX = -8
+# GNU's <malloc.h>.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _ARENAS = 2
+# Columns of a batch, and the text of its emissions, are megabytes each, and freed soon after: what
+# goes back to the system is cleared page by page when the next batch takes it.
+_KEPT_BYTES = 64 * 2**20
+# The most that the library allows. A larger block is mapped alone.
+_LARGEST_KEPT = 32 * 2**20
 
 
 def limit_arenas() -> None:
     """Have all threads share two arenas of the C library, in place of eight a core: each keeps what
     was once freed in it, and a worker has twenty threads, most of which hold little for a moment.
-    To be called before clients of Kafka start theirs: once it has made eight arenas, the library
-    asks no more. Does nothing where the library is not GNU's.
+    Up to 64 MiB at the end of an arena are kept for what is allocated next. To be called before
+    clients of Kafka start their threads: once it has made eight arenas, the library asks no more.
+    Does nothing where the library is not GNU's.
     """
     mallopt = _of_the_c_library("mallopt")
     if mallopt is not None:
-        mallopt(ctypes.c_int(_ARENA_MAX), ctypes.c_int(_ARENAS))
+        for parameter, value in (
+            (_ARENA_MAX, _ARENAS),
+            (_TRIM_THRESHOLD, _KEPT_BYTES),
+            (_MMAP_THRESHOLD, _LARGEST_KEPT),
+        ):
+            mallopt(ctypes.c_int(parameter), ctypes.c_int(value))
 
 
 def give_back_memory() -> None:

@@ -3,18 +3,21 @@
 import errno
 import logging
 import os
+import re
 import signal
 import threading
 from pathlib import Path
+from time import monotonic
 from typing import Any, NoReturn
 
 import faust
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, KafkaError
+from confluent_kafka import KafkaException
 from faust.exceptions import ConsistencyError
 
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.errors import SlidestatError
-from slidestat.faust.broker_contact import went_away_at_start
+from slidestat.faust.broker_contact import refused, went_away_at_start
 from slidestat.faust.source.topic_watch import advice_without_changelog
 from slidestat.faust.worker.group_member import GroupMember
 from slidestat.faust.worker.resources import open_files, raise_open_files
@@ -25,6 +28,8 @@ from slidestat.log import LogForm, json_logging, log_event
 
 # rocksdict raises plain exceptions; RocksDB begins their text with the kind of error.
 _ROCKSDB_ERRORS = ("Corruption", "IO error")
+# What rocksdict itself asks of the system, such as the folder of a database, it tells as Rust does.
+_OF_SYSTEM = re.compile(r"(?P<reason>[^\n]+) \(os error \d+\)")
 _NO_FILES = (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))
 _NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
 
@@ -39,10 +44,16 @@ def raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
         ) from reason
     if isinstance(reason, KafkaConnectionError):
         raise went_away_at_start() from reason
+    if isinstance(reason, (KafkaError, KafkaException)):
+        raise refused(reason) from reason
     if isinstance(reason, OSError) and reason.errno in (errno.ENOSPC, errno.EDQUOT):
         raise _no_room(data_dir) from reason
-    if str(reason).startswith(_ROCKSDB_ERRORS):
-        raise _table_error(str(reason), data_dir) from reason
+    text = str(reason)
+    of_system = _OF_SYSTEM.fullmatch(text) if type(reason) is Exception else None
+    if of_system is not None:
+        raise _table_error(of_system["reason"], data_dir) from reason
+    if text.startswith(_ROCKSDB_ERRORS):
+        raise _table_error(text, data_dir) from reason
     raise reason
 
 
@@ -76,6 +87,9 @@ def _no_room(data_dir: Path) -> SlidestatError:
 
 # Of the 30 s that Kubernetes grants.
 LEAVE_S = 25.0
+# What asks a whole group of processes to end may ask each of them twice at once, as `timeout` does:
+# a signal that comes so soon after the first is the same wish.
+ONE_WISH_S = 0.25
 
 
 class LeavingWorker(faust.Worker):
@@ -84,15 +98,21 @@ class LeavingWorker(faust.Worker):
     def _schedule_shutdown(self, signal_received: signal.Signals) -> None:
         super()._schedule_shutdown(signal_received)
         log_event("stopping", f"stopping, within {LEAVE_S:.0f} s; a second signal ends it at once")
+        asked = monotonic()
+
+        def leave_if_asked_again(number: int, _frame: Any) -> None:
+            if monotonic() - asked >= ONE_WISH_S:
+                _leave_at_once(number)
+
         # Not the event loop's: it may be what hangs.
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _leave_at_once)
+            signal.signal(number, leave_if_asked_again)
         watchdog = threading.Timer(LEAVE_S, _leave_unfinished)
         watchdog.daemon = True
         watchdog.start()
 
 
-def _leave_at_once(number: int, _frame: Any) -> NoReturn:
+def _leave_at_once(number: int) -> NoReturn:
     log_event(
         "left at once", "left at once: what was not committed is read again by the next worker"
     )

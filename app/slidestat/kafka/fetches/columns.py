@@ -319,11 +319,14 @@ def _one_by_one(parts: Sequence[Any]) -> FetchedColumns:
 
 
 class Fetches(OrderedDict[TopicPartition, Any]):
-    """The fetches of aiokafka by partition, those of `topics` as columns."""
+    """The fetches of aiokafka by partition, those of `topics` as columns; `bytes` is the size of
+    all that came of these.
+    """
 
     def __init__(self, topics: Collection[str], fetched: Mapping[TopicPartition, Any]) -> None:
         super().__init__()
         self._topics = topics
+        self.bytes = 0
         for tp, of_it in fetched.items():
             self[tp] = of_it
 
@@ -331,6 +334,7 @@ class Fetches(OrderedDict[TopicPartition, Any]):
         if tp.topic in self._topics and isinstance(fetched, FetchResult):
             # Weakly: a worker's garbage collector looks rarely for circles, and these hold a fetch.
             records = fetched._partition_records
+            self.bytes += records._records.size_in_bytes()
             records._consumer_record = partial(_noted, proxy(records))
             fetched.getall = partial(_take, proxy(fetched))
         super().__setitem__(tp, fetched)

@@ -11,7 +11,7 @@ its batch; headers are passed over, their names and values unread.
 
 import numpy as np
 
-from slidestat.kernels.compile import borrowing_kernel
+from slidestat.kernels.compile import borrowing_kernel, unlocked_kernel
 from slidestat.synopses.core.arrays import Bytes, Integers
 
 LEAST_BYTES = 7
@@ -92,7 +92,7 @@ def _record(
     return end, time_delta, offset_delta, key_start, key_end, value_start, value_end, place
 
 
-@borrowing_kernel
+@unlocked_kernel
 def read_batches(
     buffer: Bytes,
     batches: Integers,

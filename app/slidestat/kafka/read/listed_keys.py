@@ -20,8 +20,8 @@ class KeyList:
         """Return the keys of the topic, in their order.
 
         Raises SlidestatError for a topic that is not there or cannot be read, and for a record
-        without a key, or with one that is no text; `keys` are those of before then. Costs a request
-        for each partition where nothing has changed, else all records of the topic.
+        without a key, or with one that is no text; `keys` then stay those of the previous call.
+        Costs a request for each partition where nothing has changed, else all records of the topic.
         """
         partitions = range(require_topic(self._bootstrap, self.topic))
         newest: dict[bytes | None, bool] = {}

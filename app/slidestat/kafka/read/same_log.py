@@ -1,9 +1,8 @@
-"""Whether a partition's log is the one of which a record was read, also if its topic is the same.
-
-After an unclean election of a leader, or with a disk that was lost, a log ends earlier than it was
-read, and others of its offsets get records again. Then the last record that was read is not there,
-or is another one. A new leader has a larger epoch, which all that it appends has (KIP-101): so the
-first offset with an epoch that was never read is where the logs part.
+"""Whether a partition's log is still the one that was read; it may not be, though its topic is the
+same. After an unclean election of a leader, or the loss of a disk, a log ends before what was read,
+and its later offsets get other records. Then the last record that was read is not there, or is
+another one. A new leader has a larger epoch, which all that it appends has (KIP-101): so the first
+offset with an epoch that was never read is where the logs part.
 """
 
 from bisect import bisect_right

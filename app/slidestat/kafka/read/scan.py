@@ -22,14 +22,14 @@ def offset_bounds(
     consumer: Consumer, topic: str, partition: int, timeout_s: float = TIMEOUT_S
 ) -> tuple[int, int]:
     """Return the first offset that the broker still has and the one after the last. A partition
-    that is not known, or has no leader, is asked for again for 5 s.
+    that is not known, or has no leader, is asked for again for 5 s, or `timeout_s` if it is less.
 
     Raises KafkaException for what lasts, and after `timeout_s` without an answer.
     """
     place = TopicPartition(topic, partition)
     low, high = ask_again(
         lambda: consumer.get_watermark_offsets(place, timeout=timeout_s),
-        _KNOWN_WITHIN_S,
+        min(_KNOWN_WITHIN_S, timeout_s),
         may_be_new=True,
     )
     return low, high
@@ -182,8 +182,8 @@ class NewestFirst:
 
     def pieces(self, until: float, clock: Clock = time.monotonic) -> Iterator[list[Message]]:
         """Yield the newest records, then those before them, and so on to the oldest one; those of a
-        piece are in order. A piece that is not whole at the time `until` is not given: what is
-        given has no hole. Raises KafkaException if the broker fails.
+        piece are in order. A piece that is incomplete at the time `until` is left out, so what is
+        yielded has no gap. Raises KafkaException if the broker fails.
         """
         size = _FIRST_RECORDS
         while not self.has_all:

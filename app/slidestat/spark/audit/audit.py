@@ -141,9 +141,7 @@ class AuditedSource:
         )
 
     def _with_letters(self, records: DataFrame) -> DataFrame:
-        """Return the records with the sort of letter by which each was refused, null for those that
-        must be counted.
-        """
+        """Return the records with the sort of letter that refused each, null for counted ones."""
         letters = self._letters()
         count = letters.count()
         if not count:
@@ -284,10 +282,10 @@ class Audit:
             )
 
     def run(self) -> AuditReport:
-        """Recompute and compare; the figures go to the lake's folder `audit`, replacing those of
-        audits from which this one does not continue. Raises SlidestatError if there is nothing to
-        audit, events are gone, or emissions are of a declaration that the lake does not know, and
-        while another audit writes there.
+        """Recompute and compare. The figures go to the lake's folder `audit`, and replace the
+        figures of audits that this one does not continue. Raises SlidestatError if there is nothing
+        to audit, events are gone, or emissions are of a declaration that the lake does not know,
+        and while another audit writes there.
         """
         dataset = Dataset.RANKINGS if self._given.rankings else Dataset.STATISTICS
         self.lake.read(self.spark, dataset)  # So that no folder is made where none is.
@@ -406,9 +404,7 @@ class Audit:
     def _later_windows_since(
         self, source: AuditedSource, until: Mapping[int, int], reach_ms: int | None
     ) -> dict[int, int]:
-        """Return, by partition, the time from which on there may be events of windows after this
-        audit.
-        """
+        """Return, by partition, from when on there may be events of windows after this audit."""
         if reach_ms is None:
             return {}
         if self._given.parties:
@@ -435,9 +431,7 @@ class Audit:
         return found
 
     def _before(self, emissions: AuditedEmissions, reach_ms: int | None) -> AuditReport | None:
-        """Return the audit to continue from; None if all is to be audited. Raises SlidestatError
-        for one of another sample.
-        """
+        """Return the audit to continue, None for all. Raises SlidestatError for another sample."""
         if not self.since_last:
             return None
         before = audit_of(self.spark, self.lake)
@@ -493,7 +487,7 @@ class Audit:
         return AuditedAnswers(self.spark, self.lake, self._given, partitions)
 
     def _sampled(self, rows: DataFrame) -> DataFrame:
-        """Return the rows of the keys to be judged, and those of no key."""
+        """Return the rows of the keys to be judged, and the rows without a key."""
         if self.sample == 1:
             return rows
         key = f.col("event_key")

@@ -133,7 +133,7 @@ def _sum(units: Units) -> int:
 
 
 def _summed(numbers: npt.NDArray[np.int64]) -> int:
-    """Return the sum of numbers of which no `_TOGETHER` overflow."""
+    """Return the sum of numbers; `_TOGETHER` of them never overflow."""
     return sum(np.add.reduceat(numbers, np.arange(0, len(numbers), _TOGETHER)).tolist())
 
 
@@ -219,7 +219,7 @@ class Column:
         self._within: tuple[tuple[int, int], slice] | None = None
 
     def extend(self, texts: pa.Array) -> None:
-        """Add events: a text each, that of a pair a list of two as JSON, or null."""
+        """Add events: a text each, a list of two as JSON for a pair, or null."""
         there = texts.is_valid().to_numpy(zero_copy_only=False)
         self._before.append(np.cumsum(there) + self._before.values[-1])
         texts = texts.drop_null()
@@ -302,14 +302,13 @@ class Column:
         return np.bincount(self.codes[values], minlength=len(self._code_of))
 
     def value(self, place: int) -> Fraction:
-        """Return what a statistic takes a number for: a whole one below 2^100 for itself, others
-        for their double.
+        """Return what a statistic takes a number for: one from 2^53 on, below 2^100, for itself,
+        others for their double.
         """
         double = float(self.doubles[place])
         if not EXACT <= abs(double) < _MOST_WHOLE:
             return Fraction(double)
-        exact = self._numbers.at(place)
-        return exact if exact.denominator == 1 else Fraction(double)
+        return self._numbers.at(place)
 
     def in_order(self, values: slice, rank: int) -> Fraction:
         """Return the number of a rank, from 0, among some."""
@@ -363,9 +362,7 @@ def _doubles_of(texts: pa.Array) -> npt.NDArray[np.float64]:
 
 
 class Totals(NamedTuple):
-    """The totals of a statistic of all events since the key's first: the number taken in, and their
-    sum.
-    """
+    """The totals of a statistic since the key's first event: the number taken in, and its sum."""
 
     taken: int = 0
     total: Fraction = Fraction()

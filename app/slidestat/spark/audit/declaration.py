@@ -91,9 +91,7 @@ class DeclaredDerived(msgspec.Struct, frozen=True):
 
 
 class ReadFigure(msgspec.Struct, frozen=True):
-    """A figure that the condition `having` reads by a path: one of a statistic, or a derived one by
-    its name, with its parts.
-    """
+    """A figure that `having` reads by a path: of a statistic, or a derived one and its parts."""
 
     path: Path
     parts: tuple[DeclaredPart, ...]
@@ -160,7 +158,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def is_of_referee(self) -> bool:
-        """Return whether it is that of a referee's streams."""
+        """Return whether it is the declaration of a referee's streams."""
         return bool(self.parties) and not self.rankings
 
     @property
@@ -170,16 +168,12 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def is_sequence(self) -> bool:
-        """Return whether event times are numbers of a sequence, and lengths in ms are numbers of
-        them.
-        """
+        """Return whether event times, and lengths in ms, are numbers of a sequence."""
         return self.time_format == "sequence"
 
     @property
     def forget_ms(self) -> int | None:
-        """The time after its last event at which a key starts again from nothing; None if it never
-        does.
-        """
+        """The silence after which a key starts from nothing; None if it never does."""
         return self.span if self.forgets_keys else self.forget_after_ms
 
     @property
@@ -194,9 +188,7 @@ class Declaration(msgspec.Struct, frozen=True):
         return *windows, self.span, *forgotten
 
     def emptied_at(self, times: Integers, silence: int | str) -> Integers:
-        """Return int64[n]: the first tick at which an event of each time has left the window of
-        this length or name.
-        """
+        """Return int64[n]: the first tick at which each event has left the window."""
         if isinstance(silence, str):
             left = calendar_of(self.time_zone).next_starts(silence, times)
         else:
@@ -217,9 +209,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def asks_always(self) -> bool:
-        """Return whether a key may be emitted at every tick as long as the span has an event of
-        it.
-        """
+        """Return whether a key may be emitted at every tick while the span has an event of it."""
         return (self.emit == "always" or self.chooses) and not self.of_events
 
     @property
@@ -234,9 +224,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def reading(self) -> tuple[object, ...]:
-        """The fields that determine how events are read: declarations that agree in it have the
-        same events.
-        """
+        """The fields that determine how events are read: declarations equal in it read the same."""
         own = self.source, self.key_path, self.time_path, self.time_format, self.where
         return *own, self.computed, self.tombstones, self.columns
 
@@ -378,8 +366,8 @@ _TERMS = ("relative_error", "share_error", "magnitude_error", "deviation_error",
 
 
 def promises_less(statistic: DeclaredStatistic, figure: Figure, parties: int = 1) -> str:
-    """Return what a figure, of so many parties, promises less of than its statistic declares; "" if
-    nothing. Each party rounds the units of a sum for itself.
+    """Return which promise of a figure, of this number of parties, is weaker than its statistic
+    declares; "" if none. Each party rounds the units of a sum for itself.
     """
     parameters = statistic.parameters
     most = dict.fromkeys(_TERMS, 0.0)

@@ -24,7 +24,7 @@ from slidestat.spark.audit.declaration import (
     Path,
     least_confidence,
 )
-from slidestat.spark.audit.events.conditions import NotComputableError, holds
+from slidestat.spark.audit.events.conditions import MOST_WHOLE, NotComputableError, holds
 from slidestat.spark.audit.exact_key import Exact, ExactKey
 from slidestat.spark.audit.verdict import Verdict, nearest
 
@@ -57,9 +57,9 @@ def _value(tree: Any, parts: Sequence[Exact]) -> Fraction | None:
         case exp.Null():
             return None
         case exp.Literal():
-            # A literal with a fraction is the double next to it, as elsewhere in declarations.
-            whole = tree.this.isdigit()
-            return Fraction(int(tree.this)) if whole else Fraction(float(tree.this))
+            # As in all declarations: the double next to it, but from 2^53 to 2^100 what is written.
+            is_exact = tree.this.isdigit() or EXACT <= float(tree.this) < MOST_WHOLE
+            return Fraction(tree.this if is_exact else float(tree.this))
         case exp.Column():
             part = parts[int(tree.name)]
             return None if part is None else Fraction(part)
@@ -173,9 +173,7 @@ class _Part(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """A figure that the condition reads, by its path in it, and what it is of: itself, or the parts
-    of a derived one.
-    """
+    """A figure that the condition reads, by path, and what it is of: itself, or its parts."""
 
     path: Path
     figure: Figure
@@ -183,13 +181,13 @@ class _Read(NamedTuple):
     derived: DeclaredDerived | None
 
     def value(self, parts: Sequence[Exact]) -> float | None:
-        """Return the value of the figure from those of its parts."""
+        """Return the value of the figure from the values of its parts."""
         one = parts[0] if self.derived is None else computed(self.derived.expression, parts)
         return None if one is None else nearest(one)
 
 
 class Having:
-    """The condition of a declaration, of which it has one."""
+    """The condition of a declaration that has one."""
 
     def __init__(self, declaration: Declaration) -> None:
         self._declaration = declaration

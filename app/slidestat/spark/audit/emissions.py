@@ -40,9 +40,7 @@ class AuditedEmissions:
         return self._own_rows
 
     def of_streams(self, runs: DataFrame) -> DataFrame:
-        """Return runs of events with the columns on which the rows are joined: partition and
-        key.
-        """
+        """Return runs of events with the columns that join the rows: partition and key."""
         return runs
 
     @cached_property
@@ -209,7 +207,9 @@ _CLOCK = "tick_ms long, tick_seq long, source_offset long"
 
 @dataclass(frozen=True)
 class AuditedAnswers(AuditedEmissions):
-    """The final answers of a referee, by `declaration`; its source has so many `partitions`."""
+    """The final answers of a referee, by `declaration`; `partitions` is the number of its source's
+    partitions.
+    """
 
     declaration: Declaration
     partitions: int
@@ -222,9 +222,7 @@ class AuditedAnswers(AuditedEmissions):
         )
 
     def of_streams(self, runs: DataFrame) -> DataFrame:
-        """Return runs of events with the column on which the rows are joined: the number of their
-        stream.
-        """
+        """Return runs of events with the column that joins the rows: the number of their stream."""
         return runs.withColumn("source_partition", self._number_of(f.col("event_key")))
 
     def reached(self) -> tuple[dict[int, int], int]:
@@ -250,8 +248,8 @@ class AuditedAnswers(AuditedEmissions):
         return {row.party: row.offset for row in found.collect()}, size
 
     def emitted_until(self) -> dict[int, int]:
-        """Return the time up to which all is answered of each stream, by its number: that of the
-        partition of the topic of synopses that it is in.
+        """Return the time up to which each stream, by its number, is answered: the time of its
+        partition of the topic of synopses.
         """
         until = super().emitted_until()
         found = self._own_rows.groupBy("event_key").agg(
@@ -295,9 +293,7 @@ class AuditedAnswers(AuditedEmissions):
         return 0 if self.declaration.answers_for_all else crc32(stream.encode()) % self.partitions
 
     def _clocks(self) -> DataFrame:
-        """Return the clocks of the parties: party, as a partition of the source, tick and
-        offset.
-        """
+        """Return the parties' clocks: party, as a partition of the source, tick and offset."""
         key = f.from_json(f.col("key").cast("string"), "array<string>")
         clock = f.from_json(f.col("value").cast("string"), _CLOCK)
         return (
@@ -329,9 +325,7 @@ class AuditedRankings(AuditedAnswers):
         return runs
 
     def ticks(self) -> DataFrame:
-        """Return the declaration, event_key and window_end_ms of all records, provisional ones
-        included.
-        """
+        """Return declaration, event_key and window_end_ms of all records, provisional ones too."""
         return self._own_rows.select("declaration", "event_key", "window_end_ms")
 
     def emitted_until(self) -> dict[int, int]:

@@ -126,9 +126,7 @@ class ExactKey:
         self._tallied = self._ranked = self._weighed = None
 
     def drop(self, count: int, declaration: Declaration) -> None:
-        """Forget the first `count` events, never the last one, and keep what `declaration` needs of
-        them.
-        """
+        """Forget the first `count` events, never the last, and keep what `declaration` needs."""
         gone, bygone = slice(0, count), self.bygone
         bygone.last_offset = max(bygone.last_offset, int(self._places.values[gone].max()))
         since = self._since(count + 1, declaration.forget_ms)
@@ -182,9 +180,7 @@ class ExactKey:
         return key
 
     def since(self, time_ms: int | None, window: slice) -> slice:
-        """Return the part of a window from a time on, or all of it for None: of what was added
-        later.
-        """
+        """Return the part of a window from a time on, all of it for None: of later statistics."""
         if time_ms is None:
             return window
         start = max(window.start, int(np.searchsorted(self.times, time_ms)))
@@ -198,7 +194,7 @@ class ExactKey:
         forget_ms: int | None = None,
     ) -> slice:
         """Return the place of the events of a window: [end - n, end), the last n before end, or
-        all; only since the key was forgotten last, if it is after so long without an event.
+        all; only those since the key was last forgotten, if keys are forgotten.
         """
         stop = int(np.searchsorted(self.times, end_ms))
         if window_ms is not None:
@@ -209,9 +205,7 @@ class ExactKey:
         return slice(first, stop)
 
     def _since(self, stop: int, forget_ms: int | None) -> int:
-        """Return the place of the first event, of those before `stop`, since the key was
-        forgotten.
-        """
+        """Return the place of the first event before `stop` since the key was forgotten."""
         if forget_ms is None:
             return 0
         gaps = np.flatnonzero(np.diff(self.times[:stop]) >= forget_ms)
@@ -238,18 +232,16 @@ class ExactKey:
         return Totals(values.stop - values.start, total)
 
     def _totals_since(self, statistic: DeclaredStatistic, window: slice) -> Totals:
-        """Return the totals of all events since the key's first, where the window begins with the
-        first one here.
-        """
+        """Return the totals since the key's first event, where the window begins with the first."""
         here = self._totals(statistic, window)
         return here if window.start else here.plus(self.bygone.totals_of(statistic.label))
 
     def age(
         self, statistic: DeclaredStatistic, window: slice, end_ms: int, *, beyond: bool
     ) -> int | None:
-        """Return how long before `end_ms` the nth last event was of those that a statistic takes
-        in, or at which place among the last events, the last one at 1; None if the window has not
-        so many. With `beyond`, events before the window count, too.
+        """Return how long before `end_ms` the nth last event was that a statistic takes in, or its
+        place among the last events, where the last one is at 1; None if the window has fewer. With
+        `beyond`, events before the window count, too.
         """
         number = statistic.parameters["number"]
         seen = slice(0, window.stop) if beyond else window
@@ -479,7 +471,7 @@ def _is_of(figure: Figure, column: Column, values: slice) -> npt.NDArray[np.bool
 
 
 def rank_of(quantile: float, events: int) -> int:
-    """Return the rank, from 1, of the value that is the quantile of so many."""
+    """Return the rank, from 1, of the value that is the quantile of this many."""
     return max(1, ceil(Fraction(repr(float(quantile))) * events))
 
 

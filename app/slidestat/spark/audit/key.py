@@ -160,7 +160,7 @@ class KeyJudge:
         """Return those of the `wanted` ticks at which a record must be there, whatever the figures
         are; `times` are those of events, with the one before the first, if there is one.
 
-        Where figures decide, that is the first tick of a key that begins, or begins anew.
+        Where figures decide, that is the first tick of a key that begins, or begins again.
         """
         declaration = self.declaration
         if not declaration.chooses:
@@ -201,9 +201,7 @@ class KeyJudge:
     def _without_reason(
         self, key: ExactKey, before: Emission | None, record: Emission | None, *, is_first: bool
     ) -> str:
-        """Return the violation if nothing asks for a record, by the one before it; "" if something
-        does, or may.
-        """
+        """Return the violation of a record that nothing asks for; "" if something does, or may."""
         if record is None or not _is_sure(record):
             return ""
         tick = record.window_end_ms
@@ -302,8 +300,8 @@ class KeyJudge:
         return declaration.emit == "always" or int(last[0]) >= tick - every or tick in silences
 
     def _begins_after(self, times: Integers, tick: int, written_ms: int) -> bool:
-        """Return whether it is sure that a key began, or began anew, with an event before a tick
-        and at `written_ms` or later.
+        """Return whether a key surely began, for the first time or again, with an event before a
+        tick and at `written_ms` or later.
         """
         forget_ms = self.declaration.forget_ms
         before = times[: np.searchsorted(times, tick)]
@@ -685,9 +683,7 @@ def _of_list(
 def _missing(
     key: ExactKey, statistic: DeclaredStatistic, listed: Sequence[Figure], window: slice
 ) -> list[str]:
-    """Return items with the share, or one of epsilon, that are missing in a list with room for
-    them.
-    """
+    """Return items with the share, or one of epsilon, that a list with room lacks."""
     parameters = statistic.parameters
     if "limit" in parameters and len(listed) >= parameters["limit"]:
         return []
@@ -736,9 +732,7 @@ class Emitted(NamedTuple):
 
 
 class RunningAudit:
-    """A running audit of one key by one declaration, that of the emissions with the fingerprint
-    `mark`.
-    """
+    """A running audit of a key by the declaration of emissions with fingerprint `mark`."""
 
     def __init__(self, judge: KeyJudge, mark: str) -> None:
         self._judge = judge
@@ -858,7 +852,7 @@ class RunningAudit:
 
 
 def drop_some(key: ExactKey, droppable: int, declaration: Declaration) -> None:
-    """Forget so many first events of a key, but the last one, where that is worth it."""
+    """Forget the first events of a key, never the last one, where that is worth it."""
     droppable = min(droppable, len(key.times) - 1)
     if droppable >= _WORTH_DROPPING:
         key.drop(droppable, declaration)

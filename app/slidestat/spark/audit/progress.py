@@ -26,9 +26,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def reach_of(declarations: Iterable[Declaration]) -> int | None:
-    """Return how far before a tick the events lie that decide what is emitted at it, in ms; None if
-    that has no limit.
-    """
+    """Return the ms before a tick whose events decide what is emitted; None for no limit."""
     reach = 0
     for one in declarations:
         if one.of_events or any(s.is_landmark or s.kind == "age_of_last" for s in one.statistics):

@@ -112,7 +112,7 @@ class KnownTicks(NamedTuple):
 
 
 class _Listing(msgspec.Struct, frozen=True):
-    """A place in a ranking, as its key is told."""
+    """A place in a ranking, as a record of the ranking has it."""
 
     ranking: str
     listed: RankedKey
@@ -300,9 +300,7 @@ class KeyInRankings:
         return window is None or self._key.taken(asked.statistic, window) > 0
 
     def _is_left_out(self, asked: _Asked, tick: int, last: Figure | None, exact: float) -> bool:
-        """Return whether no estimate that is as near to the exact figure as promised could be
-        behind that of the last place.
-        """
+        """Return whether no estimate as near as promised could rank behind the last place."""
         statistic = asked.statistic
         if last is None or last.estimate is None or statistic is None or asked.reads_age:
             return False
@@ -335,9 +333,7 @@ class KeyInRankings:
 def judged_ranking(
     declaration: Declaration, tick: int, record: Ranking | None, claims: Sequence[Claim]
 ) -> Iterator[Finding]:
-    """Yield the violations of a ranking as a whole, None if there is none at a tick at which keys
-    have events.
-    """
+    """Yield the violations of a whole ranking; of None, that it is missing though keys claim it."""
     if record is None:
         yield Finding(claims[0].key or "", tick, violation="no ranking is there")
         return
@@ -433,7 +429,7 @@ class _ExactPlaces:
 
 
 def _misplaced(listed: RankedKey, exact: _ExactPlaces, row: int, sign: int) -> str:
-    """Return the violation where a key is not at the places between which it is said to be."""
+    """Return the violation if a key is not between the places that the record gives."""
     claim = exact.claims[row]
     if claim.holds is False or claim.exists is False:
         return "" if listed.last_place is None else "surely listed, and has no place"

@@ -42,9 +42,7 @@ class Records(msgspec.Struct, frozen=True):
 
 
 class StatisticSummary(msgspec.Struct, frozen=True):
-    """The summary of all figures of one statistic: how far off they were, in `unit`, and how many
-    are violations.
-    """
+    """The summary of a statistic's figures: how far off, in `unit`, and how many violate."""
 
     statistic: str
     unit: str
@@ -163,9 +161,7 @@ def report_of(
 
 
 def _is_certain() -> Column:
-    """Return whether a row is a violation that chance does not excuse: any except a figure that is
-    off.
-    """
+    """Return whether a row is a violation that chance does not excuse, as an error may be."""
     return (f.col("fault") != "") & ~f.col("fault").isin(*BY_CHANCE)
 
 

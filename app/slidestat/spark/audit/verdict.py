@@ -22,7 +22,7 @@ Ratio = tuple[int, int]
 
 
 def ratio(number: int | float | Fraction) -> Ratio:
-    """Return the exact value of a number; of a float, that of the double."""
+    """Return the exact value of a number; for a float, the exact value of the double."""
     return number.as_integer_ratio()
 
 
@@ -104,9 +104,7 @@ class Verdict:
 def judge(
     key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: slice, end_ms: int
 ) -> Verdict:
-    """Compare a figure with the events of its window, which ends at `end_ms`, exactly: nothing is
-    added to a bound.
-    """
+    """Compare a figure with its window's events, up to `end_ms`, exactly, with no slack."""
     events = key.taken(statistic, window)
     if statistic.kind == "age_of_last":
         # One beyond the window may be given, too.
@@ -196,9 +194,7 @@ def _allowed(
     of: Ratio,
     events: int,
 ) -> Ratio:
-    """Return by how much an estimate of a number may be off: the sum of all that the figure
-    promises.
-    """
+    """Return how far an estimate may be off: the sum of all that the figure promises."""
     if statistic.kind != "quantile" and figure.quantile is not None:
         return times(figure.share_error, ratio(events))
     allowed = ratio(figure.absolute_error)

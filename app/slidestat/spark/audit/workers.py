@@ -21,11 +21,9 @@ from slidestat.spark.lake.wire_columns import arrow_schema, struct_type
 
 
 class WaitingEvents:
-    """A queue that puts the events of runs in order: of time, and of places where times are the
-    same.
-
-    It has those that lie behind the beginning of the last run: as many as the source is out of
-    order, and those of one batch.
+    """A queue that orders the events of runs by time, and by places where times are equal. It holds
+    the events behind the beginning of the last run: as many as the source is out of order, and one
+    batch.
     """
 
     def __init__(self, texts: int) -> None:
@@ -130,9 +128,7 @@ class Followed(Protocol):
     def go_on(
         self, events: KeyEvents, emitted: Iterable[Emitted], reached_ms: int
     ) -> Iterator[Any]:
-        """Take the next events and emissions, which go up to `reached_ms`, and yield what is
-        found.
-        """
+        """Take the next events and emissions, up to `reached_ms`, and yield what is found."""
 
     def end(self, events: KeyEvents) -> Iterator[Any]:
         """Take the last events, and yield what is found."""

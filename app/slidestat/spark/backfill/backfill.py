@@ -91,7 +91,7 @@ def refusals_of(found: Mapping[Dataset, DataFrame]) -> Refusals:
 
 
 def nothing_counted(topology: Topology, read: int, refusals: Refusals) -> SlidestatError:
-    """Return the error of a history of so many records, all of which were refused."""
+    """Return the error of a history whose records were all refused."""
     if not read:
         return SlidestatError("The history has no records.", "Check the path and the format.")
     reasons = ", ".join(f"{reason} ({count:,})" for reason, count in refusals.counts.items())
@@ -113,9 +113,9 @@ def by_partition(
     partitions: int,
     folder: EmissionFolder | None = None,
 ) -> DataFrame:
-    """Compute what the topology writes, those of one topic and partition in the order in which a
-    worker would write them; and, as of topics `KEYS` and `READ`, the keys of each partition and how
-    many records it had. With a `folder` emissions go to files there instead.
+    """Compute what the topology writes: the records of one topic and partition in the order in
+    which a worker would write them; and, as if of topics `KEYS` and `READ`, the keys of each
+    partition and how many records it had. With a `folder` emissions go to files there instead.
     """
     read = history.read
 
@@ -187,8 +187,8 @@ def backfill(topology: Topology, history: History, partitions: int = 1) -> DataF
 
 
 def of_history(declared: Declared) -> Topology:
-    """Return the topology that counts the events of history: of a referee that of its parties, else
-    it is without rankings, which are their referee's. What leads at a tick is of all keys of a
+    """Return the topology that counts the events of history: a referee's parties, or the topology
+    itself without its rankings, which are their referee's. What leads at a tick is of all keys of a
     partition, which may be spread over tasks.
     """
     return (

@@ -188,8 +188,8 @@ def stretches_of(topology: Topology, judged: DataFrame, tasks: int) -> list[Stre
 
 
 def _count(shares: float, spans: float) -> int:
-    """Return how many stretches a key has that is so many tasks' shares of the events, and so many
-    spans long: each is fed a span more.
+    """Return how many stretches a key gets, from its number of tasks' shares of the events and its
+    length in spans: each stretch is fed a span more.
     """
     small = ceil(_STRETCHES * shares)
     return small if small * _LONG <= spans else int(min(ceil(shares), spans))

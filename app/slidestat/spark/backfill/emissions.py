@@ -42,7 +42,7 @@ class EmissionColumns:
 
     def __init__(self, schema: pa.Schema, topic: str, partition: int, declaration: str) -> None:
         """Create the columns; `schema` is that of a lake's rows of statistics; emissions are on
-        `topic`, with the header of the `declaration` by which they were computed.
+        `topic`, with the header of the `declaration` that computed them.
         """
         self._schema = schema
         self._own = {

@@ -69,7 +69,7 @@ class EngineOutputs:
         self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
 
     def write(self, steps: Iterable[Effects], records: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of what so many records lead to."""
+        """Yield the rows that result from the next records."""
         yield from self._rows(steps)
         self._unflushed += records
         if self._unflushed >= FLUSH_RECORDS:
@@ -144,9 +144,7 @@ class EngineOutputs:
 
 
 def _is_silent(topology: Topology, last_time: int, tick: int) -> bool:
-    """Return whether a key is forgotten: the time at which its state is deleted is not
-    deterministic.
-    """
+    """Return whether a key is forgotten: its state may not be deleted by then."""
     if topology.forget_ms is None:
         return False
     return closing_tick(last_time, topology.forget_ms, topology.every_ms) < tick

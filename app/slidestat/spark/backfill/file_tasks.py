@@ -88,7 +88,7 @@ def parts_here(urls: Mapping[str, int], format: str) -> list[Part]:
 
 
 def is_here(url: str) -> bool:
-    """Return whether a URL is that of a file, or folder, that all tasks find on their disks."""
+    """Return whether a URL names a file, or folder, that all tasks find on their disks."""
     return url.startswith(_HERE)
 
 
@@ -224,9 +224,7 @@ def _in_memory(url: str, format: str, content: bytes) -> EventFile:
 def read_listed(
     records: FileRecords, format: str, files: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read files that Spark lists: each by its `path`, or as its `content` where that has come.
-    Yield their records.
-    """
+    """Read files that Spark lists, by `path` or as `content` where given. Yield records."""
     for batch in files:
         for url, content in zip(*(batch[it].to_pylist() for it in batch.schema.names), strict=True):
             lies_here = content is None

@@ -5,7 +5,7 @@ in one task, in order.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -129,11 +129,9 @@ class Files:
             )
 
 
-def read_files(
-    spark: SparkSession, topology: Topology, files: Files, say: Callable[[str], None] = print
-) -> History:
-    """Read the records that the rows of files would have made on the topology's source. `say` takes
-    messages for a person about how they are read.
+def read_files(spark: SparkSession, topology: Topology, files: Files) -> History:
+    """Read the records that the rows of files would have made on the topology's source; print how
+    times without an offset are read.
 
     Raises SlidestatError for files that cannot be read or lack a column, for a topology of a
     sequence, and for a session of Spark Connect.
@@ -151,7 +149,7 @@ def read_files(
     here = files_here(urls, files.format)
     records.require_columns([part.file for part in here], files.path)
     if here and records.are_zoneless(here[0].file):
-        say(f"{records.time} has times without an offset: they are read in UTC.")
+        print(f"{records.time} has times without an offset: they are read in UTC.")
     with in_words(f"The reading of {files.path}", "Spark's log says more."):
         read = pieces(spark, records, urls, here, files.format, files.partitions)
     ordered = placed_by_partition(read, files.partitions).sortWithinPartitions(*PIECE_ORDER)

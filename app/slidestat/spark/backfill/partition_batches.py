@@ -25,9 +25,7 @@ class OpenPartition(Protocol[Part]):
 def one_after_another(
     parts: Iterable[tuple[Place, Part]], begin: Callable[..., OpenPartition[Part]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of each place, whose parts follow each other; `begin` opens one by its
-    numbers.
-    """
+    """Yield the rows of each place, whose parts are neighbours; `begin` opens one."""
     place, opened = None, None
     for of, part in parts:
         if opened is None or of != place:
@@ -49,9 +47,7 @@ def by_number(
 def by_place(
     batches: Iterable[pa.RecordBatch], by: Sequence[str]
 ) -> Iterator[tuple[Place, pa.RecordBatch]]:
-    """Yield parts of `BATCH_RECORDS` rows or so, each of one place: columns `by` of whole
-    numbers.
-    """
+    """Yield parts of about `BATCH_RECORDS` rows, each of one place: whole numbers `by`."""
     for joined in _joined(batches):
         numbers = [joined[name].to_numpy() for name in by]
         for start, end in equal_runs(*numbers):

@@ -22,7 +22,7 @@ def _holds() -> None:
 
 @dataclass(frozen=True)
 class History:
-    """The rows from which tasks read records, those of a partition in one task.
+    """The rows from which tasks read records; one task has the rows of a partition.
 
     `verify`, called when all was read, raises SlidestatError if the source has changed since the
     beginning.

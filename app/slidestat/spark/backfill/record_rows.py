@@ -9,7 +9,7 @@ import pyarrow as pa
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.output_records import AlertRecord, OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import Letter
-from slidestat.faust.alert_headers import headers_of
+from slidestat.faust.alert_headers import headers_of_alert
 from slidestat.kafka.letter_record import letter_record
 
 _ROWS_OUT = 10_000
@@ -106,7 +106,7 @@ def changed_alerts(
         yield timed(topology, topic, partition, headers, alerts)
         return
     for alert in alerts:
-        own = [*headers, *headers_of(alert, topology)]
+        own = [*headers, *headers_of_alert(alert, topology)]
         yield timed(topology, topic, partition, own, [alert])
 
 

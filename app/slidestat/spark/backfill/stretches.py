@@ -100,9 +100,8 @@ def placed_by_partition(rows: DataFrame, partitions: int) -> DataFrame:
 
 
 def task_slots(spark: SparkSession, tasks: int) -> list[int]:
-    """Return a number for each of so many tasks, by which `repartition(tasks, column)` places each
-    in one of its own. Spark places rows by a hash, which would put several into one task, and none
-    into another.
+    """Return a number for each task, such that `repartition(tasks, column)` gives each its own.
+    Spark places rows by a hash, which would put several into one task, and none into another.
     """
     wanted = f.expr(f"pmod(hash(CAST(id AS INT)), {tasks})")
     found = (

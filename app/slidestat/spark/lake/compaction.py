@@ -203,8 +203,8 @@ class Compaction:
 
 
 def settle(files: LakeFiles, lake: Lake) -> None:
-    """Bring back the date that a killed compaction had set aside, and remove what it left, before
-    anything is written beside it; the lake's lock must be held.
+    """Restore the date that a killed compaction had set aside, and remove its other files, before
+    anything is written; the lake's lock must be held.
     """
     for dataset in Dataset:
         for date in files.names(f"{lake.compaction}/old/{dataset}"):

@@ -1,7 +1,7 @@
-"""A dataset as a Delta table: Parquet files by date, and a log of which of them count.
+"""A dataset as a Delta table: Parquet files by date, and a log of the files that count.
 
 Each batch of an ingest is one commit of the log, with the batch's number in it: what a killed try
-has left is in no commit, and a batch that comes again is there already.
+has left is in no commit, and a batch that is written again is found.
 """
 
 import re

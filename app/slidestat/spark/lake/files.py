@@ -9,11 +9,16 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
 from slidestat.spark.session import require_jvm
 
+_RENAME_ADVICE = (
+    "Give another path: to Hadoop's file systems a colon ends a scheme, as in s3a://, and names of"
+    " files and folders have none."
+)
 _EXISTS = "FileAlreadyExistsException"
 
 
@@ -128,6 +133,9 @@ class LakeFiles:
 def _told(path: str) -> Iterator[None]:
     try:
         yield
+    except PySparkException as error:  # What PySpark has an error for, such as a colon in a name.
+        said = str(error).partition("\n")[0]
+        raise SlidestatError(f"{path} cannot be used: {said}.", _RENAME_ADVICE) from error
     except Py4JJavaError as error:
         raise SlidestatError(
             f"{path} cannot be used: {error.java_exception.toString()}.",

@@ -180,9 +180,7 @@ class _Translation:
     @staticmethod
     @lru_cache(maxsize=1)
     def of(registry: str) -> "_Translation":
-        """Return the translation of this worker process, for all of its batches: it knows the
-        schemas that it has asked for.
-        """
+        """Return this worker process's translation, for all batches: it remembers schemas."""
         return _Translation(registry)
 
     def json(self, value: bytes) -> bytes:
@@ -194,9 +192,7 @@ class _Translation:
 
 
 def _brief(figure: Figure) -> Figure:
-    """Return the same figure without what JSON leaves out: msgspec leaves out the default itself,
-    not its equal.
-    """
+    """Return the same figure without defaults: msgspec omits the default, not its equal."""
     fields, defaults = structs.astuple(figure), Figure.__struct_defaults__
     required = len(fields) - len(defaults)
     optional = zip(fields[required:], defaults, strict=True)
@@ -405,18 +401,14 @@ def require_kept(
 
 
 def tidy(files: LakeFiles, folder: str) -> None:
-    """Remove what a killed run had half written to the folder of a dataset; no other job writes
-    now.
-    """
+    """Remove what a killed run left half written of a dataset; no other job writes now."""
     for name in files.names(folder):
         if name.startswith(_STAGING):
             files.remove(f"{folder}/{name}")
 
 
 def replace_batch(rows: DataFrame, batch: int, folder: str) -> None:
-    """Write the rows of a batch to the folder of a dataset, in place of what it has of that
-    batch.
-    """
+    """Write the rows of a batch to a dataset's folder, in place of what it has of the batch."""
     (
         rows.withColumn("batch", f.lit(batch))
         .write.mode("overwrite")

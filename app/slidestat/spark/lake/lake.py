@@ -89,9 +89,7 @@ class Lake:
         return f"{self.folder}/{dataset}"
 
     def checkpoint(self, dataset: str) -> str:
-        """Return the folder in which Spark keeps how far a dataset's topic is read, or how far a
-        `STREAM` is.
-        """
+        """Return the folder of Spark's progress in a dataset's topic, or in a `STREAM`."""
         return f"{self.folder}/_checkpoints/{dataset}"
 
     @property
@@ -106,9 +104,7 @@ class Lake:
 
     @property
     def audit_lock(self) -> str:
-        """Return the path of the file with the job that is auditing it, which needs no other
-        lock.
-        """
+        """Return the path of the file that names the auditing job; an audit needs no other lock."""
         return f"{self.folder}/_audit_lock.json"
 
     @property
@@ -138,7 +134,7 @@ class Lake:
         return Tables.PARQUET if any(self.has(spark, dataset) for dataset in Dataset) else None
 
     def has(self, spark: SparkSession, dataset: str) -> bool:
-        """Return whether any record of a dataset has come."""
+        """Return whether a dataset has any record."""
         table = DeltaTable(spark, self.data(dataset))
         if table.exists():
             return table.has_rows()
@@ -190,7 +186,7 @@ def rows_of(dataset: Dataset, records: DataFrame) -> DataFrame:
 
 
 def unread_rows(records: DataFrame) -> DataFrame:
-    """Return records as the rows of any dataset begin, of which nothing is read."""
+    """Return records with the first columns of any dataset, without reading their values."""
     return _dated(records, [])
 
 
@@ -215,16 +211,12 @@ def is_unreadable(dataset: Dataset) -> Column:
 
 
 def declaration_mark() -> Column:
-    """Return the fingerprint of the declaration that an emission's row was computed by; "" without
-    one.
-    """
+    """Return the fingerprint of the declaration that computed an emission; "" without one."""
     return f.coalesce(header(DECLARATION_HEADER), f.lit(""))
 
 
 def header(name: str) -> Column:
-    """Return the first header of that name as a text; null without one. A foreign record may have
-    any.
-    """
+    """Return the first header of that name as text; null without one. Foreign ones may be any."""
     named = f.filter("headers", lambda header: header["key"] == name)
     return f.get(named, 0)["value"].cast("string")
 

@@ -50,9 +50,7 @@ class Watched:
         self.found: Owner | None = None
 
     def is_gone(self) -> bool:
-        """Return whether the file is gone, or its job was killed: on this machine that is known at
-        once.
-        """
+        """Return whether the file or its job is gone: here at once, elsewhere after 30 s."""
         found = read_owner(self._files, self._path)
         if found is None and not self._files.exists(self._path):
             return True
@@ -211,9 +209,7 @@ class LakeLock:
                 return
 
     def _is_mine(self) -> bool:
-        """Return whether the file is this job's; one that is gone or half written may become
-        another's.
-        """
+        """Return whether the file is this job's; one gone or half written may become another's."""
         found = read_owner(self._files, self._path)
         if found is None:
             return False
@@ -317,9 +313,7 @@ def _asking(path: str) -> str:
 
 
 def _borrow(files: LakeFiles, path: str, owner: Owner) -> None:
-    """Ask for the lock, and return once it is free; raises SlidestatError while another job asks
-    for it.
-    """
+    """Ask for the lock, wait until it is free; raises SlidestatError if another job waits too."""
     asking = _asking(path)
     while not files.create(asking, json.dumps(owner) + "\n"):
         other = Watched(files, asking)

@@ -44,8 +44,8 @@ def session_of_lake(
 
 
 def lake_topics(declared: Declared) -> dict[Dataset, str]:
-    """Return the topic of each dataset; of a referee, that of its answers or rankings, and those of
-    its parties' synopses and letters.
+    """Return the topic of each dataset; a referee has topics of its answers or rankings, and of its
+    parties' synopses and letters.
 
     What others rest on comes after them, and so is there: under statistics the synopses, with the
     clocks of the parties, under both the letters.

@@ -44,7 +44,7 @@ def struct_type(struct: type[msgspec.Struct], *, on_the_wire: bool = False) -> S
 
 
 def arrow_schema(columns: StructType) -> pa.Schema:
-    """Return the columns of Spark as those of Arrow, with times in UTC."""
+    """Return the columns of Spark as columns of Arrow, with times in UTC."""
     # PySpark 4.2 asks for the zone; before, there was no such argument, and UTC was the default.
     is_asked = "timezone" in signature(to_arrow_schema).parameters
     zone: dict[str, Any] = {"timezone": "UTC"} if is_asked else {}

@@ -192,7 +192,7 @@ def merged(parts: DataFrame) -> DataFrame:
 
 
 def shares_of(summaries: int) -> int:
-    """Return into how many shares so many summaries are dealt by a hash.
+    """Return into how many shares a hash divides this number of summaries.
 
     A share has on average half of what is merged at once, and all of it with a chance below
     e^(-790) (Chernoff).

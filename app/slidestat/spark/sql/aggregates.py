@@ -60,6 +60,7 @@ from slidestat.synopses.quantiles.quantiles import run_quantile_batch
 from slidestat.synopses.value_quantiles.batch import run_value_quantile_batch
 from slidestat.synopses.value_quantiles.mapping import LIMIT
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+from slidestat.text import counted
 
 # An aggregate of rows as Spark calls it: over a group, a frame, or a part of a group.
 #
@@ -92,26 +93,25 @@ class FrameAggregate(RunsInWorker, Generic[A]):
         self._constants = constants
         self._synopses: dict[tuple[float, ...], FrameSynopsis[A]] = {}
 
-    def __call__(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> A | float | None:
-        """Return the estimate over the rows, or the list; raises SlidestatError for what cannot be
-        counted.
-        """
-        found = self._over(v, t, *rest)
+    def __call__(self, v: pd.Series, *rest: pd.Series) -> A | float | None:
+        """Return the estimate over the rows, or the list; raises SlidestatError for bad values."""
+        found = self._over(v, *rest)
         return found[0] if isinstance(found, tuple) else found
 
-    def bounds(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> dict[str, float] | None:
+    def bounds(self, v: pd.Series, *rest: pd.Series) -> dict[str, float] | None:
         """Return the figure over the rows by the names of `FIGURE`; None where there is none.
         Raises SlidestatError for what cannot be counted.
         """
-        found: Any = self._over(v, t, *rest)
+        found: Any = self._over(v, *rest)
         return None if found[0] is None else dict(zip(FIGURE, found, strict=True))
 
-    def _over(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> A:
-        if len(rest) not in (self._constants, self._constants + 1):
+    def _over(self, v: pd.Series, *more: pd.Series) -> A:
+        if len(more) - self._constants not in (1, 2):
             raise SlidestatError(
-                f"{self._name} was given {2 + len(rest)} arguments.",
+                f"{self._name} was given {counted(1 + len(more), 'argument')}.",
                 f"Give v, t, {'k, p' if self._constants == 2 else 'k'}, and maybe an interval.",
             )
+        t, *rest = more
         if not len(v):
             return self._of_none
         constants = tuple(_constant(self._name, column) for column in rest[: self._constants])
@@ -121,18 +121,23 @@ class FrameAggregate(RunsInWorker, Generic[A]):
         with self._in_words():
             return self._answer(v, t, constants, length)
 
-    def summary(self, v: pd.Series, k: pd.Series) -> bytes | None:
+    def summary(self, v: pd.Series, *constants: pd.Series) -> bytes | None:
         """Summarise the rows, in whatever order they come: bytes that `merge_summaries` takes with
         those of other rows, made with the same k. None of no rows, and of a sum's NULLs alone.
         Raises SlidestatError for what cannot be counted. Cost: O(rows).
         """
+        if len(constants) != 1:
+            raise SlidestatError(
+                f"{self._name}_partial was given {counted(1 + len(constants), 'argument')}.",
+                "Give v and k: a part has no time, and a quantile is asked for when it is read.",
+            )
         if not len(v):
             return None
         # The state does not depend on the quantile that is asked for.
-        constants = (_constant(self._name, k), *(0.5 for _ in range(1, self._constants)))
+        known = (_constant(self._name, constants[0]), *(0.5 for _ in range(1, self._constants)))
         rows = np.arange(len(v), dtype=np.int64)
         with self._in_words():
-            state, _ = self._run(constants)(None, rows, values_of(v), len(v), len(v))
+            state, _ = self._run(known)(None, rows, values_of(v), len(v), len(v))
             return take_summary(state, len(v)) if state else None
 
     def _run(self, constants: tuple[float, ...]) -> Run[A]:
@@ -193,9 +198,7 @@ DISTINCT_DELTA = 0.01
 
 
 def basic_count() -> FrameAggregate[Figure]:
-    """Return the aggregate for how many of the values are 1 (or true); others than 0 and 1 are
-    refused.
-    """
+    """Return the aggregate for how many values are 1 (or true); only 0 and 1 are taken."""
 
     def make(k: float) -> Any:
         parameters = CountParameters(1 / k, SPAN)
@@ -236,7 +239,7 @@ def basic_sum() -> FrameAggregate[Figure]:
                 return b"", _NOTHING
             parameters = SumParameters(1 / k, SPAN, decimals)
             numbers = numbers_of("basic_sum", values)
-            _require_summable(numbers, decimals)
+            _require_summable(values, numbers, decimals)
             batch = Batch([0, len(rows)], rows, numbers, [0, 1], [now], [n])
             result = run_batch(parameters, [state], batch)
             return result.states[0], _figure(result)
@@ -350,29 +353,34 @@ def _ranked(name: str, values: Column) -> Floats:
     return numbers
 
 
-def _require_summable(numbers: Floats, decimals: int) -> None:
-    """Raise SlidestatError for a value that a sum with so many decimals cannot take."""
+def _require_summable(values: Column, numbers: Floats, decimals: int) -> None:
+    """Raise SlidestatError for a value, or the double nearest to it in `numbers`, that a sum with
+    so many decimals cannot take.
+    """
     most = MAX_UNITS / 10**decimals
-    bad = numbers[~((numbers >= 0) & (numbers <= most))]
-    if not len(bad):
+    is_bad = ~((numbers >= 0) & (numbers <= most))
+    if not decimals:  # A larger one may have the largest for its nearest double.
+        for row in np.flatnonzero(numbers == most).tolist():
+            is_bad[row] = values[row : row + 1].tolist()[0] > MAX_UNITS
+    if not is_bad.any():
         return
-    value = float(bad[0])
+    value = float(numbers[is_bad][0])
     if value < 0:
         error, advice = "is negative", "Sum what is above 0 and what is below apart."
     elif math.isinf(value):
         error, advice = "is infinite", "Add WHERE v < double('infinity')."
     else:
-        error = f"is above {most:.10g}, the largest value that {decimals} decimals leave room for"
+        value = values[is_bad].tolist()[0]
+        largest = f"{most:.10g}" if float(value) > most else str(MAX_UNITS)
+        error = f"is above {largest}, the largest value that {decimals} decimals leave room for"
         advice = "Sum thousands or millions: basic_sum(v / 1000000, ...)."
         if decimals:
             advice = "Sum whole numbers, CAST(v AS BIGINT), or thousands, v / 1000."
-    raise SlidestatError(f"basic_sum: {value!r} {error}.", advice)
+    raise SlidestatError(f"basic_sum: {value} {error}.", advice)
 
 
 def _figure(result: Any) -> Figure:
-    """Return the only figure of a result; of quantiles, with bounds of values before they were
-    rounded to doubles.
-    """
+    """Return the only figure of a result; of quantiles, with bounds of values before rounding."""
     figures = np.stack((result.estimates, result.lowers, result.uppers)).reshape(3)
     if result.estimates.ndim == 3:
         figures = with_rounded(figures)

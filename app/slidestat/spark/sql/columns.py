@@ -51,16 +51,12 @@ def basic_rank_quantile(
 def basic_distinct(
     v: _Name, t: _Name, k: float, within: _Within = None, *, bounds: bool = False
 ) -> Column:
-    """Return the number of different values: off by at most 1/k in 99 % of cases, exact while
-    few.
-    """
+    """Return the number of different values: off by 1/k at most in 99 % of cases, exact if few."""
     return _called("basic_distinct", v, t, within, k, bounds=bounds)
 
 
 def basic_top(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
-    """Return every value that 1/k of the rows have, most frequent first, with bounds of its
-    count.
-    """
+    """Return each value that 1/k of the rows have, most frequent first, with its count's bounds."""
     return _called("basic_top", v, t, within, k)
 
 

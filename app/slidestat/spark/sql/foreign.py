@@ -28,8 +28,8 @@ class Foreign:
     def count(self) -> int:
         """The number of foreign values made null so far.
 
-        Spark counts those of a task again that it runs again. Raises SlidestatError in a session of
-        Spark Connect.
+        If Spark runs a task again, its values are counted again. Raises SlidestatError in a session
+        of Spark Connect.
         """
         if self._seen is None:
             raise SlidestatError(

@@ -89,6 +89,10 @@ def keep_columns() -> None:
                     f"A {kind} is before 1677 or after 2262.", "CAST it AS TIMESTAMP."
                 ) from error
             series = pd.Series(values)
+        except KeyError:  # A zone of Spark that Python's tables lack, such as UTC+01:00 or Z.
+            if values is None:
+                raise
+            series = pd.Series(values).dt.tz_localize("UTC")
         if pa.types.is_timestamp(kind) and values is None:
             values = series.to_numpy()
         if values is not None:
@@ -225,6 +229,9 @@ def length_of(name: str, interval: pd.Series, t: pd.Series) -> int:
     """Return the interval in the unit of the times; raises SlidestatError for one that is none."""
     first, times = values_of(interval)[0], _without_dates(values_of(t), "M8[s]")
     kinds = first.dtype.kind if isinstance(first, np.generic) else "", times.dtype.kind
+    is_negative = kinds[0] in ("i", "m") and first < np.zeros((), first.dtype)
+    if is_negative:
+        raise SlidestatError(f"{name}: the interval is negative.", "Give one of 0 or more.")
     if kinds == ("m", "M") and not np.isnat(first):
         microseconds = int(first.astype("m8[us]").astype(np.int64))
         return microseconds * _PER_SECOND[np.datetime_data(times.dtype)[0]] // _PER_SECOND["us"]
@@ -244,9 +251,7 @@ def moments_of(at: pd.Series) -> list[int | None]:
 
 
 def lengths_of(n: pd.Series) -> list[int | None]:
-    """Return intervals in milliseconds; numbers are so already. Raises SlidestatError for other
-    columns.
-    """
+    """Return intervals in milliseconds, as numbers are. Raises SlidestatError for others."""
     return _milliseconds(values_of(n), "m", "n", "an INTERVAL of days to seconds")
 
 
@@ -279,9 +284,7 @@ def _is_textual(column: Column) -> bool:
 
 
 def numbers_of(name: str, values: Column) -> Floats:
-    """Return values as doubles, whole numbers beyond 2^53 as the nearest; raises SlidestatError for
-    what is no number.
-    """
+    """Return values as doubles, whole ones rounded to them; raises SlidestatError for others."""
     if values.dtype == object:
         is_number = pd.api.types.infer_dtype(values) in _NUMBERS
     else:
@@ -295,9 +298,7 @@ def numbers_of(name: str, values: Column) -> Floats:
 
 
 def decimals_of(values: Column) -> int:
-    """Return the number of decimal places to keep: those of the first value, FRACTION_DECIMALS for
-    doubles.
-    """
+    """Return the decimals to keep: those of the first value, FRACTION_DECIMALS for doubles."""
     if values.dtype.kind == "f":
         return FRACTION_DECIMALS
     if values.dtype == object and isinstance(values[0], Decimal):
@@ -331,6 +332,15 @@ def named(name: str, values: Column) -> Column:
             "Give it as a text: to_json(v).",
         )
     return values
+
+
+def names_of(name: str, items: pd.Series) -> list[str | None]:
+    """Return items by their names, None for NULL; raises SlidestatError for what is no item."""
+    there, values = without_nulls(values_of(items))
+    found = np.full(len(items), None, object)
+    found[there] = [item_text(item) for item in named(name, values)]
+    names: list[str | None] = found.tolist()
+    return names
 
 
 def item_text(item: Any) -> str:

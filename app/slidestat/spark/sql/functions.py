@@ -1,12 +1,16 @@
 """The SQL functions, registered with a session."""
 
 from collections.abc import Callable
+from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from slidestat.errors import SlidestatError
 from slidestat.spark.sql import aggregates, readers
 from slidestat.spark.sql.foreign import Foreign, column_function
+from slidestat.text import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,13 +46,19 @@ def register_functions(spark: "SparkSession", *, fail_on_foreign: bool = False) 
         spark.udf.register(f"{name}_partial", _partial(make()))
     foreign = Foreign(spark, fail_on_foreign)
     reader = readers.Reader(foreign)
-    for name, answer in _FIGURES.items():
-        spark.udf.register(name, _figures(reader, answer))
-    spark.udf.register("window_quantile", _scalar(reader.quantiles, pd.DataFrame, _FIGURE))
-    spark.udf.register("window_rank", _scalar(reader.ranks, pd.DataFrame, _RANK))
-    spark.udf.register("window_item", _scalar(reader.counts_of_item, pd.DataFrame, _FIGURE))
-    spark.udf.register("window_items", _scalar(reader.items, pd.Series, _LISTED))
-    spark.udf.register("window_summary", _scalar(reader.summaries, pd.Series, "binary"))
+    scalars: dict[str, tuple[Callable[..., Any], type, str]] = {
+        name: (partial(reader.figures, answer), pd.DataFrame, _FIGURE)
+        for name, answer in _FIGURES.items()
+    }
+    scalars |= {
+        "window_quantile": (reader.quantiles, pd.DataFrame, _FIGURE),
+        "window_rank": (reader.ranks, pd.DataFrame, _RANK),
+        "window_item": (reader.counts_of_item, pd.DataFrame, _FIGURE),
+        "window_items": (reader.items, pd.Series, _LISTED),
+        "window_summary": (reader.summaries, pd.Series, "binary"),
+    }
+    for name, scalar in scalars.items():
+        spark.udf.register(name, _scalar(name, *scalar))
     spark.udf.register("window_merge", _merge(reader))
     return foreign
 
@@ -60,18 +70,18 @@ def make_aggregate(name: str, *, bounds: bool = False) -> Any:
     make, returns = _AGGREGATES[name]
     function = make()
 
-    def aggregate(v: pd.Series, t: pd.Series, *rest: pd.Series) -> object:
-        return function.bounds(v, t, *rest) if bounds else function(v, t, *rest)
+    def aggregate(v: pd.Series, *rest: pd.Series) -> object:
+        return function.bounds(v, *rest) if bounds else function(v, *rest)
 
     # PySpark has no structs as results of aggregates; SQL reads a field of a map in the same way.
     return column_function(aggregate, "map<string, double>" if bounds else returns)
 
 
 def _partial(function: Any) -> Any:
-    def partial(v: pd.Series, k: pd.Series) -> bytes:
-        return function.summary(v, k)  # type: ignore[no-any-return]
+    def summary(v: pd.Series, *k: pd.Series) -> bytes:
+        return function.summary(v, *k)  # type: ignore[no-any-return]
 
-    return column_function(partial, "binary")
+    return column_function(summary, "binary")
 
 
 def _merge(reader: readers.Reader) -> Any:
@@ -81,15 +91,15 @@ def _merge(reader: readers.Reader) -> Any:
     return column_function(merge, "binary")
 
 
-def _figures(reader: readers.Reader, answer: Callable[[Any], Any]) -> Any:
-    def figures(data: pd.Series, n: pd.Series, *at: pd.Series) -> pd.DataFrame:
-        return reader.figures(answer, data, n, *at)
+def _scalar(name: str, function: Callable[..., Any], kind: type, returns: str) -> Any:
+    *needed, last = signature(function).parameters
 
-    return column_function(figures, _FIGURE)
-
-
-def _scalar(function: Any, kind: type, returns: str) -> Any:
     def scalar(*columns: pd.Series) -> Any:
+        if len(columns) - len(needed) not in (0, 1):
+            raise SlidestatError(
+                f"{name} was given {counted(len(columns), 'argument')}.",
+                f"Give {', '.join(needed)}, and maybe {last}.",
+            )
         return function(*columns)
 
     # Spark determines the kind of a function by its return annotation.

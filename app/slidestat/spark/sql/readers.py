@@ -25,7 +25,12 @@ import pandas as pd
 from slidestat.errors import SlidestatError
 from slidestat.spark.sql.aggregates import FIGURE
 from slidestat.spark.sql.foreign import Foreign
-from slidestat.spark.sql.frame_values import RunsInWorker, lengths_of, moments_of
+from slidestat.spark.sql.frame_values import (
+    RunsInWorker,
+    lengths_of,
+    moments_of,
+    names_of,
+)
 from slidestat.synopses.core.envelope import is_sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.rounding import with_rounded
@@ -45,9 +50,7 @@ _KIND = 3  # the place of the kind in the bytes
 
 
 class Reader(RunsInWorker):
-    """A reader of a column of synopses, which answers row by row; `foreign` handles foreign
-    bytes.
-    """
+    """A reader of a column of synopses, row by row; `foreign` handles foreign bytes."""
 
     def __init__(self, foreign: Foreign) -> None:
         self._foreign = foreign
@@ -75,7 +78,7 @@ class Reader(RunsInWorker):
         rows = [
             (None, None, None)
             if found is None or pd.isna(share)
-            else figure_of(found, _asked(_quantile(float(share)), found))
+            else figure_of(found, _asked(_quantile(_number("p", share)), found))
             for found, share in zip(self._read(data, n, at), p, strict=True)
         ]
         return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
@@ -83,7 +86,9 @@ class Reader(RunsInWorker):
     def ranks(self, data: pd.Series, n: pd.Series, v: pd.Series, *at: pd.Series) -> pd.DataFrame:
         """Return for each row how many events are at most as large as a value, with the share."""
         rows = [
-            (None,) * len(RANK) if found is None or pd.isna(value) else _rank(found, float(value))
+            (None,) * len(RANK)
+            if found is None or pd.isna(value)
+            else _rank(found, _number("v", value))
             for found, value in zip(self._read(data, n, at), v, strict=True)
         ]
         return pd.DataFrame(rows, columns=list(RANK), dtype=object)
@@ -93,8 +98,10 @@ class Reader(RunsInWorker):
     ) -> pd.DataFrame:
         """Return how often an item came, in each row."""
         rows = [
-            (None, None, None) if found is None or text is None else _count(found, str(text))
-            for found, text in zip(self._read(data, n, at), item, strict=True)
+            (None, None, None) if found is None or name is None else _count(found, name)
+            for found, name in zip(
+                self._read(data, n, at), names_of("window_item", item), strict=True
+            )
         ]
         return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
 
@@ -102,7 +109,7 @@ class Reader(RunsInWorker):
         """Return the items of each row, most frequent first."""
         return pd.Series(
             [
-                None if found is None or pd.isna(least) else _items(found, float(least))
+                None if found is None or pd.isna(least) else _items(found, _number("share", least))
                 for found, least in zip(self._read(data, n, at), share, strict=True)
             ],
             dtype=object,
@@ -133,6 +140,11 @@ class Reader(RunsInWorker):
     ) -> Iterator[AnySummary | None]:
         lengths = lengths_of(n)
         ends = moments_of(at[0]) if at else [None] * len(data)
+        if any(isinstance(one, str) for one in data):
+            raise SlidestatError(
+                "A column of texts is none of synopses.",
+                "Give the bytes: unbase64(data) or unhex(data), as they were written.",
+            )
         for one, length, end in zip(data, lengths, ends, strict=True):
             yield None if one is None else self._one(bytes(one), length, end)
 
@@ -176,6 +188,15 @@ def _asked(answer: Callable[[Any], Any], summary: AnySummary) -> Any:
         raise SlidestatError(f"A synopsis cannot answer: {error}.", "Ask otherwise.") from error
 
 
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise SlidestatError(
+            f"{name} is {value!r}, which is no number.", "It comes before the moment, at."
+        ) from error
+
+
 def _rank(summary: AnySummary, value: float) -> tuple[float | None, ...]:
     rank = _asked(lambda one: one.rank(value), summary)
     return *_numbers(rank.at_most), *_numbers(rank.share_at_most)
@@ -202,7 +223,7 @@ def _count(summary: AnySummary, item: str) -> tuple[float, float, float]:
 
 
 def figure_of(summary: AnySummary, answer: Any) -> tuple[float | None, ...]:
-    """Return estimate, lower and upper of an answer of a summary, None for those of nothing."""
+    """Return estimate, lower and upper of an answer of a summary, None where there is none."""
     numbers = _numbers(answer)
     if summary.are_values and None not in numbers:
         return tuple(with_rounded(np.array(numbers, np.float64)).tolist())

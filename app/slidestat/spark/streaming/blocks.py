@@ -71,14 +71,15 @@ class Source(Enum):
 
 @dataclass(frozen=True)
 class RowReader:
-    """A reader of a stream's rows as records, each of one of so many `partitions`: that of its key,
-    unless the rows have their own.
+    """A reader of a stream's rows as records, each on one of `partitions` partitions: its key's,
+    unless the rows have their own. `columns` are the names that they come without.
     """
 
     topology: Topology
     source: Source
     partitions: int
     unit: str = TIME_UNIT
+    columns: Sequence[str] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records of rows in blocks."""
@@ -89,7 +90,8 @@ class RowReader:
         }[self.source]
         for batch in batches:
             if len(batch):
-                yield from _parted(*read(batch))
+                named = batch.rename_columns([*self.columns]) if self.columns else batch
+                yield from _parted(*read(named))
 
     def _placed(self, batch: pa.RecordBatch) -> tuple[np.ndarray, pa.Table]:
         names = batch.schema.names

@@ -42,23 +42,45 @@ from slidestat.spark.lake.session import lake_topics
 from slidestat.spark.streaming.operator import PROVIDER, ROCKSDB, stream
 
 _OWNER = "slidestat.json"
-# Of files and tables; Spark would take all that are there at once.
-_BYTES_PER_BATCH = 256 * 2**20
+# Of files and tables; Spark would take all that are there at once. Parquet may have a hundred
+# thousand rows in a MiB, and a batch's rows, with the states of their keys, are in memory.
+_BYTES_PER_BATCH = 16 * 2**20
 # Spark passes over files that are older than the newest one by more than this, 7 days by default:
 # what is copied with its time would be lost in silence.
 _FILE_AGE = "36500d"
 _DELTA_LOG, _STREAM_LOG = "_delta_log", "_spark_metadata"
 # Without it each batch would write all that RocksDB has merged meanwhile.
 _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-_CHANGED = (
-    "[DELTA_SOURCE_TABLE_IGNORE_CHANGES]",
-    "[DELTA_SOURCE_IGNORE_DELETE]",
-    # It was deleted, and made again.
-    "[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE]",
+# Delta 4.3 reads on where a column was given a wider type (delta 5793): a key that was a date would
+# be another one as a timestamp, in silence.
+_REFUSED_WIDENING = "spark.databricks.delta.typeWidening.enableStreamingSchemaTracking"
+_ROWS = "Rows of {} were changed or deleted, and a stream reads those that are appended."
+_COLUMNS = (
+    "Columns of {} were renamed, dropped or given other types, and a stream reads those that it"
+    " began with."
 )
+_CLEANED = (
+    "Rows were appended to {}, and commits of its log, or files, were cleaned away before they"
+    " were read."
+)
+# By what Delta says, and Spark of a file that VACUUM deleted.
+_CHANGED = {
+    "[DELTA_SOURCE_TABLE_IGNORE_CHANGES]": _ROWS,
+    "[DELTA_SOURCE_IGNORE_DELETE]": _ROWS,
+    # It was deleted, and made again.
+    "[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE]": _ROWS,
+    "[DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE": _COLUMNS,
+    "[DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE]": _CLEANED,
+    "[DELTA_MISSING_FILES_UNEXPECTED_VERSION]": _CLEANED,
+    "[FAILED_READ_FILE.FILE_NOT_EXIST]": _CLEANED,
+}
 # Spark gives each Python process that it starts for a query ten seconds, and has no setting for it.
 _TOO_LATE, _STARTS = "Python worker failed to connect back", 10
 _log = logging.getLogger(__name__)
+_KEEP_ADVICE = (
+    " Let the table keep both for longer than runs are apart: delta.logRetentionDuration,"
+    " delta.deletedFileRetentionDuration."
+)
 _ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."
 _LOSS_ADVICE = (
     "Give another --lake, to count what the topic has now, and let the topic keep its records for"
@@ -68,13 +90,16 @@ _LOSS_ADVICE = (
 
 @dataclass(frozen=True)
 class Origin:
-    """The rows of a stream, and the text by which a checkpoint knows them again; their topic, if
-    they are of one.
-    """
+    """The rows of a stream; the text that a checkpoint knows them by; their topic, if any."""
 
     rows: DataFrame
     name: str
     topic: TopicState | None = None
+
+    @property
+    def is_delta(self) -> bool:
+        """Return whether the rows come from a Delta table."""
+        return self.name.startswith(f"{StreamSource.DELTA} ")
 
     @property
     def partitions(self) -> int | None:
@@ -134,7 +159,7 @@ def origin(
 
 
 def _rows_of_files(spark: SparkSession, records: FileRecords, format: str, path: str) -> DataFrame:
-    """Return the records of files as they come, which tasks read as those of a backfill do."""
+    """Return the records of new files, which tasks read as the tasks of a backfill do."""
     topology = records.topology
     for name, field in (
         (topology.key_name, topology.key_path),
@@ -222,6 +247,7 @@ class StreamIntoLake:
             )
         self.spark.conf.set(PROVIDER, ROCKSDB)
         self.spark.conf.set(_CHANGES, "true")
+        self.spark.conf.set(_REFUSED_WIDENING, "true")
         partitions = self.origin.partitions or self.partitions
         written = stream(self.origin.rows, self.topology, partitions=partitions, unit=self.unit)
         topics = lake_topics(self.topology)
@@ -248,8 +274,8 @@ class StreamIntoLake:
         return counts
 
     def _await_end(self, writer: DataStreamWriter) -> None:
-        """Start a query and wait for its end; one that a Python process was too late for goes on
-        where it ended, unless so many starts in a row end without a batch.
+        """Start a query and wait for its end. If it ends because a Python process was too late,
+        start it again, but not after too many starts in a row without a batch.
         """
         starts = 0
         while True:
@@ -259,12 +285,12 @@ class StreamIntoLake:
                 return
             except StreamingQueryException as error:
                 starts = 1 if any(it.numInputRows for it in query.recentProgress) else starts + 1
-                if any(it in str(error) for it in _CHANGED):
-                    raise SlidestatError(
-                        f"Rows of {self.origin.name} were changed or deleted, and a stream reads"
-                        " those that are appended.",
-                        "Give another --lake, to count the rows that the table has now.",
-                    ) from error
+                for code, what in _CHANGED.items() if self.origin.is_delta else ():
+                    if code in str(error):
+                        advice = "Give another --lake, to count the rows that the table has now."
+                        if what == _CLEANED:
+                            advice += _KEEP_ADVICE
+                        raise SlidestatError(what.format(self.origin.name), advice) from error
                 if _TOO_LATE not in str(error) or starts == _STARTS:
                     raise
                 _log.warning(
@@ -313,8 +339,8 @@ class StreamIntoLake:
                     files.remove(f"{folder}/{name}/batch={batch}")
 
     def _require_topic(self, files: LakeFiles) -> None:
-        """Raise SlidestatError for a topic of which retention took unread records, or that has more
-        partitions than before: keys come in others since, with figures that begin anew.
+        """Raise SlidestatError for a topic that lost unread records to retention, or that has more
+        partitions than before: keys have moved to others since, where their figures begin again.
         """
         topic = self.origin.topic
         if topic is None:

@@ -6,6 +6,8 @@ emission is the worker's own (`shard.py`). Spark writes what a batch changes in 
 batch's offsets; a batch that comes again begins with what was there before it.
 """
 
+import re
+from collections.abc import Sequence
 from pickle import dumps
 
 from pyspark.sql import DataFrame
@@ -35,6 +37,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 _WHAT = "a stream on Spark"
 _OF_KAFKA = ("partition", "offset")
 _RECORD = ("topic", "timestamp", "headers")
+_OF_MONTHS = re.compile(r"\binterval (?:year|month)")
 
 
 def stream(
@@ -72,8 +75,8 @@ def stream(
     known_spread = 0 if source is Source.PLACED else spread
     processor = ShardProcessor(dumps(topology), known_spread, places)
     written = (
-        rows.select(*columns)
-        .mapInArrow(RowReader(topology, source, spread, unit), SHARDS_DDL)
+        _numbered(rows, columns)
+        .mapInArrow(RowReader(topology, source, spread, unit, tuple(columns)), SHARDS_DDL)
         .groupBy("slot")
         .transformWithStateInPandas(processor, "block binary", "append", "none")
     )
@@ -115,9 +118,7 @@ def _require(rows: DataFrame, topology: Topology, partitions: int | None, unit: 
 
 
 def _source_of(rows: DataFrame, topology: Topology) -> tuple[Source, list[str]]:
-    """Return the kind of rows, and the columns that are read of them; raises SlidestatError for
-    rows that lack one.
-    """
+    """Return the kind of rows, and the columns read; raises SlidestatError if one is missing."""
     names = rows.columns
     value = next((it.dataType for it in rows.schema if it.name == "value"), None)
     if not isinstance(value, BinaryType):
@@ -131,7 +132,8 @@ def _source_of(rows: DataFrame, topology: Topology) -> tuple[Source, list[str]]:
                 "Name the columns as the topology names its fields, with withColumnRenamed. For"
                 " records, `value` must be binary.",
             )
-        return Source.EVENTS, [f"`{it}`" for it in chosen]
+        _require_lengths(rows, chosen)
+        return Source.EVENTS, chosen
     is_placed = all(it in names for it in _OF_KAFKA)
     needed = ["key", "value", *(_OF_KAFKA if is_placed else ())]
     if topology.repartition:  # Its records are moved to the partitions of its own keys.
@@ -147,3 +149,20 @@ def _source_of(rows: DataFrame, topology: Topology) -> tuple[Source, list[str]]:
         )
     more = [it for it in _RECORD if it in names and it not in needed]
     return Source.PLACED if is_placed else Source.RECORDS, [*needed, *more]
+
+
+def _numbered(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return columns under plain names: PySpark takes a point in one for a path, and refuses `."""
+    quoted = (name.replace("`", "``") for name in names)
+    return rows.selectExpr(*(f"`{name}` AS c{place}" for place, name in enumerate(quoted)))
+
+
+def _require_lengths(rows: DataFrame, names: Sequence[str]) -> None:
+    """Raise SlidestatError for a column of months or years, for which PyArrow has no type."""
+    for field in rows.schema:
+        kind = field.dataType.simpleString()
+        if field.name in names and _OF_MONTHS.search(kind):
+            raise SlidestatError(
+                f"The column {field.name!r} is of the type {kind}, which has no one length.",
+                "Give it as a number of months, or as an INTERVAL of days to seconds.",
+            )

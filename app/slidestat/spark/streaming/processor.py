@@ -73,8 +73,8 @@ class ShardProcessor(StatefulProcessor):
     """A processor of the shards that Spark gives to a task."""
 
     def __init__(self, topology: bytes, partitions: int, places: dict[str, int]) -> None:
-        """Create the processor of a pickled topology, whose keys are spread over so many
-        `partitions`; 0 if the records have theirs. `places` are the shards of expected keys.
+        """Create the processor of a pickled topology, whose keys are spread over `partitions`
+        partitions; 0 if the records have their own. `places` are the shards of expected keys.
         """
         self._topology = topology
         self._partitions = partitions

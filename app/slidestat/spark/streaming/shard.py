@@ -39,6 +39,10 @@ _VERSION = 1
 # So many times, each of keys that are due, lie between one distance and the next that is twice it.
 _FINENESS = 16
 _SMALL_BYTES = 16 * 2**10
+_OTHERWISE = (
+    "Go back to the topology and the version that wrote it. Or give another checkpoint location, of"
+    " `slidestat spark stream` another --lake: then all is counted from the start of the source."
+)
 
 
 class StoredState(NamedTuple):
@@ -49,9 +53,7 @@ class StoredState(NamedTuple):
 
 
 class ShardTable(Protocol):
-    """The storage of one shard: what is put there is there in the next batch, or the batch never
-    was.
-    """
+    """The storage of one shard: what is put is there in the next batch, or the batch never was."""
 
     def head(self) -> bytes | None:
         """Return what was put as the head, None before any."""
@@ -123,8 +125,8 @@ _read_names = msgspec.msgpack.Decoder(list[str])
 
 @dataclass(frozen=True)
 class ShardPlace:
-    """The number of a shard, of so many `partitions` that keys are spread over, 0 of those if the
-    records came with their partitions and offsets; and the keys that are expected in it.
+    """The number of a shard; how many `partitions` keys are spread over, 0 if the records came with
+    partitions and offsets; and the keys that are expected in it.
     """
 
     number: int
@@ -202,7 +204,10 @@ class Shard:
         """Return a time that the watermark does not pass in this batch: the newest of its records,
         or of those before it by which the clock may move yet.
         """
-        start = decode_checkpoint(self._head.checkpoint, self._topology.state_meaning)
+        try:
+            start = decode_checkpoint(self._head.checkpoint, self._topology.state_meaning)
+        except SlidestatError as error:  # Its advice is for workers.
+            raise SlidestatError(error.message, _OTHERWISE) from error
         times = [start.max_time, start.recent.front, *start.recent.times]
         for batch, columns in zip(batches, decoded, strict=True):
             if not self._topology.is_sequence:
@@ -268,8 +273,8 @@ class Shard:
     def _write(
         self, states: dict[str, bytes | None], listed: dict[int, list[str]], watermark: int
     ) -> None:
-        """Write states that have changed, and list anew the keys whose times the watermark has
-        passed, or that are due earlier than they are listed.
+        """Write states that have changed, and list again the keys whose times the watermark has
+        passed, or that are due earlier than listed.
         """
         passed = [time for time in listed if time <= watermark]
         due: dict[str, bytes] = {}
@@ -381,7 +386,7 @@ class _Rows:
                 yield key, row.state
 
     def told(self) -> Iterator[tuple[str, bytes]]:
-        """Yield nothing: a shard tells nothing provisionally."""
+        """Yield nothing: a shard writes nothing provisional."""
         return iter(())
 
     def checkpoint(self) -> bytes | None:

@@ -6,6 +6,7 @@ its events are cut at its questions; all synopses of a topology take the same on
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -56,6 +57,10 @@ class Batch:
     asks for. A query at q sees the state and the events with time < q, in the window
     [q - span, q), and leaves no trace. advances: int64[G], the time each group is moved on to after
     its events, if any.
+
+    Every `run_..._batch` takes G stored states, None for a new key, and windows from 1 to the span
+    kept. It raises SynopsisError, and changes nothing, for bytes that are not a state made with its
+    parameters, and for times or queries before a state's time; its docstring names what else.
 
     Raises SynopsisError for columns that do not fit each other, and for times or queries of a group
     that go back. Cost: O(events + queries).
@@ -190,7 +195,10 @@ def integers(name: str, numbers: npt.ArrayLike) -> Integers:
     if array.size == 0:
         return np.empty(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu" or array.dtype == np.uint64:
-        raise SynopsisError(f"{name} must be one row of 64-bit whole numbers, not {array.dtype}")
+        rows = "" if array.ndim == 1 else f" of the shape {array.shape}"
+        raise SynopsisError(
+            f"{name} must be one row of 64-bit whole numbers, not {array.dtype}{rows}"
+        )
     return np.ascontiguousarray(array, np.int64)
 
 
@@ -251,8 +259,7 @@ def joined(states: Sequence[bytes | None]) -> Joined:
 def split(out: Bytes, ends: Integers) -> list[bytes]:
     """Return the states out[ends[g]:ends[g + 1]]."""
     written = out[: ends[-1]].tobytes()
-    bounds = ends.tolist()
-    return [written[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
+    return [written[start:end] for start, end in pairwise(ends.tolist())]
 
 
 @borrowing_kernel

@@ -1,6 +1,7 @@
 """Parameters of an exponential histogram, checked once, and what follows from them."""
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from slidestat.synopses.core.errors import SynopsisError
 
@@ -17,14 +18,16 @@ def check_whole(name: str, number: object, least: int, most: int) -> None:
         bits = most.bit_length()
         known = {1 << bits - 1: f"2^{bits - 1}", (1 << bits) - 1: f"2^{bits} - 1"}
         limit = known.get(most, most) if most >= MAX_SPAN else most
+        of_others = isinstance(number, Integral) and not isinstance(number, int)
+        whose = ", as Python's int" if of_others else ""
         raise SynopsisError(
-            f"{name} must be a whole number from {least} to {limit}, not {number!r}"
+            f"{name} must be a whole number from {least} to {limit}{whose}, not {number!r}"
         )
 
 
 def check_number(name: str, number: float, least: float, most: float) -> None:
     """Raise SynopsisError unless `number` is from `least` to `most`."""
-    if not (least <= number <= most):
+    if not isinstance(number, Real) or not (least <= number <= most):
         raise SynopsisError(f"{name} must be from {least} to {most}, not {number!r}")
 
 

@@ -29,12 +29,12 @@ def up(exact: Fraction) -> float:
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
-def with_rounded(figures: Floats) -> Floats:
+def with_rounded(figures: Floats, least: float = EXACT) -> Floats:
     """Return float64[3, ...], estimates, lowers and uppers of values that were rounded to doubles,
-    with bounds that hold for the values as they were; all below 2^53 stays as it is.
+    with bounds that hold for the values as they were; all below `least` stays as it is.
     """
     estimates, lowers, uppers = figures
-    if not (np.abs(lowers) >= EXACT).any() and not (np.abs(uppers) >= EXACT).any():
+    if not (np.abs(lowers) >= least).any() and not (np.abs(uppers) >= least).any():
         return figures  # NaN is nothing of that sort.
     with np.errstate(over="ignore"):  # What is next to the largest double is taken back.
         below = np.maximum(np.nextafter(lowers, -np.inf), -float_info.max)
@@ -42,8 +42,8 @@ def with_rounded(figures: Floats) -> Floats:
     return np.stack(
         (
             estimates,
-            np.where(np.abs(lowers) >= EXACT, below, lowers),
-            np.where(np.abs(uppers) >= EXACT, above, uppers),
+            np.where(np.abs(lowers) >= least, below, lowers),
+            np.where(np.abs(uppers) >= least, above, uppers),
         )
     )
 

@@ -37,7 +37,8 @@ class Stored(ABC, Generic[P]):
     """A synopsis of one stream of events, kept as the bytes that are stored and sent.
 
     Times are whole numbers of any unit, from -2^61 to 2^61 - 1, and never fall. A window of n at
-    `now` is [now - n, now), n being at most the span kept.
+    `now` is [now - n, now), n being at most the span kept. Threads that change one synopsis take
+    turns, such as by a lock.
     """
 
     kinds: ClassVar[tuple[int, ...]] = ()
@@ -95,7 +96,7 @@ class Stored(ABC, Generic[P]):
     def advance(self, now: int) -> None:
         """Move on to `now` without events, dropping what expires; SynopsisError if it goes back."""
         to = np.array([time_in_range(now)], np.int64)
-        self._data = self._moved(NO_QUERIES, self._no_values(), to)
+        self._move(NO_QUERIES, self._no_values(), to)
         self._now = now
 
     @abstractmethod
@@ -105,9 +106,22 @@ class Stored(ABC, Generic[P]):
     def _insert(self, times: npt.ArrayLike, values: Any) -> None:
         """Take in events, with what `_moved` takes for their values; all of them or none."""
         column = integers("times", np.atleast_1d(times))
-        self._data = self._moved(column, values, None)
+        self._move(column, values, None)
         if len(column) > 0:
             self._now = max(self._now, int(column[-1]) + 1)
+
+    def _move(self, times: Integers, values: Any, to: Integers | None) -> None:
+        """Take in events and time, all or none; SynopsisError where another thread has done so
+        meanwhile: kernels run beside other threads, and one of the two would be lost.
+        """
+        before = self._data
+        after = self._moved(times, values, to)
+        if self._data is not before:
+            raise SynopsisError(
+                "two threads changed one synopsis at once, and what this one brought is not in it:"
+                " give each thread a synopsis of its own, or share a lock"
+            )
+        self._data = after
 
     def _at(self, now: int | None) -> int:
         """Return the time a question is about, the synopsis's own if none is named; SynopsisError

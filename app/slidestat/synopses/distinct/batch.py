@@ -69,16 +69,13 @@ def run_distinct_batch(
 ) -> BatchResult:
     """Feed and ask many randomised waves at once, one a group (key).
 
-    states: G stored states, None for a new key. The values of `batch` are items, int64 or uint64;
-    its windows are from 1 to the span kept. The answer is the number of distinct items in each.
+    The values of `batch` are items, int64 or uint64. The answer is the number of distinct ones: one
+    below `parameters.capacity` is exact, as estimate, lower and upper. For others, lower <= exact
+    <= upper with a confidence of 1 - delta each.
 
-    An answer below `parameters.capacity` is exact: estimate, lower and upper are one. For others,
-    lower <= exact <= upper with a confidence of 1 - delta each.
-
-    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, and for times or queries before a state's time. Cost: O(bytes in + events
-    + queries * items in their windows + bytes out), and 10^2 steps of hashing for an item that is
-    new to a key with `capacity` items. Source: Gibbons, Tirthapura 2002, sections 4 and 5.
+    Cost: O(bytes in + events + queries * items in their windows + bytes out), and 10^2 steps of
+    hashing for an item that is new to a key with `capacity` items. Source: Gibbons, Tirthapura
+    2002, sections 4 and 5.
     """
     return run_items(*head_of(parameters), states, batch)
 

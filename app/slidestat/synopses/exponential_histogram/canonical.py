@@ -63,3 +63,16 @@ def bucket_at(total: int, per_level: int, index: int) -> tuple[int, int]:
             return total - ((top - index) << level), 1 << level
         index -= on_level
         level += 1
+
+
+@borrowing_kernel
+def bucket_since(total: int, per_level: int, unit: int) -> tuple[int, int]:
+    """Return (units newer than its edge, size) of the oldest bucket whose edge is not before a
+    unit, from 1 to `total`. Cost: O(log total).
+    """
+    base = total + per_level
+    level = 0
+    while unit <= max((base >> (level + 1)) - per_level, 0) << (level + 1):
+        level += 1
+    edge = ((unit + (1 << level) - 1) >> level) << level
+    return total - edge, 1 << level

@@ -56,13 +56,9 @@ def _values(parameters: Parameters, values: npt.ArrayLike | None, length: int) -
 def run_batch(parameters: Parameters, states: Sequence[bytes | None], batch: Batch) -> BatchResult:
     """Feed and ask many exponential histograms at once, one a group (key).
 
-    states: G stored states, None for a new key. The values of `batch` are float64 for a sum, None
-    for a count; its windows are from 1 to the span kept.
-
-    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries before a state's time, for values that cannot be
-    summed, and for windows of more than 2^62 units. Cost: O(bytes in + events + queries * log +
-    bytes out). Source: Datar et al. 2002, sections 2 and 4.
+    The values of `batch` are float64 for a sum, None for a count. Raises SynopsisError also for
+    values that cannot be summed, and for windows of more than 2^62 units. Cost: O(bytes in + events
+    + queries * log + bytes out). Source: Datar et al. 2002, sections 2 and 4.
     """
     columns = batch.within(parameters.span)
     values = _values(parameters, batch.values, len(columns.times))

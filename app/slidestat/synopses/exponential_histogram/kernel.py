@@ -2,8 +2,9 @@
 
 Source: Datar et al. 2002, sections 2 and 4; the mathematics is in canonical.py. Inserting is a
 search and not a cascade: the edges of the new total are enumerated from new to old, and each is
-looked up among the new events or the old edges. Cost of a stretch of events: one pass over the live
-edges (those of equal time at once), and one over the events' times and values.
+looked up among the new events or the old edges. Cost of a batch of a key's events: one pass over
+the live edges (those of equal time at once), and one over the events' times and values. A query
+amid them needs the edge of one bucket a window, and finds it without the others: a search.
 
 Windows are [now - n, now): an event exactly n old is inside, one at `now` is not there yet.
 """
@@ -21,9 +22,11 @@ from slidestat.synopses.exponential_histogram.canonical import (
     LIVE_LIMIT,
     bucket_at,
     bucket_count,
+    bucket_since,
     rebased,
 )
 
+_LEVELS = 64
 _CHUNK = 1 << 60  # units taken in at once: a total below TOTAL_LIMIT and these fit in 63 bits
 
 
@@ -106,80 +109,128 @@ def extend(
     return count
 
 
-@kernel
-def _absorb(
+@borrowing_kernel
+def fill(both: Integers, runs: Integers, count: int) -> None:
+    """Copy the first runs of edges into both[0]."""
+    for run in range(count):
+        both[0, 0, run] = runs[0, run]
+        both[0, 1, run] = runs[1, run]
+
+
+@borrowing_kernel
+def room_for_runs(total: int, per_level: int, runs: int, added: int) -> int:
+    """Return for how many runs of edges room is needed until `added` more units, or fewer, are
+    taken in: each adds a run at the most, and at no time are there more runs than buckets. Of those
+    a level may have one more before than at the end.
+    """
+    return int(min(runs + added, max(bucket_count(total + added, per_level) + _LEVELS, runs)))
+
+
+@borrowing_kernel
+def oldest_since(
+    state: Integers,
+    per_level: int,
+    runs: Integers,
+    added: int,
+    kind: int,
+    times: Integers,
+    ends: Integers,
+    first: int,
+    last: int,
+    start: int,
+) -> tuple[int, int]:
+    """Return (units newer than its edge, size) of the oldest bucket whose edge has a time of at
+    least `start`, as it is once `added` units are taken in; (0, 0) if there is none.
+
+    Arguments are those of `extend`, which would find the edges of all buckets. Of these, which are
+    some of the old ones and of the new units, the one asked for is the first from the first of them
+    on that has such a time. Cost: O(log events + log runs + log total).
+    """
+    before = state[codec.TOTAL]
+    low, high = first, last
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] < start:
+            low = middle + 1
+        else:
+            high = middle
+    newer = low - first if kind == codec.COUNT or low == first else ends[low - 1]
+    unit = before + newer + 1
+    if low == first:
+        run = codec.runs_since(runs, 0, state[codec.RUNS], start)
+        if run > 0:
+            unit = before - bucket_at(before, per_level, runs[1, run - 1] - 1)[0]
+    if unit > before + added:
+        return 0, 0
+    return bucket_since(before + added, per_level, unit)
+
+
+@borrowing_kernel
+def newer_than_all(state: Integers, per_level: int, runs: Integers) -> int:
+    """Return how many units are newer than the oldest live edge, 0 for none. Cost: O(log total)."""
+    live = codec.live_edges(state, runs)
+    return bucket_at(state[codec.TOTAL], per_level, live - 1)[0] if live > 0 else 0
+
+
+@borrowing_kernel
+def _take(
     head: Integers,
     scale: int,
     state: Integers,
-    runs: Integers,
-    spare: Integers,
-    times: Integers,
     values: Floats,
     ends: Integers,
     first: int,
     last: int,
-) -> tuple[int, int, Integers, Integers]:
-    """Take in the events first..last - 1, whose times have been checked.
+    added: int,
+) -> tuple[int, int, int]:
+    """Take in the units of the events first..last - 1, or of some of them, behind `added` others.
 
-    Returns (error, its event, the runs of edges, the other array): the two change places.
+    Returns (error; the event that has it, or the first that was not taken in; units with them).
     """
-    while first < last:
-        stop = last
-        added = last - first
-        if head[codec.KIND] != codec.COUNT:
-            stop = first
-            added = 0
-            while stop < last and added < _CHUNK:
-                whole, part, exact = units.to_units(values[stop], scale)
-                if whole < 0:
-                    return error_codes.BAD_VALUE, stop, runs, spare
-                if not exact:
-                    state[codec.INEXACT] = 1
-                    state[codec.CARRY] += part
-                    if state[codec.CARRY] >= units.ONE:
-                        state[codec.CARRY] -= units.ONE
-                        whole += 1
-                added += whole
-                ends[stop] = added
-                stop += 1
-        state[codec.NOW] = max(state[codec.NOW], times[stop - 1] + 1)
-        total = state[codec.TOTAL] + added
-        room = min(bucket_count(total, head[codec.PER_LEVEL]), state[codec.RUNS] + stop - first)
-        if room > spare.shape[1]:
-            spare = np.empty((2, 2 * room), np.int64)
-        count = extend(
-            state,
-            head[codec.PER_LEVEL],
-            runs,
-            spare,
-            added,
-            head[codec.KIND],
-            times,
-            ends,
-            first,
-            stop,
-            state[codec.NOW] - head[codec.SPAN],
-        )
-        state[codec.RUNS] = count
-        runs, spare = spare, runs
-        live = codec.live_edges(state, runs)
-        if live > 0 and bucket_at(total, head[codec.PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
-            return error_codes.TOTAL_TOO_LARGE, first, runs, spare
-        state[codec.TOTAL] = rebased(total)
-        first = stop
-    return error_codes.OK, 0, runs, spare
+    if head[codec.KIND] == codec.COUNT:
+        return error_codes.OK, last, added + last - first
+    while first < last and added < _CHUNK:
+        whole, part, exact = units.to_units(values[first], scale)
+        if whole < 0:
+            return error_codes.BAD_VALUE, first, added
+        if not exact:
+            state[codec.INEXACT] = 1
+            state[codec.CARRY] += part
+            if state[codec.CARRY] >= units.ONE:
+                state[codec.CARRY] -= units.ONE
+                whole += 1
+        added += whole
+        ends[first] = added
+        first += 1
+    return error_codes.OK, first, added
 
 
 @borrowing_kernel
-def _answer(
-    head: Integers, scale: int, state: Integers, runs: Integers, start: int
-) -> tuple[float, float, float]:
-    """Return (estimate, lower, upper) of what has time >= `start`. Cost: O(log runs + log S)."""
-    low = codec.runs_since(runs, 0, state[codec.RUNS], start)
-    if low == 0:
-        return units.bounds(0, 0, scale, state[codec.INEXACT] != 0)
-    newer, size = bucket_at(state[codec.TOTAL], head[codec.PER_LEVEL], runs[1, low - 1] - 1)
-    return units.bounds(newer, size, scale, state[codec.INEXACT] != 0)
+def _extend(
+    head: Integers,
+    state: Integers,
+    both: Integers,
+    side: int,
+    added: int,
+    times: Integers,
+    ends: Integers,
+    first: int,
+    last: int,
+) -> int:
+    """Put edges of the events first..last - 1 into the runs, which are both[side] and will be in
+    the other half, with room for one more of each event. Returns an error.
+    """
+    state[codec.NOW] = max(state[codec.NOW], times[last - 1] + 1)
+    total = state[codec.TOTAL] + added
+    state[codec.RUNS] = extend(
+        *(state, head[codec.PER_LEVEL], both[side], both[1 - side], added, head[codec.KIND]),
+        *(times, ends, first, last, state[codec.NOW] - head[codec.SPAN]),
+    )
+    live = codec.live_edges(state, both[1 - side])
+    if live > 0 and bucket_at(total, head[codec.PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
+        return error_codes.TOTAL_TOO_LARGE
+    state[codec.TOTAL] = rebased(total)
+    return error_codes.OK
 
 
 @kernel
@@ -203,7 +254,7 @@ def run(
     found = np.empty(codec.HEAD_SIZE, np.int64)
     state = np.empty(codec.STATE_SIZE, np.int64)
     runs = np.empty((2, codec.FIRST_ROOM), np.int64)
-    spare = np.empty((2, codec.FIRST_ROOM), np.int64)
+    both = np.empty((2, 2, codec.FIRST_ROOM), np.int64)
     ends = np.empty(0 if head[codec.KIND] == codec.COUNT else len(times), np.int64)
     out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
     out_offsets = np.zeros(groups + 1, np.int64)
@@ -237,24 +288,51 @@ def run(
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, out_offsets
         event = starts[group]
+        room = state[codec.RUNS] + starts[group + 1] - event
+        if head[codec.KIND] == codec.COUNT:
+            room = room_for_runs(
+                *(state[codec.TOTAL], head[codec.PER_LEVEL], state[codec.RUNS]),
+                starts[group + 1] - event,
+            )
+        if room > both.shape[2]:
+            both = np.empty((2, 2, 2 * room), np.int64)
+        fill(both, runs, state[codec.RUNS])
+        side = 0
+        # A query asks for one bucket of each window. So edges are put into runs at the end alone,
+        # those of all events at once, and before where the units may be too many.
+        first, added = event, 0
+        most = min(_CHUNK, LIVE_LIMIT - newer_than_all(state, head[codec.PER_LEVEL], both[side]))
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             cut = cuts[group + query]
-            error_code, where, runs, spare = _absorb(
-                head, scale, state, runs, spare, times, values, ends, event, cut
-            )
-            if error_code != error_codes.OK:
-                return error_code, group, where, 0, out, out_offsets
-            event = cut
-            if query == query_starts[group + 1]:
+            is_last = query == query_starts[group + 1]
+            while event < cut or (is_last and first < event):
+                error_code, event, added = _take(
+                    head, scale, state, values, ends, event, cut, added
+                )
+                if error_code != error_codes.OK:
+                    return error_code, group, event, 0, out, out_offsets
+                if event == cut and added < most and not is_last:
+                    break
+                error_code = _extend(head, state, both, side, added, times, ends, first, event)
+                if error_code != error_codes.OK:
+                    return error_code, group, first, 0, out, out_offsets
+                side = 1 - side
+                first, added = event, 0
+                most = LIVE_LIMIT - newer_than_all(state, head[codec.PER_LEVEL], both[side])
+                most = min(_CHUNK, most)
+            if is_last:
                 break
             for k in range(len(spans)):
-                start = query_times[query] - spans[k]
-                estimate, lower, upper = _answer(head, scale, state, runs, start)
-                answers[0, query, k] = estimate
-                answers[1, query, k] = lower
-                answers[2, query, k] = upper
+                newer, size = oldest_since(
+                    *(state, head[codec.PER_LEVEL], both[side], added, head[codec.KIND]),
+                    *(times, ends, first, event, query_times[query] - spans[k]),
+                )
+                answers[0, query, k], answers[1, query, k], answers[2, query, k] = units.bounds(
+                    newer, size, scale, state[codec.INEXACT] != 0
+                )
         state[codec.NOW] = after
-        out = with_room(out, end, codec.encoded_limit(state))
-        end = codec.encode(out, end, head, state, runs)
+        if len(out) - end < codec.encoded_limit(state):
+            out = with_room(out, end, codec.encoded_limit(state))
+        end = codec.encode(out, end, head, state, both[side])
         out_offsets[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, out_offsets

@@ -149,12 +149,11 @@ def _run(
 def run_landmark_batch(
     parameters: LandmarkParameters, states: Sequence[bytes | None], batch: Batch
 ) -> LandmarkBatch:
-    """Feed and ask the totals of many keys at once; the values are float64, the windows unused.
+    """Feed and ask the totals of many keys at once.
 
-    However the events are split into batches, the states end in the same bytes. Raises
-    SynopsisError, and changes nothing, for bytes that are not a state of these parameters, and for
-    values that are negative, not finite, or more than 2^53 units.
-    Cost: O(bytes in + events + queries + bytes out).
+    The values are float64; times and windows are not used. Raises SynopsisError also for values
+    that are negative, not finite, or more than 2^53 units. Cost: O(bytes in + events + queries +
+    bytes out).
     """
     values = batch.doubles()
     counts = np.empty(batch.shape[0], np.int64)

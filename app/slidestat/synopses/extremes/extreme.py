@@ -207,7 +207,7 @@ def _write(data: Bytes, start: int, head: Integers, state: Integers, queue: Inte
     return at
 
 
-@kernel
+@borrowing_kernel
 def _absorb(
     head: Integers,
     state: Integers,
@@ -216,26 +216,36 @@ def _absorb(
     bits: Integers,
     first: int,
     last: int,
-) -> tuple[int, int, Integers]:
-    """Take in the events first..last - 1; return (error, its event, the queue)."""
+) -> tuple[int, int]:
+    """Take in the events first..last - 1, as long as the queue has room.
+
+    Returns (error, its event); without one, the first event that was not taken in.
+    """
     kept = state[KEPT]
-    for event in range(first, last):
+    event = first
+    while event < last:
         if (bits[event] & _INFINITY) == _INFINITY:
-            return error_codes.NOT_FINITE, event, queue
+            return error_codes.NOT_FINITE, event
         rank = _rank(bits[event], head)
-        if kept > 0 and queue[0, kept - 1] == times[event] and queue[1, kept - 1] >= rank:
-            continue
-        while kept > 0 and queue[1, kept - 1] <= rank:
-            kept -= 1
-        if kept == queue.shape[1]:
-            longer = np.empty((2, 2 * kept), np.int64)
-            longer[:, :kept] = queue
-            queue = longer
-        queue[0, kept] = times[event]
-        queue[1, kept] = rank
-        kept += 1
+        if not (kept > 0 and queue[0, kept - 1] == times[event] and queue[1, kept - 1] >= rank):
+            while kept > 0 and queue[1, kept - 1] <= rank:
+                kept -= 1
+            if kept == queue.shape[1]:
+                break
+            queue[0, kept] = times[event]
+            queue[1, kept] = rank
+            kept += 1
+        event += 1
     state[KEPT] = kept
-    return error_codes.OK, 0, queue
+    return error_codes.OK, event
+
+
+@kernel
+def _longer(queue: Integers) -> Integers:
+    """Return a queue with twice as much room."""
+    longer = np.empty((2, 2 * queue.shape[1]), np.int64)
+    longer[:, : queue.shape[1]] = queue
+    return longer
 
 
 @borrowing_kernel
@@ -297,18 +307,22 @@ def run(
         event = starts[group]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             cut = cuts[group + query]
-            error_code, where, queue = _absorb(head, state, queue, times, bits, event, cut)
-            if error_code != error_codes.OK:
-                return error_code, group, where, 0, out, ends
             if cut > event:
+                error_code, event = _absorb(head, state, queue, times, bits, event, cut)
+                while error_code == error_codes.OK and event < cut:
+                    queue = _longer(queue)
+                    error_code, event = _absorb(head, state, queue, times, bits, event, cut)
+                if error_code != error_codes.OK:
+                    return error_code, group, event, 0, out, ends
                 state[NOW] = times[cut - 1] + 1
-            event = cut
             if query == query_starts[group + 1]:
                 break
             for k in range(len(spans)):
                 _answer(head, state, queue, query_times[query] - spans[k], answers, query, k)
         state[NOW] = after
-        out = keyed.with_room(out, end, _LONGEST_HEAD + 2 * wire.MAX_VARINT * (state[KEPT]))
+        room = _LONGEST_HEAD + 2 * wire.MAX_VARINT * state[KEPT]
+        if len(out) - end < room:
+            out = keyed.with_room(out, end, room)
         end = _write(out, end, head, state, queue)
         ends[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, ends
@@ -358,9 +372,8 @@ def run_extreme_batch(
 ) -> BatchResult:
     """Feed and ask many extremes at once, one a group (key); the values are float64.
 
-    Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries before a state's time, and for values that are not finite.
-    Cost: O(bytes in + events + queries * log + bytes out).
+    Raises SynopsisError also for values that are not finite. Cost: O(bytes in + events + queries *
+    log + bytes out).
     """
     columns, values = batch.within(parameters.span), batch.doubles()
     head = np.empty(HEAD_SIZE, np.int64)

@@ -73,11 +73,9 @@ def run_frequent_batch(
     2 epsilon of them or more. With a share of at least epsilon, no item that has it is missing;
     with less, one that is not listed has at most `unlisted`.
 
-    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries before a state's time, for items that are not 64-bit
-    whole numbers, and for windows of more than 2^40 events. Cost: O(bytes in + events *
-    log(1/epsilon) + bytes out), and of a query and window O(items listed * log). Source: Arasu and
-    Manku 2004.
+    Raises SynopsisError also for items that are not 64-bit whole numbers, and for windows of more
+    than 2^40 events. Cost: O(bytes in + events * log(1/epsilon) + bytes out), and of a query and
+    window O(items listed * log). Source: Arasu and Manku 2004.
     """
     parts = np.array([part_of(share), 0], np.int64)
     result = run_blocks(parameters, states, batch, batch.items(), parts)

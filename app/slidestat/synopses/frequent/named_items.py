@@ -201,9 +201,9 @@ def run_named_items_batch(
     `run_frequent_batch`. instead: where no item has the share and counts are exact, list so many
     that came most often, of equals those of the least ids.
 
-    Raises SynopsisError, and changes nothing, for what `run_frequent_batch` does, and for a value
-    that is no place in `texts`. Cost: that of `run_frequent_batch`, O(bytes of texts), and for each
-    key that is touched O((items held + events) * log).
+    Raises SynopsisError as `run_frequent_batch` does, and for a value that is no place in `texts`.
+    Cost: that of `run_frequent_batch`, O(bytes of texts), and for each key that is touched O((items
+    held + events) * log).
     """
     part_of(share)
     column = batch.items("codes")

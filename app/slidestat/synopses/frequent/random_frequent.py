@@ -233,10 +233,8 @@ def run_random_frequent_batch(
     """Feed and ask many random summaries of frequent items at once, one a group (key).
 
     All is as `run_frequent_batch` has it, but that uppers and `unlisted` of a query and span may be
-    too low for some item, with a chance of delta. Raises SynopsisError, and changes nothing, for
-    what that refuses; and for windows that may have more than 2^40 events. Cost: O(bytes in +
-    events * log(samples) + bytes out), and of a query and window O(samples * log).
-    Source: Arasu and Manku 2004.
+    too low for some item, with a chance of delta. Cost: O(bytes in + events * log(samples) + bytes
+    out), and of a query and window O(samples * log). Source: Arasu and Manku 2004.
     """
     part = part_of(share)
     columns = batch.within(parameters.span)

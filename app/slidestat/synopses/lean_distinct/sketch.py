@@ -122,17 +122,13 @@ def run_lean_distinct_batch(
 ) -> BatchResult:
     """Feed and ask many synopses of distinct items at once, one a group (key).
 
-    states: G stored states, None for a new key. The values of `batch` are items, int64 or uint64;
-    its windows are from 1 to the span kept. The answer is the number of distinct items in each.
+    The values of `batch` are items, int64 or uint64. The answer is the number of distinct ones: one
+    below `parameters.exact` is exact, as estimate, lower and upper. For others lower <= exact <=
+    upper, and the estimate is off by at most epsilon of the exact number, with a confidence of
+    1 - delta each.
 
-    An answer below `parameters.exact` is exact: estimate, lower and upper are one. For others
-    lower <= exact <= upper, and the estimate is off by at most epsilon of the exact number, with a
-    confidence of 1 - delta each.
-
-    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, and for times or queries before a state's time. Cost: O(bytes in + events
-    + queries * (bits set, or events in a window with fewer than `exact` items) + bytes out), and
-    once a millisecond or so for each number of bits that comes up.
+    Cost: O(bytes in + events + queries * (bits set, or events in a window with fewer than `exact`
+    items) + bytes out), and once a millisecond or so for each number of bits that comes up.
     """
     columns = batch.within(parameters.span)
     items = item_column(batch.values, len(columns.times))

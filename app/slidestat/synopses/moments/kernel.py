@@ -34,28 +34,30 @@ _HALF_UNIT = 0.5 + 2.0**-12
 _NAN = float("nan")
 
 
-@kernel
-def _compact(head: Integers, state: Integers, buckets: Integers) -> None:
+# Columns of room for moments that are no bucket's.
+_NEWER, _PAIR, _BOTH, _SINGLE, _COLUMNS = 0, 1, 2, 3, 4
+
+
+@borrowing_kernel
+def _compact(head: Integers, state: Integers, buckets: Integers, room: Integers) -> None:
     """Combine neighbours, from new to old, where the events newer than both outweigh them."""
     parts = head[codec.PARTS]
-    newer = np.zeros((moments.ROWS, 1), np.int64)
-    pair = np.zeros((moments.ROWS, 1), np.int64)
-    both = np.zeros((moments.ROWS, 1), np.int64)
+    room[:, _NEWER] = 0
     spread = 0.0
     at = state[codec.KEPT] - 1
     for i in range(state[codec.KEPT] - 2, state[codec.OLDEST] - 1, -1):
-        if newer[moments.COUNT, 0] > 0:
-            moments.put(both, 0, buckets, at)
-            moments.add(both, 0, buckets, i)
-            if both[moments.COUNT, 0] <= newer[moments.COUNT, 0] // parts:
-                moments.put(pair, 0, both, 0)
-                moments.add(pair, 0, newer, 0)
-                if moments.squared_deviations(pair, 0) * parts <= spread * (parts + 1):
-                    moments.put(buckets, at, both, 0)
+        if room[moments.COUNT, _NEWER] > 0:
+            moments.put(room, _BOTH, buckets, at)
+            moments.add(room, _BOTH, buckets, i)
+            if room[moments.COUNT, _BOTH] <= room[moments.COUNT, _NEWER] // parts:
+                moments.put(room, _PAIR, room, _BOTH)
+                moments.add(room, _PAIR, room, _NEWER)
+                if moments.squared_deviations(room, _PAIR) * parts <= spread * (parts + 1):
+                    moments.put(buckets, at, room, _BOTH)
                     buckets[codec.FIRST, at] = buckets[codec.FIRST, i]
                     continue
-        moments.add(newer, 0, buckets, at)
-        spread = moments.squared_deviations(newer, 0)
+        moments.add(room, _NEWER, buckets, at)
+        spread = moments.squared_deviations(room, _NEWER)
         at -= 1
         moments.put(buckets, at, buckets, i)
         buckets[codec.NEWEST, at] = buckets[codec.NEWEST, i]
@@ -63,7 +65,7 @@ def _compact(head: Integers, state: Integers, buckets: Integers) -> None:
     state[codec.OLDEST] = at
 
 
-@kernel
+@borrowing_kernel
 def _absorb(
     head: Integers,
     scale: int,
@@ -73,14 +75,20 @@ def _absorb(
     values: Floats,
     first: int,
     last: int,
-) -> tuple[int, int, Integers]:
-    """Take in the events first..last - 1; return (error, its event, the buckets)."""
-    single = np.zeros((moments.ROWS, 1), np.int64)
+    room: Integers,
+) -> tuple[int, int]:
+    """Take in the events first..last - 1, as long as there is room for a bucket more.
+
+    Returns (error, its event); without one, the first event that was not taken in. `room` is for
+    int64[ROWS, _COLUMNS].
+    """
     for event in range(first, last):
+        if state[codec.KEPT] == buckets.shape[1]:
+            return error_codes.OK, event
         time = times[event]
         unit, exact, fits = moments.to_unit(values[event], scale)
         if not fits:
-            return error_codes.TOO_MANY_UNITS, event, buckets
+            return error_codes.TOO_MANY_UNITS, event
         if not exact:
             state[codec.INEXACT] = 1
         codec.expire(head, state, buckets, max(state[codec.NOW], time + 1))
@@ -90,32 +98,36 @@ def _absorb(
             state[codec.EVENTS] > moments.MAX_COUNT
             or state[codec.MAGNITUDES] > moments.MAX_MAGNITUDES
         ):
-            return error_codes.MOMENTS_TOO_LARGE, event, buckets
-        moments.set_unit(single, 0, unit)
+            return error_codes.MOMENTS_TOO_LARGE, event
+        moments.set_unit(room, _SINGLE, unit)
         newest = state[codec.KEPT] - 1
         if (
             newest >= state[codec.OLDEST]
             and buckets[codec.NEWEST, newest] == time
             and buckets[codec.FIRST, newest] == time
         ):
-            moments.add(buckets, newest, single, 0)
+            moments.add(buckets, newest, room, _SINGLE)
             continue
-        if state[codec.KEPT] == buckets.shape[1]:
-            live = state[codec.KEPT] - state[codec.OLDEST]
-            moved = np.empty((codec.BUCKET_ROWS, max(2 * live, 2 * codec.LEAST_STEP)), np.int64)
-            moved[:, :live] = buckets[:, state[codec.OLDEST] : state[codec.KEPT]]
-            buckets = moved
-            state[codec.OLDEST] = 0
-            state[codec.KEPT] = live
-        moments.put(buckets, state[codec.KEPT], single, 0)
+        moments.put(buckets, state[codec.KEPT], room, _SINGLE)
         buckets[codec.NEWEST, state[codec.KEPT]] = time
         buckets[codec.FIRST, state[codec.KEPT]] = time
         state[codec.KEPT] += 1
         state[codec.LEFT] -= 1
         if state[codec.LEFT] == 0:
-            _compact(head, state, buckets)
+            _compact(head, state, buckets, room)
             state[codec.LEFT] = max(codec.LEAST_STEP, state[codec.KEPT] - state[codec.OLDEST])
-    return error_codes.OK, 0, buckets
+    return error_codes.OK, last
+
+
+@kernel
+def _with_bucket(state: Integers, buckets: Integers) -> Integers:
+    """Return the buckets at the start of another array, which has room for as many more."""
+    live = state[codec.KEPT] - state[codec.OLDEST]
+    moved = np.empty((codec.BUCKET_ROWS, max(2 * live, 2 * codec.LEAST_STEP)), np.int64)
+    moved[:, :live] = buckets[:, state[codec.OLDEST] : state[codec.KEPT]]
+    state[codec.OLDEST] = 0
+    state[codec.KEPT] = live
+    return moved
 
 
 @borrowing_kernel
@@ -240,6 +252,14 @@ def _bounds(
     return whole
 
 
+@borrowing_kernel
+def _put(answers: Floats, query: int, span: int, found: Floats) -> None:
+    """Write what `_bounds` has found for a window of a query."""
+    for statistic in range(STATISTICS + 1):
+        for i in range(3):
+            answers[statistic, i, query, span] = found[statistic, i]
+
+
 @kernel
 def run(
     head: Integers,
@@ -262,6 +282,7 @@ def run(
     buckets = np.empty((codec.BUCKET_ROWS, codec.LEAST_STEP), np.int64)
     found = np.empty((STATISTICS + 1, 3), np.float64)
     sums = np.zeros((moments.ROWS, 2), np.int64)
+    room = np.zeros((moments.ROWS, _COLUMNS), np.int64)
     out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
     ends = np.zeros(groups + 1, np.int64)
     end = 0
@@ -282,24 +303,28 @@ def run(
         event = starts[group]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             cut = cuts[group + query]
-            error_code, where, buckets = _absorb(
-                head, scale, state, buckets, times, values, event, cut
-            )
-            if error_code != error_codes.OK:
-                return error_code, group, where, 0, out, ends
-            if cut > event:
-                state[codec.NOW] = times[cut - 1] + 1
-            event = cut
+            while event < cut:
+                error_code, event = _absorb(
+                    head, scale, state, buckets, times, values, event, cut, room
+                )
+                if error_code != error_codes.OK:
+                    return error_code, group, event, 0, out, ends
+                if event < cut:
+                    buckets = _with_bucket(state, buckets)
+                else:
+                    state[codec.NOW] = times[cut - 1] + 1
             if query == query_starts[group + 1]:
                 break
-            sums[:, 0] = 0
+            for row in range(moments.ROWS):
+                sums[row, 0] = 0
             summed = 0
             for k in range(len(spans)):
                 start = query_times[query] - spans[k]
                 summed = _bounds(head, state, buckets, sums, summed, start, found)
-                answers[:, :, query, k] = found
+                _put(answers, query, k, found)
         state[codec.NOW] = after
-        out = with_room(out, end, codec.room_for(state))
+        if len(out) - end < codec.room_for(state):
+            out = with_room(out, end, codec.room_for(state))
         end = codec.write(out, end, head, state, buckets)
         ends[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, ends

@@ -235,10 +235,9 @@ def run_spread_batch(
 ) -> SpreadResult:
     """Feed and ask many synopses at once, one a group (key); the values are float64.
 
-    Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries before a state's time, for values that are not finite or more
-    than 2^40 units, and for windows whose magnitudes sum to more than 2^60 units. Cost: O(bytes
-    in + events + queries * buckets + bytes out), amortised.
+    Raises SynopsisError also for values that are not finite or more than 2^40 units, and for
+    windows whose magnitudes sum to more than 2^60 units. Cost: O(bytes in + events + queries *
+    buckets + bytes out), amortised.
     """
     columns, values = batch.within(parameters.span), batch.doubles()
     head = np.empty(codec.HEAD_SIZE, np.int64)

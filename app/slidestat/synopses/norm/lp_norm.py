@@ -262,13 +262,9 @@ def run_lp_norm_batch(
 ) -> BatchResult:
     """Feed and ask many norms, one a group (key), one after the other.
 
-    states: G stored states, None for a new key. The values of `batch` are items, int64; its windows
-    are from 1 to the span kept. weights: int64, one an event, from 1 on, or None for 1 each.
-
-    Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries before a state's time, for weights below 1, and
-    (WindowTooLargeError) where the weights in the span, with older ones in one bucket with them,
-    come to more than 2^30.
+    The values of `batch` are items, int64. weights: int64, one an event, from 1 on, or None for 1
+    each. Raises SynopsisError also for weights below 1, and (WindowTooLargeError) where the weights
+    in the span, with older ones in one bucket with them, come to more than 2^30.
     """
     columns = batch.within(parameters.span)
     items, events = integers("items", batch.values), len(columns.times)

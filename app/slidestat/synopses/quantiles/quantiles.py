@@ -79,15 +79,11 @@ def run_quantile_batch(
     The values are float64, finite. quantiles: numbers from 0 to 1 of at most six decimals; each
     query answers for each window and each of them.
 
-    However the events are split into batches, the states end in the same bytes. With
-    `FixedQuantileParameters`, states of windows of any length with the same epsilon and span are
-    taken, too, and go on as states of one.
-
-    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries before a state's time, for values that are not
-    finite, and for windows of more than 2^40 events. Cost: O(bytes in + events * log(1/epsilon) +
-    bytes out), and of a query and window O(layers/epsilon * log(1/epsilon)) once, then as much for
-    each quantile. Source: Arasu and Manku 2004.
+    With `FixedQuantileParameters`, states of windows of any length with the same epsilon and span
+    are taken, too, and become states of one window. Raises SynopsisError also for values that are
+    not finite, and for windows of more than 2^40 events. Cost: O(bytes in + events * log(1/epsilon)
+    + bytes out), and of a query and window O(layers/epsilon * log(1/epsilon)) once, then as much
+    for each quantile. Source: Arasu and Manku 2004.
     """
     if isinstance(parameters, FixedQuantileParameters):
         states = [

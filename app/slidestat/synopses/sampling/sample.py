@@ -90,9 +90,8 @@ def run_sample_batch(
 ) -> list[bytes]:
     """Feed many samples at once, one a group (key), and return their new states.
 
-    The values are float64; queries are not answered here. Raises SynopsisError, and changes
-    nothing, for bytes that are not a state of these parameters and for times before a state's time.
-    Cost: O(bytes in + bytes out), and a priority for each event (k with replacement).
+    The values are float64; queries are not answered here. Cost: O(bytes in + bytes out), and a
+    priority for each event (k with replacement).
     """
     bits = batch.doubles().view(np.int64)
     error_of = refusals(states, kernel.WITH_REPLACEMENT, kernel.WITHOUT_REPLACEMENT)

@@ -9,8 +9,8 @@ its total is the number of its events since two of them in a row were `span` or 
 function of its events' times, wherever batches end.
 
 In memory, cells rise by id. Column c of a table: its id, its total, and where its runs of edges
-end; they start where those of the cell before end. As in histogram_codec.py, runs[0, i] is the time
-of a run, and runs[1, i] how many edges of its cell are in it and in the newer ones.
+end; they start where those of the cell before end. As in exponential_histogram/codec.py, runs[0, i]
+is the time of a run, and runs[1, i] how many edges of its cell are in it and in the newer ones.
 """
 
 import numpy as np

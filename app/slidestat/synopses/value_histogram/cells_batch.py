@@ -124,11 +124,8 @@ def run_cells(
 ) -> CellsBatch:
     """Feed and ask the cells of many groups (keys) at once.
 
-    ids: int64, checked, one an event. The windows are from 1 to the span kept.
-
-    Raises SynopsisError, and changes nothing, for bytes that are not a state with these settings,
-    for times or queries that go back, and for more live cells than the capacity.
-    Cost: O(bytes in + events * log + queries * cells * log + bytes out).
+    ids: int64, checked, one an event. Raises SynopsisError also for more live cells than the
+    capacity. Cost: O(bytes in + events * log + queries * cells * log + bytes out).
     """
     columns = batch.within(int(settings.head[cells.SPAN]))
     queries, spans = batch.shape

@@ -84,11 +84,8 @@ def run_counter_table_batch(
 ) -> CellsBatch:
     """Feed and ask many tables at once, one a group (key); the values are items, int64.
 
-    The answers are lists of items with their counts: `CellsBatch` describes their layout. However
-    the events are split into batches, the states end in the same bytes.
-
-    Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries before a state's time, and for more live items than the capacity.
+    The answers are lists of items with their counts: `CellsBatch` describes their layout. Raises
+    SynopsisError also for more live items than the capacity.
     """
     return run_cells(parameters.settings, states, batch, batch.items())
 
@@ -242,9 +239,7 @@ def run_hashed_counts_batch(
 ) -> HashedCounts:
     """Feed many states at once, one a group (key), and ask each query for the items `asked`.
 
-    The values are items, int64, such as `item_ids` makes of texts. However the events are split
-    into batches, the states end in the same bytes. Raises SynopsisError, and changes nothing, for
-    bytes that are not a state of these parameters, and for times or queries before a state's time.
+    The values are items, int64, such as `item_ids` makes of texts.
     """
     repeated = batch.repeated(parameters.rows, parameters.counters(batch.items()).T.reshape(-1))
     if not len(asked):

@@ -157,12 +157,8 @@ def run_value_histogram_batch(
 ) -> BatchResult:
     """Feed and ask many value histograms at once, one a group (key).
 
-    The values are float64, finite. The answers are float64[queries, spans, bins]; `at_least` and
-    `below` add them up. However the events are split into batches, the states end in the same
-    bytes.
-
-    Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries before a state's time, and for values that are not finite.
+    The values are float64. The answers are float64[queries, spans, bins]; `at_least` and `below`
+    add them up. Raises SynopsisError also for values that are not finite.
     """
     bins = _bins_of(parameters, batch.doubles())
     result = run_cells(parameters.settings, states, batch, bins)

@@ -101,18 +101,18 @@ def _join(
     return at
 
 
-@kernel
-def _with_room(cells: Integers, table: Integers, band: int, used: int) -> tuple[Integers, int]:
-    """Make room for one more cell of a band; return (the cells, how many places are in use)."""
+@borrowing_kernel
+def with_place(cells: Integers, table: Integers, band: int, used: int) -> int:
+    """Make room for one more cell of a band; return how many places are in use, or -1 if there are
+    not as many.
+    """
     size = table[END, band] - table[START, band]
     base = table[BASE, band]
     if table[ROOM, band] - base < 2 * size + 2:
         base = used
         used += 2 * size + 2 * _EVERY
         if used > len(cells):
-            longer = np.empty((2 * used, COLUMNS), np.int64)
-            longer[:base] = cells[:base]
-            cells = longer
+            return -1
         table[ROOM, band] = used
     for i in range(size):
         for k in range(COLUMNS):
@@ -120,13 +120,23 @@ def _with_room(cells: Integers, table: Integers, band: int, used: int) -> tuple[
     table[BASE, band] = base
     table[START, band] = base
     table[END, band] = base + size
-    return cells, used
+    return used
 
 
 @kernel
+def with_cells(cells: Integers, table: Integers, bands: int) -> Integers:
+    """Return the cells of so many bands in a longer array, in which any band has its place."""
+    most = 0
+    for band in range(bands):
+        most = max(most, table[END, band] - table[START, band])
+    longer = np.empty((2 * (len(cells) + 2 * most + 2 * _EVERY), COLUMNS), np.int64)
+    longer[: len(cells)] = cells
+    return longer
+
+
+@borrowing_kernel
 def take_in(
     cells: Integers,
-    used: int,
     table: Integers,
     band: int,
     span: int,
@@ -137,13 +147,16 @@ def take_in(
     first: int,
     last: int,
     allowed: Integers,
-) -> tuple[Integers, int]:
-    """Take in the events first..last - 1, all of one band; `allowed` is room for WIDTH numbers.
+) -> int:
+    """Take in the events first..last - 1, all of one band, as long as it has room for one more
+    cell; `allowed` is room for WIDTH numbers.
 
-    Returns (the cells, how many places are in use). Cost: O(1) an event, amortised.
+    Returns the first event that was not taken in, for which `with_place` makes room; `last` if all
+    were. Cost: O(1) an event, amortised.
     """
     start, end, room = table[START, band], table[END, band], table[ROOM, band]
     counted = table[COUNTED, band]
+    taken = last
     for at in range(first, last):
         time = times[at]
         place = bins[at] & (WIDTH - 1)
@@ -153,11 +166,10 @@ def take_in(
         if end > start and cells[end - 1, TIME] == time and cells[end - 1, ONE_TIME] == 1:
             for i in range(place, WIDTH):
                 cells[end - 1, i] += 1
+        elif end == room:
+            taken = at
+            break
         else:
-            if end == room:
-                table[START, band], table[END, band] = start, end
-                cells, used = _with_room(cells, table, band, used)
-                start, end, room = table[START, band], table[END, band], table[ROOM, band]
             for i in range(WIDTH):
                 cells[end, i] = 1 if i >= place else 0
             cells[end, TIME] = time
@@ -171,4 +183,4 @@ def take_in(
             end = _join(cells, start, end, epsilon, parts, depth, allowed)
     table[START, band], table[END, band] = start, end
     table[COUNTED, band] = counted
-    return cells, used
+    return taken

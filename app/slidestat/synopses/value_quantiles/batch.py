@@ -16,16 +16,36 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, parts_of, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_room
-from slidestat.synopses.exponential_histogram.canonical import bucket_at, bucket_count, rebased
+from slidestat.synopses.exponential_histogram.canonical import rebased
 from slidestat.synopses.exponential_histogram.codec import (
     COUNT,
     RUNS as OLD_RUNS,
     STATE_SIZE as OLD_SIZE,
     TOTAL as OLD_TOTAL,
 )
-from slidestat.synopses.exponential_histogram.kernel import extend
-from slidestat.synopses.value_quantiles.bands import COLUMNS, ID, ROWS, SHIFT, WIDTH, take_in
-from slidestat.synopses.value_quantiles.bounds import PARTS, answer, bins_at, total_at
+from slidestat.synopses.exponential_histogram.kernel import (
+    extend,
+    fill,
+    newer_than_all,
+    oldest_since,
+    room_for_runs,
+)
+from slidestat.synopses.value_quantiles.bands import (
+    COLUMNS,
+    ID,
+    ROWS,
+    SHIFT,
+    WIDTH,
+    take_in,
+    with_cells,
+    with_place,
+)
+from slidestat.synopses.value_quantiles.bounds import (
+    PARTS,
+    TOLD,
+    answer_by_bands,
+    bands_at,
+)
 from slidestat.synopses.value_quantiles.codec import (
     BANDS,
     EPSILON,
@@ -59,15 +79,22 @@ _CHUNK = 1 << 14
 """So many are taken in at once: their columns stay near the processor."""
 
 
-@kernel
-def _by_band(times: Integers, bins: Integers, first: int, last: int) -> tuple[Integers, Integers]:
-    """Return times and bins of the events first..last - 1 by band, of one band in their order.
+@borrowing_kernel
+def _by_band(
+    times: Integers,
+    bins: Integers,
+    first: int,
+    last: int,
+    place: Integers,
+    own_times: Integers,
+    own_bins: Integers,
+) -> None:
+    """Fill own_times and own_bins with those of the events first..last - 1 by band, of one band in
+    their order; `place` is room for a number for each band that events are in, and one more.
 
     Cost: O(events + bands between the lowest and the highest).
     """
     size = last - first
-    own_times = np.empty(size, np.int64)
-    own_bins = np.empty(size, np.int64)
     if size <= _FEW:
         for event in range(first, last):
             at = event - first
@@ -77,79 +104,91 @@ def _by_band(times: Integers, bins: Integers, first: int, last: int) -> tuple[In
                 at -= 1
             own_times[at] = times[event]
             own_bins[at] = bins[event]
-        return own_times, own_bins
+        return
     lowest = highest = bins[first]
     for event in range(first, last):
         lowest = min(lowest, bins[event])
         highest = max(highest, bins[event])
     lowest >>= SHIFT
-    place = np.zeros((highest >> SHIFT) - lowest + 2, np.int64)
+    bands = (highest >> SHIFT) - lowest + 1
+    place[: bands + 1] = 0
     for event in range(first, last):
         place[(bins[event] >> SHIFT) - lowest + 1] += 1
-    for i in range(len(place) - 1):
+    for i in range(bands):
         place[i + 1] += place[i]
     for event in range(first, last):
         band = (bins[event] >> SHIFT) - lowest
         own_times[place[band]] = times[event]
         own_bins[place[band]] = bins[event]
         place[band] += 1
-    return own_times, own_bins
 
 
 @kernel
-def _with_band(state: Integers, table: Integers, at: int, band: int) -> Integers:
-    """Return the table with a new, empty band at place `at`."""
-    bands = state[BANDS]
-    if bands == table.shape[1]:
-        longer = np.empty((ROWS, 2 * bands + 8), np.int64)
-        longer[:, :bands] = table[:, :bands]
-        table = longer
+def _wider(table: Integers, bands: int, room: int) -> Integers:
+    """Return the table of so many bands with room for more."""
+    wider = np.empty((ROWS, 2 * room), np.int64)
+    wider[:, :bands] = table[:, :bands]
+    return wider
+
+
+@borrowing_kernel
+def _add_band(state: Integers, table: Integers, at: int, band: int) -> None:
+    """Put a new, empty band at place `at` of the table, which has room for it."""
     for row in range(ROWS):
-        for i in range(bands, at, -1):
+        for i in range(state[BANDS], at, -1):
             table[row, i] = table[row, i - 1]
         table[row, at] = 0
     table[ID, at] = band
-    state[BANDS] = bands + 1
-    return table
+    state[BANDS] += 1
 
 
-@kernel
+@borrowing_kernel
+def _count(
+    head: Integers,
+    state: Integers,
+    both: Integers,
+    side: int,
+    times: Integers,
+    first: int,
+    last: int,
+    total: Integers,
+) -> int:
+    """Take the events first..last - 1 into the total, whose runs are both[side], and will be in the
+    other half. Returns an error.
+    """
+    added = last - first
+    oldest = times[last - 1] + 1 - head[SPAN]
+    none, new = times[:0], both[1 - side]
+    total[OLD_RUNS] = extend(
+        *(total, head[PER_LEVEL], both[side], new, added, COUNT, times, none),
+        *(first, last, oldest),
+    )
+    total[OLD_TOTAL] += added
+    if newer_than_all(total, head[PER_LEVEL], new) >= MAX_EVENTS:
+        return error_codes.TOO_MANY_EVENTS
+    total[OLD_TOTAL] = rebased(total[OLD_TOTAL])
+    state[TOTAL], state[RUNS] = total[OLD_TOTAL], total[OLD_RUNS]
+    return error_codes.OK
+
+
+@borrowing_kernel
 def _absorb(
     head: Integers,
     state: Integers,
-    runs: Integers,
     table: Integers,
     cells: Integers,
-    times: Integers,
-    bins: Integers,
-    first: int,
-    last: int,
+    own_times: Integers,
+    own_bins: Integers,
+    at: int,
+    added: int,
     allowed: Integers,
-) -> tuple[int, Integers, Integers, Integers]:
-    """Take in the events first..last - 1, whose times and bins have been checked.
-
-    Returns (error, the runs, the table, the cells). Cost: O(events + bands + runs).
+    changed: Integers,
+) -> int:
+    """Take the events at..added - 1, which are sorted by band, into cells, as long as there is room
+    for them; return the first event that was not taken in. The table has room for new bands. Bands
+    that are others then, or at other places, are `changed`.
     """
-    histogram = np.zeros(OLD_SIZE, np.int64)
-    histogram[OLD_TOTAL] = state[TOTAL]
-    histogram[OLD_RUNS] = state[RUNS]
-    added = last - first
-    total = state[TOTAL] + added
-    room = min(bucket_count(total, head[PER_LEVEL]), state[RUNS] + added)
-    new_runs = np.empty((2, 2 * room), np.int64)
-    oldest = times[last - 1] + 1 - head[SPAN]
-    none = times[:0]
-    state[RUNS] = extend(
-        histogram, head[PER_LEVEL], runs, new_runs, added, COUNT, times, none, first, last, oldest
-    )
-    edges = new_runs[1, state[RUNS] - 1]
-    if bucket_at(total, head[PER_LEVEL], edges - 1)[0] >= MAX_EVENTS:
-        return error_codes.TOO_MANY_EVENTS, new_runs, table, cells
-    state[TOTAL] = rebased(total)
-    own_times, own_bins = _by_band(times, bins, first, last)
-    at = 0
     place = 0
-    used = state[USED]
     while at < added:
         band = own_bins[at] >> SHIFT
         stop = at + 1
@@ -158,70 +197,72 @@ def _absorb(
         while place < state[BANDS] and table[ID, place] < band:
             place += 1
         if place == state[BANDS] or table[ID, place] > band:
-            table = _with_band(state, table, place, band)
-        cells, used = take_in(
-            cells,
-            used,
-            table,
-            place,
-            head[SPAN],
-            head[EPSILON],
-            PARTS,
-            own_times,
-            own_bins,
-            at,
-            stop,
-            allowed,
-        )
-        at = stop
-    state[USED] = used
-    return error_codes.OK, new_runs, table, cells
+            _add_band(state, table, place, band)
+            changed[place : state[BANDS]] = 1
+        changed[place] = 1
+        while True:
+            at = take_in(
+                cells,
+                table,
+                place,
+                head[SPAN],
+                head[EPSILON],
+                PARTS,
+                own_times,
+                own_bins,
+                at,
+                stop,
+                allowed,
+            )
+            if at == stop:
+                break
+            used = with_place(cells, table, place, state[USED])
+            if used < 0:
+                return at
+            state[USED] = used
+    return at
 
 
 @borrowing_kernel
-def _places(state: Integers, table: Integers, cuts: Integers, places: Integers) -> None:
-    """Fill places with where each of the bins `cuts`, rising or not, would stand in a row of all
-    bins of all bands: how many are below it."""
-    for row in range(2):
-        for j in range(cuts.shape[1]):
-            band = cuts[row, j] >> SHIFT
-            at = 0
-            while at < state[BANDS] and table[ID, at] < band:
-                at += 1
-            within = at < state[BANDS] and table[ID, at] == band
-            places[row, j] = WIDTH * at + (cuts[row, j] & (WIDTH - 1) if within else 0)
-
-
-@kernel
 def _ask(
     head: Integers,
     state: Integers,
+    total: Integers,
     runs: Integers,
+    times: Integers,
+    first: int,
+    last: int,
     table: Integers,
     cells: Integers,
     now: int,
     spans: Integers,
     parts: Integers,
     cuts: Integers,
-    found: Integers,
-    ranks: Floats,
+    all_found: Integers,
+    all_ranks: Floats,
+    query: int,
+    told: Integers,
+    changed: Integers,
+    upto: Integers,
+    row: Integers,
 ) -> None:
-    """Answer for all windows at `now`: found[3, spans, parts] are bins, NOT_FINITE for none."""
-    lows = np.empty((len(spans), WIDTH * state[BANDS]), np.int64)
-    highs = np.empty((len(spans), WIDTH * state[BANDS]), np.int64)
-    bins_at(state, table, cells, now, spans, lows, highs)
-    at = np.empty(cuts.shape, np.int64)
-    _places(state, table, cuts, at)
+    """Answer a query for all windows at `now`: all_found[3, query, spans, parts] are bins,
+    NOT_FINITE for none. The total and its runs lack the events first..last - 1. told, changed and
+    upto are as `bands_at` has them, or longer.
+    """
+    found, ranks = all_found[:, query], all_ranks[:, :, query]
+    bands_at(state[BANDS], table, cells, now, spans, told, changed, upto)
     for k in range(len(spans)):
-        least, most = total_at(head, state, runs, now - spans[k])
-        answer(lows[k], highs[k], least, most, parts, at, found[:, k], ranks[:, :, k])
-        for i in range(3):
-            for j in range(len(parts)):
-                place = found[i, k, j]
-                found[i, k, j] = NOT_FINITE
-                if place >= 0:
-                    band = table[ID, place >> SHIFT]
-                    found[i, k, j] = (band << SHIFT) + (place & (WIDTH - 1))
+        start = now - spans[k]
+        lows, highs = upto[0, k, : state[BANDS]], upto[1, k, : state[BANDS]]
+        newer, size = oldest_since(
+            *(total, head[PER_LEVEL], runs, last - first, COUNT, times, times[:0], first, last),
+            start,
+        )
+        answer_by_bands(
+            *(table, cells, start, lows, highs, newer + min(size, 1), newer + size, parts, cuts),
+            *(row, found[:, k], ranks[:, :, k]),
+        )
 
 
 @kernel
@@ -247,15 +288,22 @@ def run(
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     state = np.empty(STATE_SIZE, np.int64)
-    runs = np.empty((2, 64), np.int64)
+    stored_runs = np.empty((2, 64), np.int64)
+    both = np.empty((2, 2, 64), np.int64)
+    total = np.zeros(OLD_SIZE, np.int64)
     table = np.empty((ROWS, 16), np.int64)
     cells = np.empty((64, COLUMNS), np.int64)
     words = np.empty(64, np.uint32)
     allowed = np.empty(WIDTH, np.int64)
+    told = np.empty((TOLD, len(spans), 16), np.int64)
+    changed = np.empty(16, np.int64)
+    upto = np.empty((2, len(spans), 16), np.int64)
+    row = np.empty((2, WIDTH), np.int64)
     bins = np.empty(len(times), np.int64)
     out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
     ends = np.zeros(groups + 1, np.int64)
     end = 0
+    lowest = highest = 0
     for event in range(len(times)):
         bins[event] = bin_of(values[event], edges, slots)
         if bins[event] >= NOT_FINITE:
@@ -265,12 +313,18 @@ def run(
             is_large = bins[event] == TOO_LARGE
             error_code = error_codes.VALUE_TOO_LARGE if is_large else error_codes.NOT_FINITE
             return error_code, group, event, 0, out, ends
+        lowest, highest = min(lowest, bins[event]), max(highest, bins[event])
+    bands = (highest >> SHIFT) - (lowest >> SHIFT) + 1
+    place = np.empty(bands + 1, np.int64)
+    own_times = np.empty(min(len(times), _CHUNK), np.int64)
+    own_bins = np.empty(len(own_times), np.int64)
     for group in range(groups):
         state[:] = 0
         state[NOW] = TIME_MIN
+        side = 0
         if offsets[group] < offsets[group + 1]:
-            error_code, a, b, runs, table, cells = read(
-                arena, offsets[group], offsets[group + 1], head, state, runs, table, cells
+            error_code, a, b, stored_runs, table, cells = read(
+                arena, offsets[group], offsets[group + 1], head, state, stored_runs, table, cells
             )
             if error_code != error_codes.OK:
                 return error_code, group, a, b, out, ends
@@ -278,40 +332,63 @@ def run(
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, ends
         event = starts[group]
+        events = starts[group + 1] - event
+        room = room_for_runs(state[TOTAL], head[PER_LEVEL], state[RUNS], events)
+        if room > both.shape[2]:
+            both = np.empty((2, 2, 2 * room), np.int64)
+        fill(both, stored_runs, state[RUNS])
+        room = state[BANDS] + min(bands, events)
+        if room > table.shape[1]:
+            table = _wider(table, state[BANDS], room)
+        if room > len(changed):
+            told = np.empty((TOLD, len(spans), 2 * room), np.int64)
+            changed = np.empty(2 * room, np.int64)
+            upto = np.empty((2, len(spans), 2 * room), np.int64)
+        changed[: state[BANDS]] = 1
+        # The total is as it was before the events from this one on: of a query's window one of its
+        # buckets is asked for.
+        counted = event
+        total[OLD_TOTAL], total[OLD_RUNS] = state[TOTAL], state[RUNS]
+        most = MAX_EVENTS - newer_than_all(total, head[PER_LEVEL], both[side])
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             first, cut = event, cuts[group + query]
+            is_last = query == query_starts[group + 1]
             while event < cut:
                 stop = min(cut, event + _CHUNK)
-                error_code, runs, table, cells = _absorb(
-                    head, state, runs, table, cells, times, bins, event, stop, allowed
-                )
-                if error_code != error_codes.OK:
-                    return error_code, group, 0, 0, out, ends
+                _by_band(times, bins, event, stop, place, own_times, own_bins)
+                added, taken = stop - event, 0
+                while True:
+                    taken = _absorb(
+                        *(head, state, table, cells, own_times, own_bins, taken, added, allowed),
+                        changed,
+                    )
+                    if taken == added:
+                        break
+                    cells = with_cells(cells, table, state[BANDS])
                 event = stop
             if cut > first:
                 state[NOW] = times[cut - 1] + 1
-            if query == query_starts[group + 1]:
+            if counted < event and (is_last or event - counted >= most):
+                error_code = _count(head, state, both, side, times, counted, event, total)
+                if error_code != error_codes.OK:
+                    return error_code, group, 0, 0, out, ends
+                side, counted = 1 - side, event
+                most = MAX_EVENTS - newer_than_all(total, head[PER_LEVEL], both[side])
+            if is_last:
                 break
             _ask(
-                head,
-                state,
-                runs,
-                table,
-                cells,
-                query_times[query],
-                spans,
-                parts,
-                asked,
-                found[:, query],
-                ranks[:, :, query],
+                *(head, state, total, both[side], times, counted, event, table, cells),
+                *(query_times[query], spans, parts, asked, found, ranks, query),
+                *(told, changed, upto, row),
             )
         state[NOW] = after
-        expire(head, state, runs, table, cells)
+        expire(head, state, both[side], table, cells)
         room = room_for(state, table)
         if room > 4 * len(words) - 16:
             words = np.empty((room >> 1) + 16, np.uint32)
-        out = with_room(out, end, room)
-        end = write(out, end, head, state, runs, table, cells, words)
+        if len(out) - end < room:
+            out = with_room(out, end, room)
+        end = write(out, end, head, state, both[side], table, cells, words)
         ends[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, ends
 
@@ -377,10 +454,9 @@ def run_value_quantile_batch(
     The values are float64, of a magnitude below 2^50. quantiles: numbers from 0 to 1, taken to the
     millionth. ranked: values whose rank is asked for.
 
-    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries before a state's time, for values that are not finite
-    or too large, and (WindowTooLargeError) for windows of more than 2^40 events. Cost: O(bytes in +
-    events + bytes out), and of a query O(cells) for all windows and quantiles.
+    Raises SynopsisError also for values that are not finite or too large, and (WindowTooLargeError)
+    for windows of more than 2^40 events. Cost: O(bytes in + events + bytes out), and of a query
+    O(cells) for all windows and quantiles.
     """
     mapping = mapping_of(parameters.bins_per_octave)
     columns, values = batch.within(parameters.span), batch.doubles()
@@ -399,7 +475,11 @@ def run_value_quantile_batch(
     back = np.argsort(order, kind="stable")
     figures = figures_of(found[:, :, back], mapping)
     return ValueQuantileBatch(
-        split(out, ends), figures[0], figures[1], figures[2], ranks[:, :, :, back]
+        split(out, ends),
+        figures[0],
+        figures[1],
+        figures[2],
+        ranks[:, :, :, back],
     )
 
 

@@ -11,14 +11,29 @@ it. Why the bounds and both errors hold: docs/proofs.md.
 
 import numpy as np
 
-from slidestat.kernels.compile import borrowing_kernel, kernel
+from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.batch import TIME_MAX
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
-from slidestat.synopses.value_quantiles.bands import END, LAST, ONE_TIME, START, TIME, WIDTH
+from slidestat.synopses.value_quantiles.bands import (
+    END,
+    ID,
+    LAST,
+    ONE_TIME,
+    SHIFT,
+    START,
+    TIME,
+    WIDTH,
+)
 from slidestat.synopses.value_quantiles.codec import BANDS, PER_LEVEL, RUNS, TOTAL
+from slidestat.synopses.value_quantiles.mapping import NOT_FINITE
 
 PARTS = 1_000_000
 """A quantile is asked for in whole millionths."""
+
+_EVENTS, _IN_PART, _OLDEST = 0, 1, 2
+TOLD = 3
+"""The numbers that are known of a band and a window from the question before."""
 
 
 @borrowing_kernel
@@ -38,7 +53,43 @@ def total_at(head: Integers, state: Integers, runs: Integers, start: int) -> tup
     return newer + 1, newer + size
 
 
-@kernel
+@borrowing_kernel
+def _in_band(
+    cells: Integers,
+    first: int,
+    last: int,
+    start: int,
+    before: tuple[int, int],
+    lows: Integers,
+    highs: Integers,
+) -> None:
+    """Fill lows and highs, int64[WIDTH], with bounds on the events from time `start` on up to each
+    bin of a band, whose cells are first..last - 1; `before` are those of the bands below it.
+
+    Cost: O(its cells in the window).
+    """
+    cell = last - 1
+    # Events up to each bin: in registers, not in memory.
+    a = b = c = d = e = f = g = h = 0
+    while cell >= first and cells[cell, TIME] >= start:
+        a += cells[cell, 0]
+        b += cells[cell, 1]
+        c += cells[cell, 2]
+        d += cells[cell, 3]
+        e += cells[cell, 4]
+        f += cells[cell, 5]
+        g += cells[cell, 6]
+        h += cells[cell, 7]
+        cell -= 1
+    found = (a, b, c, d, e, f, g, h)
+    cut = min(cell + 1, last - 1)
+    in_part = 0 if h == 0 or cells[cut, ONE_TIME] == 1 else 1
+    for i in range(WIDTH):
+        lows[i] = before[0] + found[i] - in_part * cells[cut, i]
+        highs[i] = before[1] + found[i]
+
+
+@borrowing_kernel
 def bins_at(
     state: Integers,
     table: Integers,
@@ -50,67 +101,121 @@ def bins_at(
 ) -> None:
     """Fill lows and highs, int64[spans, 8 bands], with bounds on the events up to each bin.
 
-    `spans` rise. Cost: O(cells + spans * bands).
+    Cost: O(spans * cells).
     """
-    beyond = np.empty(WIDTH, np.int64)
-    for band in range(state[BANDS]):
-        at = WIDTH * band
-        beyond[:] = 0
-        cell = table[END, band] - 1
-        for k in range(len(spans)):
-            start = now - spans[k]
-            while cell >= table[START, band] and cells[cell, TIME] >= start:
-                for i in range(WIDTH):
-                    beyond[i] += cells[cell, i]
-                cell -= 1
-            low_before = lows[k, at - 1] if band > 0 else 0
-            high_before = highs[k, at - 1] if band > 0 else 0
-            cut = cell + 1
-            if beyond[LAST] == 0 or cells[cut, ONE_TIME] == 1:
-                for i in range(WIDTH):
-                    lows[k, at + i] = low_before + beyond[i]
-                    highs[k, at + i] = high_before + beyond[i]
-            else:
-                for i in range(WIDTH):
-                    lows[k, at + i] = low_before + beyond[i] - cells[cut, i]
-                    highs[k, at + i] = high_before + beyond[i]
+    for k in range(len(spans)):
+        low = high = 0
+        for band in range(state[BANDS]):
+            at, stop = WIDTH * band, WIDTH * (band + 1)
+            first, last = table[START, band], table[END, band]
+            own_lows, own_highs = lows[k, at:stop], highs[k, at:stop]
+            _in_band(cells, first, last, now - spans[k], (low, high), own_lows, own_highs)
+            low, high = lows[k, stop - 1], highs[k, stop - 1]
 
 
 @borrowing_kernel
-def find_quantile(
-    lows: Integers, highs: Integers, least: int, most: int, part: int
-) -> tuple[int, int, int]:
-    """Return the places of the bins of (estimate, lower, upper) of the part/PARTS quantile.
+def _tell(
+    table: Integers, cells: Integers, band: int, now: int, spans: Integers, told: Integers
+) -> None:
+    """Fill told[:, :, band], as `bands_at` has them."""
+    first, cell, events = table[START, band], table[END, band] - 1, 0
+    for k in range(len(spans)):
+        start = now - spans[k]
+        while cell >= first and cells[cell, TIME] >= start:
+            events += cells[cell, LAST]
+            cell -= 1
+        told[_EVENTS, k, band] = events
+        told[_IN_PART, k, band] = 0
+        told[_OLDEST, k, band] = TIME_MAX
+        if events > 0:
+            told[_OLDEST, k, band] = cells[cell + 1, TIME]
+            if cells[cell + 1, ONE_TIME] == 0:
+                told[_IN_PART, k, band] = cells[cell + 1, LAST]
 
-    lows, highs: bounds on the events up to each bin, at least one bin having one. least, most:
-    bounds on all events. Cost: O(log bins).
+
+@borrowing_kernel
+def bands_at(
+    bands: int,
+    table: Integers,
+    cells: Integers,
+    now: int,
+    spans: Integers,
+    told: Integers,
+    changed: Integers,
+    upto: Integers,
+) -> None:
+    """Fill upto, int64[2, spans, bands], with bounds on the events up to each band, lows and highs.
+
+    `spans` rise. `told`, int64[TOLD, spans, bands], is what was found at the question before, at a
+    `now` that was not later: of each band the events in the window, those of the cell that the
+    window may cut, and its time. `changed`, int64[bands], says which bands have other cells since
+    then; none has afterwards. Cost: O(spans * bands), and the cells of the bands that have changed
+    or of which a cell has left a window.
     """
-    bins = len(lows)
-    all_low, all_high = lows[bins - 1], highs[bins - 1]
-    first, stop = 0, bins - 1
+    for band in range(bands):
+        is_other = changed[band] != 0
+        for k in range(len(spans)):
+            is_other |= told[_OLDEST, k, band] < now - spans[k]
+        if is_other:
+            _tell(table, cells, band, now, spans, told)
+            changed[band] = 0
+    for k in range(len(spans)):
+        low = high = 0
+        for band in range(bands):
+            high += told[_EVENTS, k, band]
+            low += told[_EVENTS, k, band] - told[_IN_PART, k, band]
+            upto[0, k, band] = low
+            upto[1, k, band] = high
+
+
+# Of places in a row, bins or bands, lows and highs are bounds on the events up to each one, and
+# `alls` those on the events of all. What a quantile asks of a place holds for all behind it as
+# well, or for none: so the bands may be searched first, and then the bins of one of them.
+
+
+@borrowing_kernel
+def _first_of(lows: Integers, highs: Integers, alls: tuple[int, int], least: int, part: int) -> int:
+    """Return the first place that may have the part/PARTS quantile; the last one if none may."""
+    first, stop = 0, len(lows) - 1
     while first < stop:
         i = (first + stop) >> 1
-        events = max(highs[i] + all_low - lows[i], least)
+        events = max(highs[i] + alls[0] - lows[i], least)
         if highs[i] >= 1 and highs[i] * PARTS >= part * events:
             stop = i
         else:
             first = i + 1
-    last, stop = 0, bins - 1
+    return first
+
+
+@borrowing_kernel
+def _is_behind(low: int, high: int, alls: tuple[int, int], most: int, part: int) -> bool:
+    """Return whether the part/PARTS quantile may be behind a place that has these bounds."""
+    return low == 0 or low * PARTS < part * min(low + alls[1] - high, most)
+
+
+@borrowing_kernel
+def _last_of(lows: Integers, highs: Integers, alls: tuple[int, int], most: int, part: int) -> int:
+    """Return the last place that may have the part/PARTS quantile; the first one if none may."""
+    last, stop = 0, len(lows) - 1
     while last < stop:
         i = (last + stop + 1) >> 1
-        below = lows[i - 1]
-        if below == 0 or below * PARTS < part * min(below + all_high - highs[i - 1], most):
+        if _is_behind(lows[i - 1], highs[i - 1], alls, most, part):
             last = i
         else:
             stop = i - 1
-    while last > 0 and highs[last] == highs[last - 1]:
-        last -= 1
-    twice = least + most
-    found, stop = 0, bins - 1
+    return last
+
+
+@borrowing_kernel
+def _middle_of(
+    lows: Integers, highs: Integers, alls: tuple[int, int], twice: int, part: int
+) -> int:
+    """Return the place of the estimate of the part/PARTS quantile, of twice / 2 events."""
+    found, stop = 0, len(lows) - 1
     while found < stop:
         if 2 * part >= PARTS:
             i = (found + stop + 1) >> 1
-            from_it = all_low + all_high - lows[i - 1] - highs[i - 1]
+            from_it = alls[0] + alls[1] - lows[i - 1] - highs[i - 1]
             if from_it * PARTS > (PARTS - part) * twice:
                 found = i
             else:
@@ -122,13 +227,116 @@ def find_quantile(
                 stop = i
             else:
                 found = i + 1
-    last = max(first, last)
+    return found
+
+
+@borrowing_kernel
+def _with_event(highs: Integers, place: int) -> int:
+    """Return the last place up to `place` that may have an event; the first one if none may."""
+    while place > 0 and highs[place] == highs[place - 1]:
+        place -= 1
+    return place
+
+
+@borrowing_kernel
+def _find_quantile(
+    lows: Integers, highs: Integers, least: int, most: int, part: int
+) -> tuple[int, int, int]:
+    """Return the places of the bins of (estimate, lower, upper) of the part/PARTS quantile.
+
+    lows, highs: bounds on the events up to each bin, at least one bin having one. least, most:
+    bounds on all events. Cost: O(log bins).
+    """
+    alls = lows[len(lows) - 1], highs[len(highs) - 1]
+    first = _first_of(lows, highs, alls, least, part)
+    last = max(first, _with_event(highs, _last_of(lows, highs, alls, most, part)))
+    found = _middle_of(lows, highs, alls, least + most, part)
     return min(max(found, first), last), first, last
 
 
 @borrowing_kernel
+def _hold(
+    table: Integers,
+    cells: Integers,
+    start: int,
+    lows: Integers,
+    highs: Integers,
+    held: int,
+    band: int,
+    row: Integers,
+) -> int:
+    """Fill row, int64[2, WIDTH], with bounds on the events up to each bin of a band, if another one
+    is held there; return the band.
+    """
+    if held != band:
+        before = (lows[band - 1], highs[band - 1]) if band > 0 else (0, 0)
+        first, last = table[START, band], table[END, band]
+        _in_band(cells, first, last, start, before, row[0], row[1])
+    return band
+
+
+@borrowing_kernel
+def _find_by_bands(
+    table: Integers,
+    cells: Integers,
+    start: int,
+    lows: Integers,
+    highs: Integers,
+    least: int,
+    most: int,
+    part: int,
+    held: int,
+    row: Integers,
+) -> tuple[int, int, int, int]:
+    """Return what `_find_quantile` finds in all bins of these bands, as numbers of bins, and the
+    band that row holds then. Cost: O(log bands), and the cells of four bands at most.
+    """
+    alls = lows[len(lows) - 1], highs[len(highs) - 1]
+    if alls[0] == alls[1] and least == alls[0] and most == alls[0]:
+        # No cell is cut: of events as many as these, one has this rank.
+        rank = max(1, (part * most + PARTS - 1) // PARTS)
+        band = at = 0
+        for i in range(len(highs)):
+            band += int(highs[i] < rank)
+        held = _hold(table, cells, start, lows, highs, held, band, row)
+        for i in range(WIDTH):
+            at += int(row[1, i] < rank)
+        place = (table[ID, band] << SHIFT) + at
+        return place, place, place, held
+    band = _first_of(lows, highs, alls, least, part)
+    held = _hold(table, cells, start, lows, highs, held, band, row)
+    at = _first_of(row[0], row[1], alls, least, part)
+    first = WIDTH * band + at
+    found = last = first
+    if _is_behind(row[0, at], row[1, at], alls, most, part):
+        band = _last_of(lows, highs, alls, most, part)
+        held = _hold(table, cells, start, lows, highs, held, band, row)
+        at = _with_event(row[1], _last_of(row[0], row[1], alls, most, part))
+        if at == 0 and band > 0 and row[1, 0] == highs[band - 1]:
+            band = _with_event(highs, band - 1)
+            held = _hold(table, cells, start, lows, highs, held, band, row)
+            at = _with_event(row[1], WIDTH - 1)
+        last = max(first, WIDTH * band + at)
+        band = _middle_of(lows, highs, alls, least + most, part)
+        held = _hold(table, cells, start, lows, highs, held, band, row)
+        at = _middle_of(row[0], row[1], alls, least + most, part)
+        found = min(max(WIDTH * band + at, first), last)
+    return _bin_of(table, found), _bin_of(table, first), _bin_of(table, last), held
+
+
+@borrowing_kernel
+def _bin_of(table: Integers, place: int) -> int:
+    """Return the number of the bin at a place in the row of all bins of these bands."""
+    return int((table[ID, place >> SHIFT] << SHIFT) + (place & (WIDTH - 1)))
+
+
+@borrowing_kernel
 def _fill(
-    ranks: Floats, row: int, numbers: tuple[int, int], others: tuple[int, int], events: Floats
+    ranks: Floats,
+    row: int,
+    numbers: tuple[int, int],
+    others: tuple[int, int],
+    events: tuple[float, float, float],
 ) -> None:
     """Fill rows `row` and `row` + 2 from bounds on a number, on what is left, and on all events.
 
@@ -146,40 +354,83 @@ def _fill(
     ranks[row + 2, 1], ranks[row + 2, 2] = lower, upper
 
 
-@kernel
-def find_rank(
-    lows: Integers,
-    highs: Integers,
+@borrowing_kernel
+def _find_rank(
+    up_to_a: tuple[int, int],
+    up_to_b: tuple[int, int],
+    alls: tuple[int, int],
     least: int,
     most: int,
-    from_place: int,
-    to_place: int,
     ranks: Floats,
 ) -> None:
     """Fill ranks[4, 3] with (estimate, lower, upper) of how many events are at most a value, how
     many are more, and the shares of both.
 
-    It is at least all events of the places below `from_place`, and less than all from `to_place`
-    on. Arrays as `find_quantile` has them. Cost: O(1).
+    It is at least all events of the bins of which `up_to_a` are bounds, and less than all that are
+    not in those of `up_to_b`; least, most: bounds on all events, other ones than `alls`. Cost:
+    O(1).
     """
-    bins = len(lows)
-    low_a = lows[from_place - 1] if from_place > 0 else 0
-    high_a = highs[from_place - 1] if from_place > 0 else 0
-    low_b = lows[to_place - 1] if to_place > 0 else 0
-    high_b = highs[to_place - 1] if to_place > 0 else 0
-    more_low, more_high = lows[bins - 1] - low_b, highs[bins - 1] - high_a
+    low_a, high_a = up_to_a
+    low_b, high_b = up_to_b
+    more_low, more_high = alls[0] - low_b, alls[1] - high_a
     up_to = (max(low_a, least - more_high), min(high_b, most - more_low))
     more = (max(more_low, least - high_b), min(more_high, most - low_a))
-    events = np.array([(least + most) / 2.0, float(least), float(most)])
+    events = ((least + most) / 2.0, float(least), float(most))
     found = (low_a + high_a + low_b + high_b) / 4.0
-    left = (lows[bins - 1] + highs[bins - 1]) / 2.0 - found
+    left = (alls[0] + alls[1]) / 2.0 - found
     ranks[0, 0] = found if found <= left else events[0] - left
     ranks[1, 0] = events[0] - found if found <= left else left
     _fill(ranks, 0, up_to, more, events)
     _fill(ranks, 1, more, up_to, events)
 
 
-@kernel
+@borrowing_kernel
+def _below(lows: Integers, highs: Integers, place: int) -> tuple[int, int]:
+    """Return bounds on the events of the bins before a place."""
+    return (lows[place - 1], highs[place - 1]) if place > 0 else (0, 0)
+
+
+@borrowing_kernel
+def _below_bin(
+    table: Integers,
+    cells: Integers,
+    start: int,
+    lows: Integers,
+    highs: Integers,
+    held: int,
+    place: int,
+    row: Integers,
+) -> tuple[int, int, int]:
+    """Return bounds on the events of the bins below one, and the band that row holds then."""
+    band = 0
+    while band < len(lows) and table[ID, band] < place >> SHIFT:
+        band += 1
+    at = place & (WIDTH - 1)
+    if at == 0 or band == len(lows) or table[ID, band] != place >> SHIFT:
+        low, high = _below(lows, highs, band)
+    else:
+        held = _hold(table, cells, start, lows, highs, held, band, row)
+        low, high = row[0, at - 1], row[1, at - 1]
+    return low, high, held
+
+
+@borrowing_kernel
+def _events_of(lows: Integers, highs: Integers, least: int, most: int) -> tuple[int, int]:
+    """Return bounds on the events of a window, from those on bins and those on all."""
+    if len(lows) == 0:
+        return 0, 0
+    return max(least, lows[len(lows) - 1]), min(most, highs[len(highs) - 1])
+
+
+@borrowing_kernel
+def _of_none(none: int, places: Integers, ranks: Floats) -> None:
+    """Answer a window without events: places are `none`, numbers 0 and shares NaN."""
+    places[:] = none
+    ranks[:2] = 0.0
+    ranks[2:] = np.nan
+
+
+@borrowing_kernel
 def answer(
     lows: Integers,
     highs: Integers,
@@ -192,20 +443,58 @@ def answer(
 ) -> None:
     """Answer one window: fill places[3, parts] and ranks[4, 3, cuts].
 
-    Each has (estimate, lower, upper). places are those of bins, -1 where there is no event; ranks
-    and cuts, int64[2, ...], are what `find_rank` has. Of no events numbers are 0 and shares NaN.
+    Each has (estimate, lower, upper). lows, highs: bounds on the events up to each bin; least,
+    most: on all. places are those of bins, -1 where there is no event; cuts, int64[2, ...], are the
+    places of the bins between which a value cuts. Of no events numbers are 0 and shares NaN.
     """
-    bins = len(lows)
-    sure = max(least, lows[bins - 1]) if bins > 0 else 0
-    possible = min(most, highs[bins - 1]) if bins > 0 else 0
+    sure, possible = _events_of(lows, highs, least, most)
     if possible == 0:
-        places[:] = -1
-        ranks[:2] = 0.0
-        ranks[2:] = np.nan
+        _of_none(-1, places, ranks)
         return
     for j in range(len(parts)):
-        found = find_quantile(lows, highs, sure, possible, parts[j])
+        found = _find_quantile(lows, highs, sure, possible, parts[j])
         for i in range(3):
             places[i, j] = found[i]
+    alls = lows[len(lows) - 1], highs[len(highs) - 1]
     for j in range(cuts.shape[1]):
-        find_rank(lows, highs, sure, possible, cuts[0, j], cuts[1, j], ranks[:, :, j])
+        up_to_a, up_to_b = _below(lows, highs, cuts[0, j]), _below(lows, highs, cuts[1, j])
+        _find_rank(up_to_a, up_to_b, alls, sure, possible, ranks[:, :, j])
+
+
+@borrowing_kernel
+def answer_by_bands(
+    table: Integers,
+    cells: Integers,
+    start: int,
+    lows: Integers,
+    highs: Integers,
+    least: int,
+    most: int,
+    parts: Integers,
+    cuts: Integers,
+    row: Integers,
+    bins: Integers,
+    ranks: Floats,
+) -> None:
+    """Answer the window from `start` on, as `answer` does from all bins: fill bins[3, parts] and
+    ranks[4, 3, cuts].
+
+    lows, highs: bounds on the events up to each band, of which only those that an answer lies in
+    are looked at bin by bin. bins, NOT_FINITE where there is no event, and cuts are numbers of
+    bins. row: room for int64[2, WIDTH].
+    """
+    sure, possible = _events_of(lows, highs, least, most)
+    if possible == 0:
+        _of_none(NOT_FINITE, bins, ranks)
+        return
+    held = -1
+    for j in range(len(parts)):
+        found, first, last, held = _find_by_bands(
+            table, cells, start, lows, highs, sure, possible, parts[j], held, row
+        )
+        bins[0, j], bins[1, j], bins[2, j] = found, first, last
+    alls = lows[len(lows) - 1], highs[len(highs) - 1]
+    for j in range(cuts.shape[1]):
+        low_a, high_a, held = _below_bin(table, cells, start, lows, highs, held, cuts[0, j], row)
+        low_b, high_b, held = _below_bin(table, cells, start, lows, highs, held, cuts[1, j], row)
+        _find_rank((low_a, high_a), (low_b, high_b), alls, sure, possible, ranks[:, :, j])

@@ -332,12 +332,22 @@ def _put_edges(words: Words, at: int, state: Integers, runs: Integers) -> int:
     return at
 
 
-@kernel
+@borrowing_kernel
 def _get_cells(
-    words: Words, at: int, bits: int, now: int, oldest: int, cells: Integers, start: int, end: int
+    words: Words,
+    at: int,
+    bits: int,
+    now: int,
+    oldest: int,
+    cells: Integers,
+    start: int,
+    end: int,
+    beyond: Integers,
 ) -> int:
-    """Fill the cells start..end - 1 of a band; return the bit after them, or -1."""
-    beyond = np.zeros(WIDTH, np.int64)
+    """Fill the cells start..end - 1 of a band; return the bit after them, or -1. `beyond` is room
+    for WIDTH numbers.
+    """
+    beyond[:] = 0
     time = now - 1
     time_guess = 96
     count_guess = 8
@@ -369,10 +379,14 @@ def _get_cells(
     return at
 
 
-@kernel
-def _put_cells(words: Words, at: int, now: int, cells: Integers, start: int, end: int) -> int:
-    """Write the cells start..end - 1 of a band; return the bit after them."""
-    beyond = np.zeros(WIDTH, np.int64)
+@borrowing_kernel
+def _put_cells(
+    words: Words, at: int, now: int, cells: Integers, start: int, end: int, beyond: Integers
+) -> int:
+    """Write the cells start..end - 1 of a band; return the bit after them. `beyond` is room for
+    WIDTH numbers.
+    """
+    beyond[:] = 0
     later = now - 1
     time_guess = 96
     count_guess = 8
@@ -444,6 +458,7 @@ def read(
     events = 0
     lowest = lowest_band(head)
     before = lowest - 1
+    beyond = np.empty(WIDTH, np.int64)
     for band in range(bands):
         step, bit, _ = get_near(words, bit, 2 if band > 0 else length_of(-lowest))
         counted, bit, _ = get_near(words, bit, _GUESSED_COUNT)
@@ -458,7 +473,7 @@ def read(
             longer = np.empty((2 * last + _SLACK, COLUMNS), np.int64)
             longer[:used] = cells[:used]
             cells = longer
-        bit = _get_cells(words, bit, bits, now, oldest, cells, used, last)
+        bit = _get_cells(words, bit, bits, now, oldest, cells, used, last, beyond)
         if bit < 0:
             return error_codes.CORRUPTED, 0, 0, runs, table, cells
         for cell in range(used, last):
@@ -535,13 +550,14 @@ def write(
     bit = _put_edges(words, 0, state, runs)
     lowest = lowest_band(head)
     before = lowest - 1
+    beyond = np.empty(WIDTH, np.int64)
     for band in range(state[BANDS]):
         step = table[ID, band] - before - 1
         bit, _ = put_near(words, bit, step, 2 if band > 0 else length_of(-lowest))
         bit, _ = put_near(words, bit, table[COUNTED, band], _GUESSED_COUNT)
         first, last = table[START, band], table[END, band]
         bit, _ = put_near(words, bit, last - first - 1, _GUESSED_COUNT)
-        bit = _put_cells(words, bit, state[NOW], cells, first, last)
+        bit = _put_cells(words, bit, state[NOW], cells, first, last, beyond)
         before = table[ID, band]
     size = (bit + 7) >> 3
     data[at : at + size] = words.view(np.uint8)[:size]

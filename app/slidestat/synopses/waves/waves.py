@@ -77,14 +77,10 @@ def run_wave_batch(
 ) -> BatchResult:
     """Feed and ask many waves of one kind ("count", "sum" or "position") at once, one a group.
 
-    states: G stored states, None for a new key. The values of `batch` are int64 for a sum, 0 to
-    2^53, else None. Its spans are, of counts and sums, windows from 1 to the span kept; of
-    positions, which newest event is asked for (1 is the last), from 1 to 2^61 - 1.
-
-    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries before a state's time, for values that cannot be
-    summed, and if the span's upper bound would come to 2^62. Cost: O(bytes in + events + queries *
-    items + bytes out).
+    The values of `batch` are int64 for a sum, 0 to 2^53, else None. Its spans are windows of counts
+    and sums; of positions, which newest event is asked for (1 is the last), from 1 to 2^61 - 1.
+    Raises SynopsisError also for values that cannot be summed, and if the span's upper bound would
+    come to 2^62. Cost: O(bytes in + events + queries * items + bytes out).
     """
     if kind not in KINDS:
         raise SynopsisError(f"a wave is one of {', '.join(KINDS)}, not {kind!r}")

@@ -6,6 +6,7 @@ ones were cut off.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 
@@ -23,6 +24,7 @@ MOST_EMISSIONS = 300
 # Reading takes this much of the time of the worker's own work, whatever the topic's length.
 _MOST_RECORDS = 100_000
 _LONGEST_S = 4.0
+_END = re.compile(rb",(-?[0-9]{1,19})\]\Z")
 
 # Asked with a topology, a partition and a key of it.
 History = Callable[[Declared, int, str], Awaitable[KeyHistory]]
@@ -60,9 +62,10 @@ class OutputHistory:
                 records += len(piece)
                 for message in reversed(piece):
                     name = message.key() or b""
-                    if not name.startswith(of_topology):
+                    end = _window_end(name) if name.startswith(of_topology) else None
+                    if end is None:
                         continue
-                    after = _window_end(name)
+                    after = end
                     if name.startswith(of_key) and after not in newest:
                         try:
                             newest[after] = decode(message.value() or b"")
@@ -84,8 +87,10 @@ class OutputHistory:
         return kind(topology.name, key, kept, after, why and _cut(after, why, topology))
 
 
-def _window_end(name: bytes) -> int:
-    return int(name[name.rindex(b",") + 1 : -1])
+def _window_end(name: bytes) -> int | None:
+    """Return where the window of an emission ends, by its record's key; None for what is none."""
+    found = _END.search(name)
+    return None if found is None else int(found[1])
 
 
 def _cut(after: int | None, why: str, topology: Declared) -> str:

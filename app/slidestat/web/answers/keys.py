@@ -11,7 +11,6 @@ import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
@@ -46,14 +45,15 @@ from slidestat.web.answers.parameters import (
     page_query,
 )
 from slidestat.web.answers.workers import (
-    Elsewhere,
-    Here,
+    OtherWorkers,
+    ThisWorker,
     answer_of,
     answering,
     checked,
     in_two_places,
 )
 from slidestat.web.errors import HttpError, bad_request, json_response
+from slidestat.web.metrics import chosen_format
 from slidestat.web.peers import Peers
 from slidestat.web.turns import Turns
 
@@ -184,7 +184,7 @@ _HISTORIES = (1, 5.0)
 class KeyAnswers:
     """The handlers that name keys."""
 
-    def __init__(self, here: Here, elsewhere: Elsewhere, history: History) -> None:
+    def __init__(self, here: ThisWorker, elsewhere: OtherWorkers, history: History) -> None:
         self._here = here
         self._elsewhere = elsewhere
         self._history = history
@@ -255,7 +255,7 @@ class KeyAnswers:
         statistics = zip(topology.labels, topology.statistics, strict=True)
         lists = {label for label, known in statistics if isinstance(known, ListStatistic)}
         gauges = registry_of([answer for answer in found if answer is not None], lists)
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        encode, content_type = chosen_format(request)
         return web.Response(body=encode(gauges), headers={"Content-Type": content_type})
 
     async def show_history(self, request: web.Request) -> web.Response:
@@ -299,7 +299,12 @@ class TopologyAnswers:
     """The handlers that name a topology alone."""
 
     def __init__(
-        self, here: Here, peers: Peers, url: str, remaining: Callable[[], int], watchers: Turns
+        self,
+        here: ThisWorker,
+        peers: Peers,
+        url: str,
+        remaining: Callable[[], int],
+        watchers: Turns,
     ) -> None:
         """Create the answers; this worker answers at `url`, and `remaining` returns the number of
         records still to be restored; `watchers` limits the requests for a status that are answered

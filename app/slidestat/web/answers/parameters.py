@@ -150,7 +150,7 @@ def page_query(topology: Declared, query: str) -> tuple[str, str, int, list[str]
 
 
 def table_query(topology: Declared, query: str, keys: int) -> LiveTable:
-    """Return the question of ?figure=&figure= for so many keys."""
+    """Return the question of ?figure=&figure= for this number of keys."""
     figures = list(dict.fromkeys(_parameters(query, ("figure",))["figure"]))
     if not figures:
         raise SlidestatError(

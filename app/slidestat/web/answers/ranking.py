@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from slidestat.engine.emissions.rankings import keys_in_two_places
@@ -28,13 +27,14 @@ from slidestat.web.answers.parameters import (
 )
 from slidestat.web.answers.workers import (
     RANKING_S,
-    Elsewhere,
-    Here,
+    OtherWorkers,
+    ThisWorker,
     checked,
     in_two_places,
     require_same,
 )
 from slidestat.web.errors import HttpError, bad_request, json_response, unavailable
+from slidestat.web.metrics import chosen_format
 from slidestat.web.turns import Turns
 
 Seen = TypeVar("Seen")
@@ -95,7 +95,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[RankedKey], float | None]], ...] = (
 class RankingAnswers:
     """The handlers that rank keys."""
 
-    def __init__(self, here: Here, elsewhere: Elsewhere) -> None:
+    def __init__(self, here: ThisWorker, elsewhere: OtherWorkers) -> None:
         self._here = here
         self._elsewhere = elsewhere
         self._rankings = Turns(*_RANKINGS)
@@ -148,7 +148,7 @@ class RankingAnswers:
         asked = checked(lambda query: ranking_query(live.topology, query, MOST_SERIES), request)
         registry = CollectorRegistry()
         registry.register(_PlaceGauges(await self._ranking(live, asked)))
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        encode, content_type = chosen_format(request)
         return web.Response(body=encode(registry), headers={"Content-Type": content_type})
 
     async def _ranking(self, live: LiveTopology, asked: LiveRanking) -> RankingAnswer:

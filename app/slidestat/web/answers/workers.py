@@ -20,7 +20,7 @@ Parsed = TypeVar("Parsed")
 Seen = TypeVar("Seen")
 
 
-class Here:
+class ThisWorker:
     """The topologies of one worker, whose partitions are read by `looks`."""
 
     def __init__(self, topologies: Mapping[str, LiveTopology], looks: Looks, worker: str) -> None:
@@ -93,7 +93,7 @@ RANKING_S = 30.0
 """Within so many seconds a worker looks at all of its keys, or refuses."""
 
 
-class Elsewhere:
+class OtherWorkers:
     """The answers of the other workers."""
 
     def __init__(self, peers: Peers) -> None:

@@ -122,7 +122,7 @@ const NOTHING_BEFORE = { points: [], holes: [], name: "" };
 /** Columns of x, lower, upper and estimate. */
 const columns = (points) => [0, 1, 2, 3].map((column) => points.map((point) => point[column]));
 
-const HOLES = { silent: "no new events", unread: "not read" };
+const HOLES = { silent: "nothing written", unread: "not read" };
 
 function hatch(ctx, left, right, { top, height }, step) {
   ctx.save();
@@ -265,7 +265,7 @@ function summary(points, name, holes) {
   const count = (wanted) => holes.filter(({ kind }) => kind === wanted).length;
   const [silent, unread] = [count("silent"), count("unread")];
   const without =
-    (silent ? `, ${silent} ${silent === 1 ? "stretch" : "stretches"} without new events` : "") +
+    (silent ? `, ${silent} ${silent === 1 ? "stretch" : "stretches"} with nothing written` : "") +
     (unread ? `, ${unread} not read` : "");
   if (!points.length) return `${name}: nothing to show yet`;
   const [, lower, upper, estimate] = points[points.length - 1];

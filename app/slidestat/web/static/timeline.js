@@ -7,8 +7,8 @@ const SETTLED_MS = 10_000;
 const ASKED_EVERY_S = 6;
 
 /**
- * The stretches without points: {from, to, kind}. "silent": the topic has nothing of the key there,
- * as it had no new events. "unread": what was there is not known here.
+ * The stretches without points: {from, to, kind}. "silent": the topic has nothing of the key there:
+ * it had no new events, or the topology's `emit` or `having` left it out. "unread": what was there is not known here.
  *
  * Points are [x, lower, upper, estimate, asked], in order of x; `asked`, when the page was told, is
  * undefined for those that were written out. `known`: {after, until}, between which the topic has

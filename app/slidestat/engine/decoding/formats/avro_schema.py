@@ -6,7 +6,9 @@ UUID its text, bytes are base64, and a number that JSON does not have is null. T
 numbers in the schema's unit, but for the event time, which is in the topology's.
 
 Values are read by fastavro. It trusts a schema with as much stack and time as that asks for: one
-whose records hold themselves, or whose lists have items without a byte, is refused.
+whose records hold themselves, or whose lists have items without a byte, is refused. It reads the
+symbol of a number below 0, and the branch of a union, from the end of their list: here they are in
+dictionaries, which have none of such a number.
 
 Needs the packages of the extra `avro`: imported only where Avro is asked for.
 """
@@ -25,11 +27,10 @@ from fastavro.write import LOGICAL_WRITERS
 
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.times.time_format import TimeFormat
-from slidestat.engine.decoding.casts import of_single
+from slidestat.engine.decoding.casts import json_of, of_single
 from slidestat.engine.decoding.formats.source_schemas import NotReadableError, UnusableSchemaError
+from slidestat.engine.decoding.times import narrow_time
 from slidestat.errors import SlidestatError, shown
-
-_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 # The errors of a schema; and those that fastavro raises for bytes that do not fit it.
 _NO_SCHEMA = (
@@ -53,6 +54,8 @@ _FLOAT, _UUID = "slidestat.float", "slidestat.uuid"
 # Of the longest one: 600 digits; more are no amount of anything, and take long to write.
 _DECIMAL_BYTES = 256
 _INSIDE = ("type", "items", "values")
+# Marks of fastavro's own for a schema that it has parsed, which keep it from parsing it again.
+_PARSED, _NAMES = "__fastavro_parsed", "__named_schemas"
 # The digits of a power of two: its number of bits times log10(2).
 _LOG_2, _LOG_10 = 30_102_999_566_398_119_521, 10**20
 # A local timestamp has no zone: it is in UTC, as texts without one are.
@@ -74,10 +77,11 @@ class AvroSchema:
         references: Sequence[str] = (),
         time_path: FieldPath | None = None,
         times: TimeFormat | None = None,
+        rows: Sequence[str] = (),
     ) -> None:
         """Parse a schema; `references` are the schemas whose types it names, each before those that
-        use it. The timestamp at `time_path` is given in the format `times`. Raises
-        UnusableSchemaError.
+        use it. The timestamp at `time_path` is given in the format `times`; where the schema has
+        nothing there, it is in the fields `rows`, those of an envelope. Raises UnusableSchemaError.
         """
         self._names: dict[str, Any] = {}
         ignored: dict[str, str] = {}
@@ -87,6 +91,7 @@ class AvroSchema:
             self._schema = self._parse(text, ignored)
             self._can_be_empty: dict[str, bool | None] = {}
             self._check(self._schema)
+            self._reading = _by_number(self._schema, self._names)
         except UnusableSchemaError:
             raise
         except _NO_SCHEMA as error:
@@ -97,10 +102,15 @@ class AvroSchema:
             for place, why in ignored.items()
         ]
         """What is not as the schema means it, for a person."""
-        self._time_path, self._times = time_path or (), times
-        self._to_a_second = None
-        if time_path is not None and times is not None and not times.is_sequence:
-            self._to_a_second = self._unit_at(time_path)
+        self._times = times
+        self._stamps: list[tuple[FieldPath, int]] = []
+        if time_path is not None and times is not None:
+            paths = [time_path]
+            if not self._meanings(self._schema, time_path[:1]):
+                paths = [(row, *time_path) for row in rows]
+            found = [(path, self._unit_at(path)) for path in paths]
+            if not times.is_sequence:
+                self._stamps = [(path, unit) for path, unit in found if unit is not None]
 
     def json(self, value: bytes, start: int = 0) -> bytes:
         """Return the JSON of the value whose bytes are all from `start` on; raises
@@ -109,13 +119,14 @@ class AvroSchema:
         file = BytesIO(value)
         file.seek(start)
         try:
-            read = schemaless_reader(file, self._schema, None)
+            whole: Any = schemaless_reader(file, self._reading, None)
+            read = whole[_VALUE]
             rest = len(value) - file.tell()
             if rest:
                 raise NotReadableError(f"{rest} bytes are left behind what its schema describes")
-            if self._to_a_second is not None:
-                self._write_time(read, self._to_a_second)
-            return _encode(read)
+            for path, to_a_second in self._stamps:
+                self._write_time(read, path, to_a_second)
+            return json_of(read)
         except NotReadableError:
             raise
         except EOFError as error:
@@ -139,7 +150,9 @@ class AvroSchema:
 
     def _parse(self, text: str, ignored: dict[str, str]) -> Any:
         schema = _with_meanings_aside(msgspec.json.decode(text), ignored)
-        return parse_schema(schema, named_schemas=self._names)
+        # A default plays no part in reading by the schema that wrote a value, and registries have
+        # schemas with wrong ones: Avro did not check them up to version 1.8.
+        return parse_schema(schema, named_schemas=self._names, _ignore_default_error=True)
 
     def _check(self, schema: Any) -> bool:
         """Check a schema, and return whether its values may have no bytes at all."""
@@ -181,9 +194,11 @@ class AvroSchema:
 
     def _unit_at(self, path: FieldPath) -> int | None:
         """Return the number of the timestamp's units in a second; None where there is no
-        timestamp.
+        timestamp. Raises UnusableSchemaError for times that are narrow, or of several kinds.
         """
         found = self._meanings(self._schema, path)
+        if _FLOAT in found:
+            raise UnusableSchemaError(narrow_time(field_text(path)))
         if len(found) > 1:
             kinds = " and ".join(sorted(str(kind or "number") for kind in found))
             raise UnusableSchemaError(f"{field_text(path)} may be a {kinds}")
@@ -198,7 +213,7 @@ class AvroSchema:
         if isinstance(schema, list):
             return {kind for option in schema for kind in self._meanings(option, path)}
         if not path:
-            return {schema.get(_MEANING)}
+            return {_FLOAT if schema["type"] == "float" else schema.get(_MEANING)}
         if schema["type"] == "map":
             return self._meanings(schema["values"], path[1:])
         for field in schema.get("fields", ()):
@@ -206,9 +221,9 @@ class AvroSchema:
                 return self._meanings(field["type"], path[1:])
         return set()
 
-    def _write_time(self, value: Any, to_a_second: int) -> None:
+    def _write_time(self, value: Any, path: FieldPath, to_a_second: int) -> None:
         """Write the event time in the topology's format."""
-        *above, name = self._time_path
+        *above, name = path
         for part in above:
             value = value.get(part) if isinstance(value, Mapping) else None
         time = value.get(name) if isinstance(value, Mapping) else None
@@ -250,6 +265,42 @@ def _with_meanings_aside(
         found["logicalType"] = _UUID
     if fault is not None:
         ignored[field_text(path) if path else "the value"] = fault
+    return found
+
+
+class _Numbered(dict[int | str, Any]):
+    """The symbols of an enum, or the branches of a union, by their numbers."""
+
+    def __missing__(self, number: object) -> None:
+        raise LookupError(f"an enum or a union has nothing of the number {number}")
+
+
+_VALUE = "value"
+
+
+def _by_number(schema: Any, names: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a record whose only field is a value of a parsed `schema`, as
+    schemaless_reader takes it; its bytes are the value's.
+    """
+    return {
+        "type": "record",
+        "name": "slidestat.Whole",
+        "fields": [{"name": _VALUE, "type": _numbered(schema)}],
+        _PARSED: True,
+        _NAMES: {name: _numbered(named) for name, named in names.items()},
+    }
+
+
+def _numbered(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return _Numbered({"type": "union"} | dict(enumerate(map(_numbered, schema))))
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: _numbered(part) if name in _INSIDE else part for name, part in schema.items()}
+    if "fields" in found:
+        found["fields"] = [{**one, "type": _numbered(one["type"])} for one in found["fields"]]
+    if "symbols" in found:
+        found["symbols"] = _Numbered(enumerate(found["symbols"]))
     return found
 
 

@@ -3,10 +3,12 @@
 The row is `after`, or `before` where it was deleted. `op`, `before`, `after`, `source`, `ts_ms` and
 what else the envelope has keep their names; a column that is called as one of them is `after.NAME`.
 
-Where PostgreSQL does not send a long text that has not changed, Debezium has a text in its place
-(`unavailable.value.placeholder`); it is null here, as nothing is known of the column.
+Where PostgreSQL does not send a long text that has not changed, or long bytes, Debezium has a text
+in its place (`unavailable.value.placeholder`), of bytes in base64 or in hexadecimal digits; it is
+null here, as nothing is known of the column.
 """
 
+import base64
 import re
 
 import msgspec
@@ -14,12 +16,20 @@ import msgspec
 from slidestat.engine.decoding.formats.source_schemas import NotReadableError
 
 DEBEZIUM = "debezium"
-_OP, _BEFORE, _AFTER = "op", "before", "after"
+_OP = "op"
+ROWS = ("after", "before")
+"""The fields of a change that are its row: the first of them that is there."""
+# A truncation, and a message that is of no table.
+_WITHOUT_ROW = (b'"t"', b'"m"')
 _NULL = b"null"
 # The converter of Kafka Connect puts both around a value where `schemas.enable` is true.
 _SCHEMA, _PAYLOAD = "schema", "payload"
+_PLACEHOLDER = b"__debezium_unavailable_value"
 # As a value, not as a name; within a text its quotes are escaped.
-_UNAVAILABLE = re.compile(rb'"__debezium_unavailable_value"(?!\s*:)')
+_UNAVAILABLE = re.compile(
+    rb'"(?:%b|%b|%b)"(?!\s*:)'
+    % (_PLACEHOLDER, base64.b64encode(_PLACEHOLDER), _PLACEHOLDER.hex().encode())
+)
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -28,7 +38,7 @@ class NoEnvelopeError(NotReadableError):
 
 
 def unwrapped(value: bytes) -> bytes | None:
-    """Return the event of a change; None for a change without a row: a truncation, or a message.
+    """Return the event of a change; None for one that is of no row: a truncation, or a message.
 
     Raises NotReadableError for what is no JSON object, and NoEnvelopeError for another object.
     """
@@ -40,10 +50,13 @@ def unwrapped(value: bytes) -> bytes | None:
             "the object has no op, so it is no change in Debezium's envelope: leave `envelope` out"
             " where the connector extracts the rows"
         )
-    rows = (bytes(fields.get(side, _NULL)) for side in (_AFTER, _BEFORE))
+    rows = (bytes(fields.get(side, _NULL)) for side in ROWS)
     row = next((row for row in rows if row != _NULL), None)
     if row is None:
-        return None
+        if bytes(fields[_OP]) in _WITHOUT_ROW:
+            return None
+        # A change of a row that nothing is sent of, such as a deletion without a primary key.
+        row = b"{}"
     if row[:1] != b"{":
         raise NoEnvelopeError("its after or before is no object: MongoDB's rows are texts of JSON")
     # Of a field that stands twice, the last one counts.

@@ -12,7 +12,6 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-import msgspec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -20,15 +19,16 @@ from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from slidestat.declare.fields import FieldPath
+from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.times.time_format import TimeFormat
-from slidestat.engine.decoding.casts import of_single
+from slidestat.engine.decoding.casts import json_of, of_single
 from slidestat.engine.decoding.formats.proto_files import declared_files, registered_files
 from slidestat.engine.decoding.formats.source_schemas import (
     NamedText,
     NotReadableError,
     UnusableSchemaError,
 )
+from slidestat.engine.decoding.times import narrow_time
 from slidestat.errors import SlidestatError, shown
 
 # Messages of Protobuf as values of JSON.
@@ -43,6 +43,7 @@ _Take = Callable[[Any], object]
 
 TIMESTAMP = "google.protobuf.Timestamp"
 _NULL = "google.protobuf.NullValue"
+_FLOAT = "google.protobuf.FloatValue"
 # Of the longest decimal: 600 digits; more are no amount of anything, and take long to write.
 _DECIMAL_BYTES = 256
 
@@ -109,22 +110,23 @@ def _is_map(field: FieldDescriptor) -> bool:
     return bool(field.is_repeated and kind is not None and kind.GetOptions().map_entry)
 
 
-def is_timestamp(kind: Descriptor, path: tuple[str, ...]) -> bool:
-    """Return whether the field of a message at this path is a single Timestamp."""
+def _single_field(kind: Descriptor, path: FieldPath) -> FieldDescriptor | None:
+    """Return the field of a message at this path; None where there is none, or many of it."""
     name, *below = path
     field = kind.fields_by_name.get(name)
-    if field is None or field.message_type is None:
-        return False
-    if _is_map(field):
+    if field is not None and _is_map(field) and below:
         field = field.message_type.fields_by_name["value"]
-        if not below or field.message_type is None:
-            return False
         below = below[1:]
-    elif field.is_repeated:
-        return False
+    elif field is None or field.is_repeated:
+        return None
     if not below:
-        return bool(field.message_type.full_name == TIMESTAMP)
-    return is_timestamp(field.message_type, tuple(below))
+        return field
+    return None if field.message_type is None else _single_field(field.message_type, tuple(below))
+
+
+def _message_name(field: FieldDescriptor | None) -> str:
+    """Return which message a field is; "" of another field."""
+    return "" if field is None or field.message_type is None else field.message_type.full_name
 
 
 def _same(value: object) -> object:
@@ -198,11 +200,9 @@ _WELL_KNOWN: Mapping[str, _Take] = {
     "google.protobuf.Value": _any_json,
     "confluent.type.Decimal": _decimal,
     **{f"google.protobuf.{name}Value": _wrapped for name in _WRAPPERS},
-    "google.protobuf.FloatValue": lambda value: of_single(value.value),
+    _FLOAT: lambda value: of_single(value.value),
 }
 
-
-_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 # Values that a message can have, and JSON or a moment cannot; text of proto2 may be any bytes.
 _GARBAGE = (ArithmeticError, RecursionError, ValueError)
@@ -220,9 +220,11 @@ class ProtobufSchema:
         files: FileDescriptorSet,
         time_path: FieldPath | None = None,
         times: TimeFormat | None = None,
+        rows: Sequence[str] = (),
     ) -> None:
         """Parse a schema from its `files`, its own last. The Timestamp at `time_path` is given in
-        the format `times`. Raises UnusableSchemaError.
+        the format `times`; where a message has nothing there, it is in the fields `rows`, those of
+        an envelope. Raises UnusableSchemaError.
         """
         self._pool = DescriptorPool()
         try:
@@ -231,7 +233,7 @@ class ProtobufSchema:
             self._file: FileDescriptor = self._pool.FindFileByName(files.file[-1].name)
         except (KeyError, TypeError) as error:
             raise UnusableSchemaError(f"it is no Protobuf schema: {error}") from error
-        self._time_path, self._times = time_path or (), times
+        self._time_path, self._times, self._rows = time_path or (), times, rows
         self._values = MessageValues()
         self._by_steps: dict[tuple[int, ...], Callable[[bytes], bytes]] = {}
 
@@ -242,18 +244,23 @@ class ProtobufSchema:
         references: Sequence[NamedText] = (),
         time_path: FieldPath | None = None,
         times: TimeFormat | None = None,
+        rows: Sequence[str] = (),
     ) -> "ProtobufSchema":
         """Return the schema of a registry, with the files that it imports."""
-        return cls(_registered(text, tuple(references)), time_path, times)
+        return cls(_registered(text, tuple(references)), time_path, times, rows)
 
     @classmethod
     def declared(
-        cls, text: str, time_path: FieldPath | None = None, times: TimeFormat | None = None
+        cls,
+        text: str,
+        time_path: FieldPath | None = None,
+        times: TimeFormat | None = None,
+        rows: Sequence[str] = (),
     ) -> "ProtobufSchema":
         """Return the schema that a topology declares: a .proto file, or a set of descriptors in
         base64.
         """
-        return cls(_declared(text), time_path, times)
+        return cls(_declared(text), time_path, times, rows)
 
     def json(self, value: bytes, start: int = 0) -> bytes:
         """Return the JSON of the message whose index path and bytes are all from `start` on; raises
@@ -324,19 +331,14 @@ class ProtobufSchema:
     def _reader(self, kind: Descriptor) -> Callable[[bytes], bytes]:
         parse = GetMessageClass(kind).FromString
         plain = self._values.of(kind)
-        is_time = (
-            self._times is not None
-            and not self._times.is_sequence
-            and bool(self._time_path)
-            and is_timestamp(kind, self._time_path)
-        )
+        stamps = self._stamps_in(kind)
 
         def read(content: bytes) -> bytes:
             try:
                 value = plain(parse(content))
-                if is_time:
-                    self._write_time(value)
-                return _encode(value)
+                for path in stamps:
+                    self._write_time(value, path)
+                return json_of(value)
             except DecodeError as error:
                 raise NotReadableError(f"it is not what its schema describes: {error}") from error
             except _GARBAGE as error:
@@ -344,9 +346,27 @@ class ProtobufSchema:
 
         return read
 
-    def _write_time(self, value: Any) -> None:
+    def _stamps_in(self, kind: Descriptor) -> list[FieldPath]:
+        """Return where the Timestamps of event times are; raises UnusableSchemaError for times that
+        are narrow.
+        """
+        if not self._time_path or self._times is None:
+            return []
+        paths = [self._time_path]
+        if self._time_path[0] not in kind.fields_by_name:
+            paths = [(row, *self._time_path) for row in self._rows]
+        found = []
+        for path in paths:
+            time = _single_field(kind, path)
+            if time is not None and (time.type == time.TYPE_FLOAT or _message_name(time) == _FLOAT):
+                raise UnusableSchemaError(narrow_time(field_text(path)))
+            if _message_name(time) == TIMESTAMP and not self._times.is_sequence:
+                found.append(path)
+        return found
+
+    def _write_time(self, value: Any, path: FieldPath) -> None:
         """Write the event time in the topology's format."""
-        *above, name = self._time_path
+        *above, name = path
         for part in above:
             value = value.get(part) if isinstance(value, dict) else None
         seconds = value.get(name) if isinstance(value, dict) else None

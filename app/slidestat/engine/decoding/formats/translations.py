@@ -10,7 +10,7 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.times.time_format import TimeFormat
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.event_columns import FieldColumns, RecordReader, Refusal, placed_at
-from slidestat.engine.decoding.formats.envelope import NoEnvelopeError, unwrapped
+from slidestat.engine.decoding.formats.envelope import ROWS, NoEnvelopeError, unwrapped
 from slidestat.engine.decoding.formats.source_schemas import (
     AVRO,
     HeaderFramed,
@@ -110,6 +110,8 @@ class FramedValues:
         except NotReadableError as error:
             why = _twice_framed(value)
             raise NotReadableError(f"by schema {schema_of(value)}, {error}{why}") from error
+        except UnusableSchemaError as error:  # Only of the message that this value is.
+            raise UnusableSchemaError(f"schema {schema_of(value)}: {error}") from error
 
     def _schema_of(self, value: bytes) -> ReadingSchema | UnusableSchemaError:
         number = schema_of(value)
@@ -203,8 +205,13 @@ def protobuf_of(topology: Topology) -> "ProtobufSchema":
     return require_protobuf().declared(topology.source_schema, *_times(topology))
 
 
-def _times(topology: Topology | None) -> tuple[FieldPath | None, TimeFormat | None]:
-    return (None, None) if topology is None else (topology.time_path, topology.times)
+def _times(
+    topology: Topology | None,
+) -> tuple[FieldPath | None, TimeFormat | None, Sequence[str]]:
+    """Return where event times are, their format, and the fields that may be the row with them."""
+    if topology is None:
+        return None, None, ()
+    return topology.time_path, topology.times, ROWS if topology.envelope else ()
 
 
 def require_avro() -> type["AvroSchema"]:

@@ -16,7 +16,7 @@ from slidestat.engine.decoding.json_scan.plan import (
     Found,
     Plan,
 )
-from slidestat.kernels.compile import borrowing_kernel
+from slidestat.kernels.compile import borrowing_kernel, unlocked_kernel
 from slidestat.synopses.core.arrays import Bytes, Integers
 
 QUOTE, BACKSLASH = ord('"'), ord("\\")
@@ -258,7 +258,7 @@ def _scalar(buffer: Bytes, place: int, end: int) -> tuple[int, int, int]:
     return WHOLE if is_whole else DECIMAL, place, after
 
 
-@borrowing_kernel
+@unlocked_kernel
 def read_records(
     buffer: Bytes, record_starts: Integers, record_ends: Integers, plan: Plan, found: Found
 ) -> None:

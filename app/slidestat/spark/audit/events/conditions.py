@@ -2,7 +2,7 @@
 
 An audit shares no code with the workers: sqlglot's tree of the declared text is gone through as it
 is, with None for NULL, and numbers are doubles as SQL computes with them;
-whole ones from 2^53 on that are no doubles are ints.
+those from 2^53 on that are no doubles are ints, or Fractions.
 """
 
 import math
@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 from sqlglot import exp, parse_one
 
-Value = float | int | str | bool | None
+Number = float | int | Fraction
+Value = Number | str | bool | None
 # A part of sqlglot's.
 Tree = Any
 # From there on doubles may be other numbers, rounded; and below here whole ones are computed
@@ -151,7 +152,8 @@ def _strict(tree: Tree, fields: Mapping[str, Any]) -> Value:
     return _compared(type(tree), (tree.this, tree.expression), fields)
 
 
-SPACES = " \t\n\r\f\v"
+# Python takes four separators of ASCII for spaces, too, and Unicode does not.
+SPACES = "".join(x for x in map(chr, range(0x3001)) if x.isspace() and not "\x1c" <= x <= "\x1f")
 NUMBER_TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -174,7 +176,7 @@ def _cast(value: Value, kind: Tree) -> Value:
     return _as_text(value)
 
 
-def _as_number(value: float | int | str) -> float | int:
+def _as_number(value: Number | str) -> Number:
     """Return the number that a text writes, as if JSON had it there."""
     if not isinstance(value, str):
         return value if not isinstance(value, bool) else _not_computable()
@@ -191,22 +193,22 @@ def _as_number(value: float | int | str) -> float | int:
     return number(int(exact) if text.lstrip("+-").isdigit() else exact)
 
 
-def _as_bigint(value: float | int | str) -> float | int:
+def _as_bigint(value: Number | str) -> Number:
     found = _as_number(value)
     exact: Any = found
-    if isinstance(value, str) and abs(found) >= _EXACT:
+    if isinstance(value, str) and abs(float(found)) >= _EXACT:
         exact = Decimal(value.strip(SPACES))
-    if isinstance(found, Rounded) or abs(found) > 2.0**64 or exact != int(found):
+    if isinstance(found, Rounded) or abs(float(found)) > 2.0**64 or exact != int(found):
         raise NotComputableError
     return found if -(2**63) <= int(found) < 2**63 else _not_computable()
 
 
-def _as_text(value: float | int | str | bool) -> str:
+def _as_text(value: Number | str | bool) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, Rounded):
+    if isinstance(value, Rounded | Fraction):
         raise NotComputableError
     is_short = isinstance(value, int) or (value.is_integer() and abs(value) < MOST_WHOLE)
     return str(int(value)) if is_short else msgspec.json.encode(value).decode()
@@ -246,7 +248,7 @@ def iso_microseconds(text: str) -> tuple[int, bool]:
     return 1_000_000 * whole + int(f"{fraction or '0':0<6}"[:6]), zone is not None
 
 
-def _literal(text: str) -> float:
+def _literal(text: str) -> Number:
     try:
         return number(Decimal(text))
     except InvalidOperation:  # Its power has more digits than a Decimal's.
@@ -281,8 +283,8 @@ def _field(tree: Tree, fields: Mapping[str, Any]) -> Value:
     return nearest
 
 
-def number(written: int | Decimal | float) -> float:
-    """Return the double nearest to a number; one that is whole, below 2^100 and no double, as it
+def number(written: int | Decimal | float) -> Number:
+    """Return the double nearest to a number; one from 2^53 on, below 2^100 and no double, as it
     is.
     """
     nearest = float(written)
@@ -290,7 +292,7 @@ def number(written: int | Decimal | float) -> float:
     if abs(nearest) < _EXACT or written == nearest or (is_decimal and abs(nearest) >= MOST_WHOLE):
         return nearest
     if written != int(written):
-        return nearest
+        return Fraction(written)
     return int(written) if -MOST_WHOLE < written < MOST_WHOLE else Rounded(nearest)
 
 
@@ -316,7 +318,7 @@ def _present(tree: Tree, fields: Mapping[str, Any]) -> Any:
     return _at(inner, fields) if is_field else _value(inner, fields)
 
 
-def _number(tree: Tree, fields: Mapping[str, Any]) -> float | None:
+def _number(tree: Tree, fields: Mapping[str, Any]) -> Number | None:
     value = _value(tree, fields)
     if value is None or isinstance(value, str | bool):
         return _of(float, value)  # type: ignore[return-value]
@@ -366,7 +368,7 @@ def _any(truths: Sequence[Any]) -> bool | None:
     return None if None in found else False
 
 
-def _arithmetic(tree: Tree, fields: Mapping[str, Any]) -> float | None:
+def _arithmetic(tree: Tree, fields: Mapping[str, Any]) -> Number | None:
     left, right = _number(tree.this, fields), _number(tree.expression, fields)
     if left is None or right is None:
         return None
@@ -376,9 +378,12 @@ def _arithmetic(tree: Tree, fields: Mapping[str, Any]) -> float | None:
         raise NotComputableError from error
     if not math.isfinite(result):
         raise NotComputableError
-    if int not in (type(left), type(right)) and abs(result) < _EXACT:
+    if {int, Fraction}.isdisjoint((type(left), type(right))) and abs(result) < _EXACT:
         return result
-    if not any(isinstance(one, Rounded) or abs(float(one)) >= MOST_WHOLE for one in (left, right)):
+    if not any(
+        isinstance(one, Rounded | Fraction) or abs(float(one)) >= MOST_WHOLE
+        for one in (left, right)
+    ):
         exact = _COMPUTE[type(tree)](Fraction(left), Fraction(right))
         result = float(exact)
         if exact.denominator == 1:

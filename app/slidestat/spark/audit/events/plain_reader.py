@@ -191,9 +191,7 @@ class _Shaping:
         return f'"(?P<{name}>{pattern})"'
 
     def _pattern(self, value: object, sorts: set[Sort]) -> str:
-        """Return a pattern of values of that sort, as far as all ways of reading them are
-        certain.
-        """
+        """Return a pattern of values of that sort, as far as all ways of reading agree."""
         kind = type(value)
         if sorts == {Sort.TIME}:
             pattern = TIME_PATTERNS.get((self._time_format, str if kind is str else int))
@@ -280,9 +278,7 @@ class PlainReader:
         return is_single and not has_conditions and not declaration.computed
 
     def read(self, records: Records) -> list[Events]:
-        """Return the events that are plain, those of a shape together; all other rows may be
-        anything.
-        """
+        """Return the plain events, those of a shape together; all other rows may be anything."""
         found: list[tuple[Shape, Events]] = []
         rest = np.flatnonzero(records.values.is_valid().to_numpy(zero_copy_only=False))
         for shape in self._shapes:

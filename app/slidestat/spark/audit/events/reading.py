@@ -7,8 +7,10 @@ record.
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_05UP, Context, Decimal, InvalidOperation
+from fractions import Fraction
 from typing import NamedTuple
 
 import msgspec
@@ -41,6 +43,12 @@ _EXACT = 2**53
 _LATEST_MS = 2**62
 # Python makes no int of more.
 _DIGITS_OF_INT = 4_300
+# What Excel, `%g`, `%e` and their like leave of a time.
+_MOST_ROUNDED = 7
+# A double as Java writes it has all of its digits.
+_OF_JAVA = re.compile(r"\+?[0-9]\.[0-9]+E[0-9]+")
+# So many are taken of a number that is not whole; what is left out shows in the last one.
+_DIGITS = Context(prec=60, rounding=ROUND_05UP)
 
 
 class UnreadableError(Exception):
@@ -210,11 +218,17 @@ def _time(value: object, time_format: str) -> int:
 
 
 def _written_number(text: str) -> int | Decimal:
-    """Return the number that a text writes, a whole one where it is written as such."""
+    """Return the number that a text writes, a whole one where it is written as such. One with a
+    power and at most 7 digits has lost others, unless Java wrote it.
+    """
     text = text.strip(SPACES)
-    if not NUMBER_TEXT.fullmatch(text) or len(text) > _DIGITS_OF_INT:
+    if not NUMBER_TEXT.fullmatch(text):
         raise UnreadableError
-    return int(text) if text.lstrip("+-").isdigit() else _decimal(text)
+    mantissa, _, power = text.upper().partition("E")
+    digits = "".join(filter(str.isdigit, mantissa)).lstrip("0")
+    if power and len(digits) <= _MOST_ROUNDED and not _OF_JAVA.fullmatch(text):
+        raise UnreadableError
+    return _whole(text) if text.lstrip("+-").isdigit() else _decimal(text)
 
 
 def _from_fraction(number: Decimal, per_second: int) -> int:
@@ -230,9 +244,7 @@ def _from_fraction(number: Decimal, per_second: int) -> int:
 
 
 def _iso_ms(text: str, *, zoneless_is_utc: bool) -> int:
-    """Return the milliseconds of an ISO 8601 text; beyond microseconds it is read to the nearest
-    one.
-    """
+    """Return the milliseconds of an ISO 8601 text, which is read to the nearest microsecond."""
     try:
         microseconds, is_zoned = iso_microseconds(text)
     except ValueError as error:
@@ -272,19 +284,28 @@ def _text(value: object, as_item: bool) -> str | None:
             return _item(value) if as_item else str(value)
         case Rounded() if not as_item:
             return repr(float(value))
+        case Fraction() if not as_item:  # As it was written; as an item it is refused.
+            digits = _DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator))
+            return f"{digits:f}"
         case Decimal() if _is_double(value):
             return _item(value) if as_item else str(value)
     raise UnreadableError
 
 
 def _item(value: int | Decimal) -> str:
-    """Return what a number is called as an item: a whole one by its digits, others, and those from
-    2^100 on that were not written as whole ones, by the shortest text of their double.
+    """Return what a number is called as an item: a whole one, or one from 2^53 on, by its digits,
+    others, and those from 2^100 on that were not written as whole ones, by the shortest text of
+    their double, which may be whole.
     """
     is_short = -MOST_WHOLE < value < MOST_WHOLE
     if isinstance(value, int) or (is_short and value == value.to_integral_value()):
         return str(int(value))
-    return msgspec.json.encode(float(value)).decode()
+    if is_short and abs(float(value)) >= _EXACT:
+        return f"{_DIGITS.create_decimal(value):f}".rstrip("0")
+    nearest = float(value)
+    if is_short and nearest.is_integer():
+        return str(int(nearest))
+    return msgspec.json.encode(nearest).decode()
 
 
 def _is_double(number: int | Decimal) -> bool:
@@ -339,9 +360,7 @@ class EventReader:
         return ReadRecords(events, slow.passed_over, timed, times)
 
     def _one_by_one(self, records: Records, rows: Integers) -> ReadRecords:
-        """Return the events of some rows, as `read` does; `timed` are only those that are passed
-        over.
-        """
+        """Return the events of some rows, as `read` does; `timed` are passed-over ones alone."""
         found: list[tuple[int, str, int, list[str | None]]] = []
         passed_over: list[int] = []
         timed: list[tuple[int, int]] = []

@@ -19,9 +19,7 @@ _SHOWN = 40
 
 
 def duration_ms(text: str, field: str) -> int:
-    """Return the milliseconds of a duration such as "250ms", "90s", "5m", "1h" or "7d"; 0 is
-    allowed.
-    """
+    """Return the milliseconds of a duration: "250ms", "90s", "5m", "1h", "7d"; 0 is allowed."""
     match = _matched(_DURATION, text)
     if match is None:
         raise SlidestatError(
@@ -38,9 +36,7 @@ def duration_ms(text: str, field: str) -> int:
 
 
 def sequence_length(text: str, field: str) -> int:
-    """Return the length in events of "1000 events" of a global sequence; 0 is allowed, in any
-    unit.
-    """
+    """Return the length in events of "1000 events" of a sequence; 0 is allowed, in any unit."""
     match = _matched(_EVENTS, text)
     if match is not None:
         return _events(match, text, field)
@@ -53,13 +49,13 @@ def sequence_length(text: str, field: str) -> int:
     )
 
 
-def share_of(text: str, field: str) -> Fraction:
-    """Return the share that a text such as "5%" is, from 0 to below 1."""
+def share_of(text: str) -> Fraction:
+    """Return the share that a `tolerance` such as "5%" is, from 0 to below 1."""
     match = _matched(_PERCENT, text)
     share = Fraction(match[1]) / 100 if match is not None else Fraction(1)
     if share >= 1:
         raise SlidestatError(
-            f"{field} is {_shown(text)}.", 'Give a share from "0%" to below "100%", such as "5%".'
+            f"tolerance is {_shown(text)}.", 'Give a share from "0%" to below "100%", such as "5%".'
         )
     return share
 

@@ -1,0 +1,51 @@
+"""The values that a declaration is given: of the right kind, or refused with what to write."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, TypeGuard
+
+from slidestat.errors import SlidestatError
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Return whether a value is a number; a truth value is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    """Return whether a value is a list or a tuple; a text is none."""
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def require_list(name: str, value: object, advice: str) -> Sequence[Any]:
+    """Return the value if it is a list; otherwise raise SlidestatError."""
+    if is_list(value):
+        return value
+    raise SlidestatError(f"{name} is {value!r}, which is not a list.", advice)
+
+
+def check_whole(kind: str, name: str, value: object, least: int, most: int) -> None:
+    """Raise SlidestatError unless a parameter of a statistic is a whole number in these limits."""
+    if type(value) is not int or not least <= value <= most:
+        raise SlidestatError(
+            f"the {name} of {kind} is {value!r}.", f"Give a whole number from {least} to {most:,}."
+        )
+
+
+def check_seed(kind: str, seed: object, bits: int) -> None:
+    """Raise SlidestatError for a seed that is not a whole number of so many bits."""
+    if type(seed) is not int or not 0 <= seed < 2**bits:
+        raise SlidestatError(
+            f"the seed of {kind} is {seed!r}.", f"Give a whole number, 0 to 2^{bits} - 1."
+        )
+
+
+def check_digits(declaration: Any) -> None:
+    """Raise SlidestatError for a whole number of so many digits that no message can show it."""
+    for field in fields(declaration):
+        try:
+            repr(getattr(declaration, field.name))
+        except ValueError:
+            raise SlidestatError(
+                f"{field.name} has a whole number of thousands of digits.", "Give another one."
+            ) from None
