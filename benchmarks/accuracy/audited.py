@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from benchmarks import RESULTS_FOLDER
+from benchmarks.harness.command import typed
 from benchmarks.speed.referee import BATCH, PARTITIONS, flights
 from slidestat import TopologyDriver
 from slidestat.declare.forms.files import load_topology
@@ -93,4 +94,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    typed(__doc__)
     main()

@@ -13,7 +13,6 @@ stands in docs/choose-a-statistic.md (`make figures`).
 
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,7 +26,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import FOLDER, RESULTS_FOLDER
+from benchmarks import REPOSITORY, RESULTS_FOLDER
+from benchmarks.harness.command import typed
 from benchmarks.harness.results import machine
 from benchmarks.peers.environments import environment_python
 from benchmarks.speed.kernel_subjects import KLL_K
@@ -139,12 +139,12 @@ def ddsketch(seed: int) -> Run:
     """DDSketch's own package, value by value; raises UnavailableError if it cannot be installed."""
     python = environment_python("ddsketch")
     _, values = drawn(seed)
-    script = FOLDER / "peers" / "ddsketch_quantiles.py"
     with tempfile.NamedTemporaryFile(suffix=".npy") as file:
         np.save(file, values)
         file.flush()
-        done = subprocess.run(  # noqa: S603 - our own script
-            [python, script, file.name, *map(str, SHARES)],
+        done = subprocess.run(  # noqa: S603 - our own module
+            [python, "-m", "benchmarks.peers.ddsketch_quantiles", file.name, *map(str, SHARES)],
+            cwd=REPOSITORY,
             check=True,
             capture_output=True,
             text=True,
@@ -215,4 +215,4 @@ def main(streams: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main(*typed(__doc__, streams=5))

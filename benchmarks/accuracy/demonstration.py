@@ -10,11 +10,11 @@ thread of one process takes them, 10,000 at a time, asks after each batch, and e
 compared with the exact one. The clock is the CPU's, and counts taking in and asking alone.
 """
 
-import sys
 import time
 
 import numpy as np
 
+from benchmarks.harness.command import typed
 from benchmarks.harness.results import machine
 from slidestat.synopses import ApproximateCount, ApproximateCountParameters
 
@@ -71,4 +71,4 @@ def main(events: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS)
+    main(*typed(__doc__, events=EVENTS))

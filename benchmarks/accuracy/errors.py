@@ -13,7 +13,6 @@ Of as many events as the README tells of (the default), what is found goes to
 results/statistics.json, for the README's table (`make figures`) and the plot; a test counts again.
 """
 
-import sys
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ import msgspec
 import numpy as np
 
 from benchmarks.accuracy.recounted import NUMBER, OF_ITEMS, STATISTICS, Window, keep, rank_of
+from benchmarks.harness.command import typed
 from benchmarks.harness.exact import Exact
 from benchmarks.harness.inside import batches
 from benchmarks.harness.workload import KeyDistribution, Workload, draw
@@ -224,4 +224,4 @@ def main(events: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else EVENTS)
+    main(*typed(__doc__, events=EVENTS))

@@ -84,7 +84,7 @@ def _tiles_question(_name: str, key: str, end: int) -> str:
 
 
 # Of those that add each event to 360 windows.
-_SLOW = "it would not be done with an hour of history"
+_SLOW = "an hour of history would take it too long"
 _SYSTEMS = {
     OURS: Subject(partial(own, "speed.ours"), (CASES[_CASE].every, _CASE), _our_question),
     "chdb_tiles": Subject(partial(peer, "chdb", "chdb_tiles"), (), _tiles_question),
@@ -246,8 +246,8 @@ def speed_rows(rounds: list[dict[str, Ran]]) -> list[tuple[str, ...]]:
         return tuple("-" if name == OURS else it for name, it in zip(names, found, strict=True))
 
     return [
-        ("slidestat has so many times its events a second", *times(lambda m: m.events_per_s)),
-        ("... its events a CPU second", *times(lambda m: m.events_per_cpu_s)),
+        ("events a second: slidestat's over this one's", *times(lambda m: m.events_per_s)),
+        ("events a CPU second: slidestat's over this one's", *times(lambda m: m.events_per_cpu_s)),
         ("events a second", *spread(lambda ran, _: ran.measurement.events_per_s, ",.0f")),
         ("events it was timed on", *middle(lambda ran: ran.measurement.events, ",.0f")),
         ("peak memory, MiB", *middle(lambda ran: ran.measurement.peak_rss / 2**20, ",.0f")),

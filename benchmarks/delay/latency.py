@@ -33,11 +33,10 @@ from benchmarks.harness.progress import Progress
 from benchmarks.harness.systems import OURS, SYSTEMS
 from benchmarks.harness.workload import Workload
 from benchmarks.peers.environments import UnavailableError
-from benchmarks.speed.throughput import PARTITIONS, broker, run_command
+from benchmarks.speed.throughput import PARTITIONS, broker, delete_topics, run_command
 from slidestat.admin.topics import create_topic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.kafka.connection import admin_client
 
 _EVERY = "1s"
 _NAME = "latency"
@@ -88,7 +87,7 @@ def measure_latency(bootstrap: str, name: str, rate: int, seconds: int) -> Laten
                 subject.answers.check(workload, bootstrap, group)
                 found = list(_windows(subject.answers, workload, bootstrap, topic))
         finally:
-            _delete(bootstrap, group)
+            delete_topics(bootstrap, group)
     took = latencies(subject, workload, found, events.started_ms + 1_000 * _WARM_UP_S)
     if not len(took):
         raise SlidestatError("There were no answers.", "Measure for longer: --seconds.")
@@ -162,13 +161,6 @@ def _windows(answers: Answers, workload: Workload, bootstrap: str, topic: str) -
         if found is not None:
             key, start, count = found
             yield Answer(key, start, start + answers.length_ms, count, message.timestamp()[1])
-
-
-def _delete(bootstrap: str, group: str) -> None:
-    admin = admin_client(bootstrap)
-    topics = [name for name in admin.list_topics(timeout=30).topics if group in name]
-    for future in admin.delete_topics(topics).values():
-        future.exception()
 
 
 def measure_latencies(

@@ -171,8 +171,8 @@ def flights() -> str:
     sent, raw = told["sent_a_tick"], told["json_a_tick"]
     return (
         f"{table(heads, told['rows'])}\n\n"
-        f"What travels does not grow with the traffic, but it is not nothing. Here a partition\n"
-        f"publishes {sent / 1_000:.1f} kB a tick, where its flights of six hours are"
+        f"The synopses that are sent do not grow with the traffic, but they have a cost. Here a\n"
+        f"partition publishes {sent / 1_000:.1f} kB a tick, where its flights of six hours are"
         f" {raw / 1_000:.0f} kB of JSON: {100 * sent / raw:.0f} %.\n"
         f"The largest part is `{largest}`, {told['bytes'][largest] / 1_000:.1f} kB."
     )

@@ -19,6 +19,7 @@ SCALING = RESULTS_FOLDER / "scaling.json"
 DECIDING = RESULTS_FOLDER / "deciding.json"
 DECIDING_KEYS = RESULTS_FOLDER / "deciding_keys.json"
 QUESTIONS = RESULTS_FOLDER / "questions.json"
+STREAMING = RESULTS_FOLDER / "streaming.json"
 
 Results = Mapping[str, Any]
 
@@ -31,6 +32,25 @@ def deciding() -> str:
 def deciding_keys() -> str:
     """The same, with a hundred times the keys."""
     return _decided(DECIDING_KEYS)
+
+
+def streaming() -> str:
+    """How a topology on Structured Streaming does beside a worker and Spark's own aggregates."""
+    found: Results = json.loads(STREAMING.read_text())
+    parts = []
+    for topic in found["topics"]:
+        rows = [
+            (it["name"], it["by_cpu"], it["by_clock"], f"{it['peak_mib']:,.0f} MiB")
+            for it in topic["subjects"]
+        ]
+        heads = ("", "times a worker, a CPU second", "by the clock", "at most")
+        parts.append(
+            f"{topic['events']:,} events of {topic['keys']:,} keys, `{topic['workload']}`, rounds:"
+            f" {topic['rounds']}. The worker had at most {topic['worker_peak_mib']:,.0f} MiB.\n"
+            f"By the clock the stream has {topic['of_own']} of the speed of Spark's own"
+            f" aggregates.\n\n{table(heads, rows)}"
+        )
+    return "\n\n".join([f"On {found['machine']}:", *parts])
 
 
 def _decided(path: Path) -> str:

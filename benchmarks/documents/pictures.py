@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks import REPOSITORY, RESULTS_FOLDER
+from benchmarks.harness.command import typed
 from benchmarks.peers.environments import environment_python
 from slidestat.synopses import CountParameters, ExponentialHistogram
 from slidestat.synopses.waves.parameters import WaveParameters
@@ -96,4 +97,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    typed(__doc__)
     main()

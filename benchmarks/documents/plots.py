@@ -8,13 +8,13 @@ environment of its own.
 """
 
 import subprocess
-import sys
 
 import msgspec
 
 from benchmarks import REPOSITORY
 from benchmarks.accuracy import errors
 from benchmarks.documents.measured_synopses import PLOTS
+from benchmarks.harness.command import typed
 from benchmarks.harness.results import machine
 from benchmarks.peers.environments import environment_python
 from benchmarks.size import space_of_counts
@@ -43,4 +43,4 @@ def main(largest: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(float(sys.argv[1])) if len(sys.argv) > 1 else _LARGEST)
+    main(*typed(__doc__, largest=_LARGEST))

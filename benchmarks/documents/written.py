@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from benchmarks import REPOSITORY
 from benchmarks.documents import measured_sizes, measured_speed, measured_synopses
+from benchmarks.harness.command import typed
 
 _ROOT = REPOSITORY
 TEXTS: dict[str, Callable[[], str]] = {
@@ -20,6 +21,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "workloads": measured_speed.workloads,
     "scaling": measured_speed.scaling,
     "questions": measured_speed.questions,
+    "streaming": measured_speed.streaming,
     "space": measured_synopses.space,
     "accuracy": measured_synopses.accuracy,
     "statistics": measured_sizes.statistics,
@@ -43,6 +45,7 @@ DOCUMENTS = tuple(
         "docs/deploy.md",
         "docs/many-parties.md",
         "docs/spark.md",
+        "docs/spark-streaming.md",
     )
 )
 _PLACE = re.compile(
@@ -71,4 +74,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    typed(__doc__)
     main()

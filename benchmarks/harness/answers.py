@@ -34,9 +34,10 @@ class Answers:
     """Where a peer's answers are and which of them must be there.
 
     `shape` is tumbling, hopping or sliding. Those of a sliding window end at an event and have it
-    in: they are a millisecond longer. `wait_ms` after its end, by the times of its own key, a
-    window must have been answered; None: each window must be. Some do not send what is left when
-    they are told to stop. `length_ms` is that of a window, of hopping ones too.
+    in: they are a millisecond longer. `wait_ms` after its end, by the times of its own key and
+    by those of each partition, a window must have been answered; None: each window must be. Some do
+    not send what is left when they are told to stop. `length_ms` is that of a window, of hopping
+    ones too.
     """
 
     topic: str
@@ -114,6 +115,11 @@ class Answers:
             starts = [times - self.length_ms]
         newest = np.zeros(workload.key_count, np.int64)
         np.maximum.at(newest, keys, times)
+        if self.wait_ms:
+            # By a watermark as well, which is that of the partition that has come least far.
+            reached = np.zeros(workload.partitions, np.int64)
+            np.maximum.at(reached, keys % workload.partitions, times)
+            newest = np.minimum(newest, reached.min())
         due: list[Integers] = []
         for of in starts:
             closed = np.ones(len(keys), np.bool_)

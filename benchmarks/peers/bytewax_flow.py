@@ -10,7 +10,6 @@ it waits for as long as a window is: what is read faster than it happened would 
 or what is read an instant after the clock has closed its window.
 """
 
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.run import cli_main
 from confluent_kafka import OFFSET_BEGINNING
 
+from benchmarks.harness.command import OF_A_SYSTEM, typed
 from benchmarks.harness.progress import Progress
 
 _SECOND, _STEP, _MINUTE = timedelta(seconds=1), timedelta(seconds=10), timedelta(minutes=1)
@@ -87,7 +87,9 @@ def flow(bootstrap: str, topic: str, group: str, progress: Progress, window: str
 
 
 if __name__ == "__main__":
-    _bootstrap, _topic, _group, _file, _data_dir, _, _window = sys.argv[1:]
+    _bootstrap, _topic, _group, _file, _data_dir, _, _window = typed(
+        __doc__, *OF_A_SYSTEM, "window"
+    )
     init_db_dir(Path(_data_dir), 1)
     cli_main(
         flow(_bootstrap, _topic, _group, Progress(Path(_file)), _window),

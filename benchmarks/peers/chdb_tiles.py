@@ -25,6 +25,7 @@ import pyarrow as pa
 from chdb import session
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from benchmarks.harness.command import OF_A_SYSTEM, typed
 from benchmarks.harness.progress import Progress
 
 _TICK_MS, _WINDOW_MS = 10_000, 3_600_000
@@ -170,7 +171,7 @@ def run(bootstrap: str, topic: str, group: str, progress: Progress, tiles: Tiles
 
 
 if __name__ == "__main__":
-    _bootstrap, _topic, _group, _file, _data_dir, _partitions = sys.argv[1:]
+    _bootstrap, _topic, _group, _file, _data_dir, _partitions = typed(__doc__, *OF_A_SYSTEM)
     _tiles = Tiles(_data_dir, int(_partitions))
     serve(_tiles)
     run(_bootstrap, _topic, _group, Progress(Path(_file)), _tiles)

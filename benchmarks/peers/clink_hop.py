@@ -10,7 +10,6 @@ same topic have counted. Its watermark is behind the newest event by half an hou
 one partition may be behind the other while it catches up.
 """
 
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import orjson
 import pyclink
 from confluent_kafka import Producer
 
+from benchmarks.harness.command import OF_A_SYSTEM, typed
 from benchmarks.harness.progress import Progress
 
 _STATEMENTS = """
@@ -67,5 +67,5 @@ def run(bootstrap: str, topic: str, group: str, progress: Progress, data_dir: st
 
 
 if __name__ == "__main__":
-    _bootstrap, _topic, _group, _file, _data_dir, _ = sys.argv[1:]
+    _bootstrap, _topic, _group, _file, _data_dir, _ = typed(__doc__, *OF_A_SYSTEM)
     run(_bootstrap, _topic, _group, Progress(Path(_file)), _data_dir)

@@ -1,20 +1,23 @@
-"""DDSketch's own Python package on a file of doubles: `python ddsketch_quantiles.py FILE.npy p...`.
+"""DDSketch's own Python package on a file of doubles.
+
+    python -m benchmarks.peers.ddsketch_quantiles FILE.npy p...
 
 Runs in an environment of its own; prints JSON: bytes as serialized, CPU ns an event, quantiles.
 """
 
 import json
-import sys
 import time
 
 import numpy as np
 from ddsketch import DDSketch
 from ddsketch.pb.proto import DDSketchProto
 
+from benchmarks.harness.command import typed
+
 ERROR = 0.01
 
 
-def main(file: str, *shares: str) -> None:
+def main(file: str, shares: list[str]) -> None:
     values = np.load(file).tolist()
     sketch = DDSketch(ERROR)
     start = time.process_time()
@@ -30,4 +33,4 @@ def main(file: str, *shares: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*typed(__doc__, "file", "shares..."))

@@ -4,12 +4,13 @@ python -m benchmarks.peers.draw_pictures DATA.json FOLDER
 """
 
 import json
-import sys
 from math import log2
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+
+from benchmarks.harness.command import typed
 
 matplotlib.use("svg")
 # The same figures give the same file.
@@ -83,7 +84,7 @@ def _wave(data: dict[str, Any], folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    _data = json.loads(Path(sys.argv[1]).read_text())
-    _folder = Path(sys.argv[2])
+    _file, _folder = map(Path, typed(__doc__, "data", "folder"))
+    _data = json.loads(_file.read_text())
     _buckets(_data["buckets"], _folder)
     _wave(_data["wave"], _folder)

@@ -1,14 +1,15 @@
 """Draw the plots of a file that `benchmarks.documents.plots` wrote: it has its own environment.
 
-python -m benchmarks.peers.draw_plots DATA.json FOLDER
+python -m benchmarks.peers.draw_plots FOLDER
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+
+from benchmarks.harness.command import typed
 
 matplotlib.use("svg")
 # The same figures give the same file.
@@ -75,7 +76,7 @@ def _spans(rows: list[dict[str, Any]], folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    _folder = Path(sys.argv[1])
+    (_folder,) = map(Path, typed(__doc__, "folder"))
     _data = json.loads((_folder / "plots.json").read_text())
     _space(_data["space"], _folder)
     _errors(json.loads((_folder / "statistics.json").read_text())["errors"], _folder)

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.harness.command import typed
+
 _FOLDER = Path(__file__).parent
 _ROOT = _FOLDER.parents[1] / ".venv-peers"
 _LOG_END = 300
@@ -55,5 +57,6 @@ def environment_python(name: str) -> Path:
 
 
 if __name__ == "__main__":
+    typed(__doc__)
     for _lock in sorted(_FOLDER.glob("requirements-*.lock")):
         environment_python(_lock.stem.removeprefix("requirements-"))

@@ -14,13 +14,13 @@ anew with each change. It is answered once, half an hour after its end, for want
 wait for the other partition.
 """
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pathway as pw
 
+from benchmarks.harness.command import OF_A_SYSTEM, typed
 from benchmarks.harness.progress import Progress
 
 _SECOND_MS, _STEP_MS, _MINUTE_MS, _HOUR_MS = 1_000, 10_000, 60_000, 3_600_000
@@ -107,5 +107,5 @@ def run(bootstrap: str, topic: str, group: str, progress: Progress, window: str)
 
 
 if __name__ == "__main__":
-    _bootstrap, _topic, _group, _file, _, _, _window = sys.argv[1:]
+    _bootstrap, _topic, _group, _file, _, _, _window = typed(__doc__, *OF_A_SYSTEM, "window")
     run(_bootstrap, _topic, _group, Progress(Path(_file)), _window)

@@ -7,13 +7,13 @@ RocksDB, changelog on, commits every 5 seconds as it comes; a window goes to the
 when it closes.
 """
 
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from quixstreams import Application
 
+from benchmarks.harness.command import OF_A_SYSTEM, typed
 from benchmarks.harness.progress import Progress
 
 _SECOND, _STEP, _MINUTE = timedelta(seconds=1), timedelta(seconds=10), timedelta(minutes=1)
@@ -50,5 +50,7 @@ def run(
 
 
 if __name__ == "__main__":
-    _bootstrap, _topic, _group, _file, _data_dir, _, _window = sys.argv[1:]
+    _bootstrap, _topic, _group, _file, _data_dir, _, _window = typed(
+        __doc__, *OF_A_SYSTEM, "window"
+    )
     run(_bootstrap, _topic, _group, Progress(Path(_file)), _data_dir, _window)

@@ -13,7 +13,6 @@ most.
 """
 
 import signal
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from benchmarks.harness.command import OF_A_SYSTEM, typed
 from benchmarks.harness.progress import Progress
 from slidestat.spark.session import spark_session
 
@@ -122,5 +122,7 @@ def run(
 
 
 if __name__ == "__main__":
-    _bootstrap, _topic, _group, _file, _data_dir, _, _window = sys.argv[1:]
+    _bootstrap, _topic, _group, _file, _data_dir, _, _window = typed(
+        __doc__, *OF_A_SYSTEM, "window"
+    )
     run(_bootstrap, _topic, _group, Progress(Path(_file)), _data_dir, _window)

@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks.harness.cases import CASES, CaseName, make_topology
 from benchmarks.harness.check import check_output
+from benchmarks.harness.command import typed
 from benchmarks.harness.measure import GroupOffsets, SubjectProcess, memory_verdict
 from benchmarks.harness.progress import Progress
 from benchmarks.harness.results import machine
@@ -100,5 +101,4 @@ def _say(what: str, process: SubjectProcess, start: float) -> int:
 
 
 if __name__ == "__main__":
-    _numbers = [int(float(number)) for number in sys.argv[1:]]
-    sys.exit(main(*(_numbers + [10_000_000, 500_000][len(_numbers) :])))
+    sys.exit(main(*typed(__doc__, events=10_000_000, new_keys=500_000)))

@@ -28,6 +28,7 @@ import numpy as np
 
 from benchmarks.harness.cases import CASES, CaseName, make_topology
 from benchmarks.harness.check import check_output
+from benchmarks.harness.command import typed
 from benchmarks.harness.measure import (
     GroupOffsets,
     Measurement,
@@ -222,5 +223,4 @@ def main(keys: int, events: int) -> int:
 
 
 if __name__ == "__main__":
-    _numbers = [int(float(number)) for number in sys.argv[1:]]
-    sys.exit(main(*(_numbers + [1_000_000, 2_000_000][len(_numbers) :])))
+    sys.exit(main(*typed(__doc__, keys=1_000_000, events=2_000_000)))

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import RESULTS_FOLDER
+from benchmarks.harness.command import typed
 from slidestat.synopses import (
     FixedFrequentParameters,
     FixedQuantileParameters,
@@ -115,4 +116,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    typed(__doc__)
     main()

@@ -11,13 +11,13 @@ Then, for each N', the worst ratio of stored bytes to the lower bound: of the tw
 the second to the bound of a window of as many elements as it has milliseconds.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.harness.command import typed
 from slidestat.synopses import CountParameters, ExponentialHistogram
 
 EPSILONS = (0.1, 0.01, 0.001)
@@ -130,4 +130,4 @@ def main(largest: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(float(sys.argv[1])) if len(sys.argv) > 1 else 10**9)
+    main(*typed(__doc__, largest=10**9))

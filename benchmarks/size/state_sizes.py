@@ -10,6 +10,7 @@ over a span of an hour. Writes results/statistics.json, which the README's table
 from dataclasses import replace
 
 from benchmarks.accuracy.recounted import RESULTS, keep
+from benchmarks.harness.command import typed
 from benchmarks.harness.examples import example
 from slidestat.declare.kinds import KINDS
 from slidestat.declare.statistics import Statistic
@@ -45,4 +46,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    typed(__doc__)
     main()

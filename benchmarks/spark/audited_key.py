@@ -19,6 +19,7 @@ import psutil
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
+from benchmarks.harness.command import typed
 from slidestat.declare.forms.resolved import resolved
 from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles
 from slidestat.declare.topology import Topology
@@ -169,10 +170,10 @@ def _jvm_peak() -> int:
     return max(_peak(child.pid) for child in children if child.name().startswith("java"))
 
 
-def main() -> None:
+def main(sizes: list[str]) -> None:
     """Measure, and print a line for each size."""
     with spark_session("benchmark") as spark:
-        for text in sys.argv[1:] or ["4_000_000"]:
+        for text in sizes or ["4_000_000"]:
             found = audited(spark, int(text))
             print(
                 f"{found.events:,} events of one key: {found.events / found.seconds:,.0f} a second,"
@@ -185,4 +186,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*typed(__doc__, "events..."))

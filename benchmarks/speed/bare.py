@@ -4,13 +4,13 @@ python -m benchmarks.speed.bare BOOTSTRAP TOPIC GROUP PROGRESS_FILE ...
 """
 
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import orjson
 from confluent_kafka import Consumer
 
+from benchmarks.harness.command import OF_A_SYSTEM, typed
 from benchmarks.harness.progress import Progress
 
 _BATCH = 10_000
@@ -49,5 +49,5 @@ def read(bootstrap: str, topic: str, group: str, progress: Progress) -> None:
 
 
 if __name__ == "__main__":
-    _bootstrap, _topic, _group, _file = sys.argv[1:5]
+    _bootstrap, _topic, _group, _file, _ = typed(__doc__, *OF_A_SYSTEM[:4], "more...")
     read(_bootstrap, _topic, _group, Progress(Path(_file)))

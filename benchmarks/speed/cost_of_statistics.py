@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from benchmarks import RESULTS_FOLDER
+from benchmarks.harness.command import typed
 from benchmarks.speed.kernel_subjects import (
     SPAN_MS,
     Insert,
@@ -111,4 +112,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    typed(__doc__)
     main()

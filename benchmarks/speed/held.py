@@ -35,11 +35,10 @@ from benchmarks.harness.progress import Progress
 from benchmarks.harness.systems import OURS, SYSTEMS
 from benchmarks.harness.workload import Workload
 from benchmarks.speed.real_rate import WORKLOADS, Held
-from benchmarks.speed.throughput import PARTITIONS, broker, run_command
+from benchmarks.speed.throughput import PARTITIONS, broker, delete_topics, run_command
 from slidestat.admin.topics import create_topic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.kafka.connection import admin_client
 from slidestat.kafka.settings import client_config
 from slidestat.synopses.core.arrays import Integers
 
@@ -195,7 +194,7 @@ def hold(bootstrap: str, name: str) -> HeldRun:
         return _weighed(bootstrap, topology, workload, live, behind, speed, load)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        _delete(bootstrap, group)
+        delete_topics(bootstrap, group)
 
 
 def _weighed(
@@ -266,13 +265,6 @@ def _check(
         np.array([emission.window_end_ms for emission, _ in counts]),
     )
     return answers, size
-
-
-def _delete(bootstrap: str, group: str) -> None:
-    admin = admin_client(bootstrap)
-    topics = [name for name in admin.list_topics(timeout=30).topics if group in name]
-    for future in admin.delete_topics(topics).values():
-        future.exception()
 
 
 def measure_held(names: Sequence[str], console: Console) -> dict[str, object]:

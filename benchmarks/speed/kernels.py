@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import RESULTS_FOLDER
+from benchmarks.harness.command import typed
 from benchmarks.harness.results import machine
 from benchmarks.speed.kernel_subjects import (
     OF_ITEMS,
@@ -289,4 +290,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    typed(__doc__)
     main()

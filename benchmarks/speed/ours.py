@@ -9,7 +9,6 @@ events it has taken up, so that the ruler knows when the first batch came. When 
 ruler sees for itself, from the group's committed offsets.
 """
 
-import sys
 from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness.cases import CaseName, make_topology
+from benchmarks.harness.command import OF_A_SYSTEM, typed
 from benchmarks.harness.progress import Progress
 from benchmarks.speed.real_rate import WORKLOADS
 from slidestat.admin.worker_topics import prepare_topics
@@ -62,7 +62,9 @@ def note_events_taken_up(progress: Progress) -> None:
 
 
 if __name__ == "__main__":
-    _bootstrap, _topic, _name, _file, _data_dir, _partitions, _every, _case = sys.argv[1:]
+    _bootstrap, _topic, _name, _file, _data_dir, _partitions, _every, _case = typed(
+        __doc__, *OF_A_SYSTEM, "every", "case"
+    )
     _held = WORKLOADS.get(_case)
     # Where the last commit is waited for it must not wait for its turn.
     _interval_s = 1.0 if _held is None else CHECKPOINT_INTERVAL_S

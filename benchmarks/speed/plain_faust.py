@@ -7,12 +7,12 @@ WINDOW is tumbling: Faust has no other that does not write an event several time
 Kafka key, so nothing is repartitioned; windows go by the records' timestamps, the event times.
 """
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import faust
 
+from benchmarks.harness.command import OF_A_SYSTEM, typed
 from benchmarks.harness.progress import Progress
 
 _WINDOW_S = 60.0
@@ -65,7 +65,9 @@ def make_app(
 
 
 if __name__ == "__main__":
-    _bootstrap, _topic, _group, _file, _data_dir, _partitions, _ = sys.argv[1:]
+    _bootstrap, _topic, _group, _file, _data_dir, _partitions, _ = typed(
+        __doc__, *OF_A_SYSTEM, "window"
+    )
     _progress = Progress(Path(_file))
     _app = make_app(_bootstrap, _topic, _group, _progress, _data_dir, int(_partitions))
     faust.Worker(_app, loglevel="WARNING", redirect_stdouts=False).execute_from_commandline()

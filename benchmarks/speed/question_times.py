@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import RESULTS_FOLDER
+from benchmarks.harness.command import typed
 from benchmarks.harness.results import machine
 from slidestat.synopses import (
     Batch,
@@ -139,4 +140,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    typed(__doc__)
     main()

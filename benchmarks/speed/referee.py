@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks import RESULTS_FOLDER
+from benchmarks.harness.command import typed
 from slidestat import RefereeDriver, TopologyDriver
 from slidestat.declare.forms.files import load_declaration
 from slidestat.declare.referee import Referee
@@ -268,4 +269,4 @@ def main(trials: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000))
+    sys.exit(main(*typed(__doc__, trials=1_000)))

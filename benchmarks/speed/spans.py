@@ -9,7 +9,6 @@ the machine's moods are the same for all. A flat or a logarithmic line is what i
 """
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.harness.command import typed
 from benchmarks.harness.inside import batches
 from benchmarks.harness.results import machine
 from benchmarks.harness.workload import KeyDistribution, Workload, draw
@@ -121,4 +121,4 @@ def main(largest: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else _LARGEST)
+    main(*typed(__doc__, largest=_LARGEST))

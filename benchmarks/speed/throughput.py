@@ -26,7 +26,7 @@ from benchmarks.harness.results import Outcome
 from benchmarks.harness.systems import BARE, OURS, SYSTEMS, System
 from benchmarks.peers.environments import UnavailableError
 from slidestat.errors import SlidestatError
-from slidestat.kafka.connection import require_broker
+from slidestat.kafka.connection import admin_client, require_broker
 from slidestat.local.broker import LocalBroker
 from slidestat.options import BOOTSTRAP_VARIABLE
 
@@ -42,6 +42,14 @@ def broker() -> Iterator[tuple[str, int | None]]:
     else:
         with LocalBroker() as local:
             yield local.bootstrap_servers, local.pid
+
+
+def delete_topics(bootstrap: str, group: str) -> None:
+    """Delete the topics that have a group in their name."""
+    admin = admin_client(bootstrap)
+    topics = [name for name in admin.list_topics(timeout=30).topics if group in name]
+    for future in admin.delete_topics(topics).values():
+        future.exception()
 
 
 def compare(

@@ -24,6 +24,7 @@ import numpy as np
 
 import slidestat
 from benchmarks import REPOSITORY, RESULTS_FOLDER
+from benchmarks.harness.command import typed
 from benchmarks.harness.inside import batches
 from benchmarks.harness.workload import KeyDistribution, draw
 from benchmarks.speed.kernel_subjects import OF_ITEMS, WHOLE_SET, Insert, States
@@ -131,17 +132,17 @@ def measure() -> dict[str, float]:
     return {name: round(amount, 3) for name, amount in counts.items()}
 
 
-def main(arguments: list[str]) -> None:
+def main(kernels_only: bool, write: bool) -> None:
     """Print the counts, and write them where that is asked for."""
-    if arguments == ["--kernels"]:
+    if kernels_only:
         print(json.dumps({n: kernel_lines(i) for n, i in {**WHOLE_SET, **OF_ITEMS}.items()}))
         return
     counts = measure()
     for name, amount in counts.items():
         print(f"{amount:12,.3f}  {name}")
-    if arguments == ["--write"]:
+    if write:
         EXPECTED.write_text(json.dumps(counts, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*typed(__doc__, "--kernels", "--write"))
