@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test test-spark kernels wheel vectors test-laws test-others \
+.PHONY: help setup check lint format types test ci ci-computes ci-waits test-spark kernels wheel vectors test-laws test-others \
 	test-long test-rare test-bounds test-quick image chaos simulate fuzz model mutate demo docs bench bench-full coverage figures plots pictures audit sbom schemas \
 	reference golden chart release hooks lock lock-peers clean
 
@@ -92,8 +92,9 @@ format: setup ## correct the formatting, and what lint can correct
 # Two halves run at once. The tests in the folders of LAWS compute all the time; the others wait for
 # brokers and workers more than they compute, and have limits of time: they go first wherever both
 # want a core. Each process has a broker of its own, and a file's tests run in one of them, as do
-# all of Spark's session, in this order: the longest first, so that none is left for the end.
-LAWS := $(addprefix tests/,engine kernels synopses testing golden declare audit referee live)
+# all of Spark's session (the long ones of two), in this order: the longest first, so that none is
+# left for the end.
+LAWS := $(addprefix tests/,engine referee live audit synopses kernels testing golden declare)
 LONGEST := $(addprefix tests/,docs spark chaos demo broker security local admin cli web)
 OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/model tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) \
 	$(wildcard tests/test_*.py)
@@ -111,6 +112,22 @@ endef
 test: setup ## lint, types and all tests but the longest, on a real broker
 	@$(MAKE) --no-print-directory --jobs 2 kernels check
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-laws test-others
+
+# The halves of `test`, each with its half of `test-long` behind it: what computes fills all of the
+# time in which the others wait. A failure keeps none of the others from running. It is make that
+# runs two at once: what a shell has in its background ignores interrupts, which tests send.
+ci: setup ## both at once in the order that takes least time, and the documents' site, as CI does
+	@$(MAKE) --no-print-directory --jobs 2 kernels check
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 ci-computes ci-waits
+
+ci-computes:
+	@$(MAKE) --no-print-directory test-laws; laws=$$?; \
+	    $(MAKE) --no-print-directory test-bounds; bounds=$$?; \
+	    $(MAKE) --no-print-directory docs && exit $$((laws + bounds))
+
+ci-waits:
+	@$(MAKE) --no-print-directory test-others; others=$$?; \
+	    $(MAKE) --no-print-directory test-rare && exit $$others
 
 kernels: setup ## compile all kernels that are not compiled yet; instant when nothing changed
 	@$(BIN)/python -m slidestat.kernels.units
@@ -135,16 +152,17 @@ test-long: setup ## the longest tests: half a minute and more each, of what is r
 test-rare: setup ## those of them that are marked as long
 	$(PYTEST) -n 4 -m long $$(grep -rlw --include 'test_*.py' 'mark[.]long' $(OTHERS) $(LAWS))
 
-# The laws of synopses; stored bytes of every format; and of kernels elsewhere those over records.
-# Each has a sample of its cases. What runs kernels as plain Python checks all the same.
-OF_KERNELS := $(addprefix tests/,kernels synopses golden kafka/test_fetches.py \
-	engine/decoding/test_readers.py engine/emissions/test_number_texts.py)
+# All vectors; the laws of synopses; stored bytes of every format; and of kernels elsewhere those over
+# records. Each has a sample of its cases. What runs kernels as plain Python checks all the same.
+OF_VECTORS := test_machine_code_does_what_plain_python_did
+OF_KERNELS := $(addprefix tests/,kernels/test_kernel_units.py::$(OF_VECTORS) synopses golden \
+	kafka/test_fetches.py engine/decoding/test_readers.py engine/emissions/test_number_texts.py)
 CHECKED := NUMBA_BOUNDSCHECK=1 nice -n 10
 
 test-bounds: setup ## no kernel reads outside its arrays: all laws once more, with numba's checks on
 	@$(CHECKED) $(BIN)/python -m slidestat.kernels.units
 	$(call logged,$(CHECKED) $(PYTEST) --timeout 900 -n 2 -p tests.sampled -m "not long" \
-	    -k "not plain_python" $(OF_KERNELS),$(LOGS)/bounds.log)
+	    -k "$(OF_VECTORS) or not plain_python" $(OF_KERNELS),$(LOGS)/bounds.log)
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest $(addprefix --ignore tests/,admin broker chaos cli docs doctor infer local produce spark)
