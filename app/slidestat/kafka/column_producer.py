@@ -421,6 +421,7 @@ class ColumnProducer(BulkProducer):
                     topic, partition, keys[rest], values[rest], timestamps[rest], headers
                 )
             except BufferError:
+                self._native.flush(NOW_S)  # What fills no request would wait for more.
                 self._poll(_FULL_S)
                 self._raise_error()
             except KafkaException as error:

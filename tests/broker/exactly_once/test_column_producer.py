@@ -135,7 +135,7 @@ def test_a_full_queue_is_waited_for(
     few = column_producer.SETTINGS | {"queue.buffering.max.messages": 100}
     monkeypatch.setattr(column_producer, "SETTINGS", few)
     producer = ColumnProducer(bootstrap_servers)
-    keys = [b"%d" % number for number in range(10_000)]
+    keys = [b"%d" % number for number in range(1_000)]
     records = OutputRecords(
         BinaryColumn.of(keys), BinaryColumn.of(keys), np.zeros(len(keys), np.int64)
     )
