@@ -1,9 +1,13 @@
 """The parent of several workers: what it starts, passes on, starts again and gives up."""
 
 import json
+import os
+import signal
 import sys
+import threading
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -148,3 +152,26 @@ def test_lines_of_json_stay_objects(capfd: pytest.CaptureFixture[str]) -> None:
     lines = capfd.readouterr().err.splitlines()
     objects = [json.loads(line) for line in lines if line.startswith('{"')]
     assert sorted(found["worker"] for found in objects) == [1, 2]
+
+
+def test_a_closed_terminal_ends_all_as_a_signal_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its workers are asked to end, and waited for, though nobody can read what they say."""
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb", buffering=0) as nowhere:  # noqa: PTH123 - a pipe's end
+        monkeypatch.setattr(sys, "stderr", SimpleNamespace(buffer=nowhere))
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGHUP)).start()
+        WorkerProcesses([script(LIVES_UNTIL_TOLD, tmp_path / "ended")]).run()
+    assert (tmp_path / "ended").exists()
+
+
+LIVES_UNTIL_TOLD = """
+import pathlib, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print("a line that nobody reads", flush=True)
+signal.sigwait([signal.SIGTERM])
+print("another one", flush=True)
+pathlib.Path(sys.argv[1]).touch()
+"""

@@ -164,7 +164,7 @@ def test_signals_that_come_at_once_are_one_wish(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(run, "_leave_at_once", left.append)
     monkeypatch.setattr(run, "monotonic", lambda: now)
     monkeypatch.setattr(run.threading, "Timer", lambda *_: SimpleNamespace(start=lambda: None))
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.getsignal(number) for number in run._SIGNALS}
     try:
         worker = LeavingWorker.__new__(LeavingWorker)
         worker._schedule_shutdown(signal.SIGTERM)

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -124,7 +124,9 @@ class WorkerProcesses:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        numbers = (signal.SIGTERM, signal.SIGINT)
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` has it
+            numbers.append(signal.SIGHUP)
         before = [signal.signal(number, lambda *_: self._stop()) for number in numbers]
         try:
             yield
@@ -230,5 +232,7 @@ def _tell_line(worker: _Worker, line: bytes) -> None:
         written = b'{"worker": %d, %b' % (worker.number, line[1:])
     else:
         written = b"%d | %b" % (worker.number, line)
-    sys.stderr.buffer.write(written + b"\n")
-    sys.stderr.buffer.flush()
+    # Where nobody reads any more, as of a terminal that was closed, workers go on, or end in peace.
+    with suppress(OSError):
+        sys.stderr.buffer.write(written + b"\n")
+        sys.stderr.buffer.flush()

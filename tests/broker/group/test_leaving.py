@@ -13,13 +13,13 @@ from tests.broker.workers import Stage, events, produce, wait_until
 
 
 def test_a_worker_says_what_it_has_committed(make_stage: MakeStage) -> None:
-    """Its last line is where the next worker reads on from."""
+    """Its last line is where the next worker reads on from. So it is when its terminal is closed."""
     stage = make_stage(partitions=2, body=BODY)
     source = stage.topology.source
     with stage.worker("a").await_ready() as worker:
         produce(stage.bootstrap, source, events(500))
         stage.await_commit_after(0)
-        worker.signal(signal.SIGTERM)
+        worker.signal(signal.SIGHUP)
         assert worker.await_end(LEAVE_S) == 0
     found = stage.committed().items()
     told = [f"{source}/{number} up to {offset:,}" for number, offset in sorted(found)]

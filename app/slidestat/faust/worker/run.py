@@ -80,7 +80,7 @@ def _no_room(data_dir: Path) -> SlidestatError:
     )
 
 
-# A worker's end: SIGTERM and SIGINT let it finish; a second one, or too long a wait, does not.
+# A worker's end: the first signal lets it finish; a second one, or too long a wait, does not.
 #
 # It can be ended anywhere: that is what the order of its writes is for. So nothing is lost where it
 # leaves at once; the next worker reads again what was not committed.
@@ -90,10 +90,20 @@ LEAVE_S = 25.0
 # What asks a whole group of processes to end may ask each of them twice at once, as `timeout` does:
 # a signal that comes so soon after the first is the same wish.
 ONE_WISH_S = 0.25
+_SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 
 class LeavingWorker(faust.Worker):
-    """A worker like Faust's, which leaves within LEAVE_S, and at a second signal at once."""
+    """A worker like Faust's, which leaves within LEAVE_S, and at a second signal at once. It leaves
+    as well when its terminal is closed, and no signal starts a debugger in it.
+    """
+
+    def _install_signal_handlers_unix(self) -> None:
+        for number in _SIGNALS:
+            # A terminal's end is nothing to a worker that `nohup` has started.
+            if signal.getsignal(number) is not signal.SIG_IGN or number is not signal.SIGHUP:
+                self.loop.add_signal_handler(number, self._schedule_shutdown, number)
+        self.loop.add_signal_handler(signal.SIGUSR1, self._on_sigusr1)
 
     def _schedule_shutdown(self, signal_received: signal.Signals) -> None:
         super()._schedule_shutdown(signal_received)
@@ -105,7 +115,7 @@ class LeavingWorker(faust.Worker):
                 _leave_at_once(number)
 
         # Not the event loop's: it may be what hangs.
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _SIGNALS:
             signal.signal(number, leave_if_asked_again)
         watchdog = threading.Timer(LEAVE_S, _leave_unfinished)
         watchdog.daemon = True
@@ -130,7 +140,7 @@ def _leave_unfinished() -> NoReturn:
 
 
 def run_worker(settings: WorkerSettings) -> None:
-    """Run a worker until SIGINT or SIGTERM, or to the end of its extent; then flush, commit and
+    """Run a worker until a signal ends it, or to the end of its extent; then flush, commit and
     leave the group.
 
     Raises SlidestatError for what the user can correct, other exceptions as they are.
