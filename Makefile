@@ -153,7 +153,8 @@ test-rare: setup ## those of them that are marked as long
 	$(PYTEST) -n 4 -m long $$(grep -rlw --include 'test_*.py' 'mark[.]long' $(OTHERS) $(LAWS))
 
 # All vectors; the laws of synopses; stored bytes of every format; and of kernels elsewhere those over
-# records. Each has a sample of its cases. What runs kernels as plain Python checks all the same.
+# records. Each has a sample of its cases. What runs kernels as plain Python checks all the same, and
+# the laws of the laws of chance run none.
 OF_VECTORS := test_machine_code_does_what_plain_python_did
 OF_KERNELS := $(addprefix tests/,kernels/test_kernel_units.py::$(OF_VECTORS) synopses golden \
 	kafka/test_fetches.py engine/decoding/test_readers.py engine/emissions/test_number_texts.py)
@@ -162,7 +163,7 @@ CHECKED := NUMBA_BOUNDSCHECK=1 nice -n 10
 test-bounds: setup ## no kernel reads outside its arrays: all laws once more, with numba's checks on
 	@$(CHECKED) $(BIN)/python -m slidestat.kernels.units
 	$(call logged,$(CHECKED) $(PYTEST) --timeout 900 -n 2 -p tests.sampled -m "not long" \
-	    -k "$(OF_VECTORS) or not plain_python" $(OF_KERNELS),$(LOGS)/bounds.log)
+	    -k "$(OF_VECTORS) or not (plain_python or test_chances)" $(OF_KERNELS),$(LOGS)/bounds.log)
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest $(addprefix --ignore tests/,admin broker chaos cli docs doctor infer local produce spark)

@@ -104,7 +104,7 @@ for i in range({before}):
     other(1)
 from ours.by_{name} import ordered
 ordered(np.arange(40.0))
-print(next(iter(ordered.overloads.values())).fndesc.mangled_name)
+print(next(numba.core.bytecode.FunctionIdentity._unique_ids) >> 32)
 """
 BOTH = """
 import numpy as np
@@ -128,7 +128,7 @@ def test_a_cache_that_two_processes_filled_gives_each_function_its_own_code(
     package = tmp_path / "ours"
     package.mkdir()
     (package / "__init__.py").touch()
-    names = {}
+    numbers = {}
     for name in ("sort", "argsort"):
         (package / f"by_{name}.py").write_text(
             "import numpy as np\n"
@@ -137,13 +137,12 @@ def test_a_cache_that_two_processes_filled_gives_each_function_its_own_code(
             f"def ordered(values): return np.{name}(values)\n"
         )
     for name, others in (("sort", before), ("argsort", 0)):
-        names[name] = run(SORTED.format(before=others, name=name), tmp_path, tmp_path / name)
+        numbers[name] = run(SORTED.format(before=others, name=name), tmp_path, tmp_path / name)
         subprocess.run(["cp", "-a", f"{tmp_path / name}/.", f"{tmp_path / 'both'}"], check=True)
-    for first, second in itertools.permutations(names):
+    for first, second in itertools.permutations(numbers):
         code = BOTH.format(first=first, second=second)
         assert run(code, tmp_path, tmp_path / "both") == "True", first
-    again = run(SORTED.format(before=before, name="sort"), tmp_path, tmp_path / "again")
-    assert again != names["sort"], "another process gave a function the same name"
+    assert numbers["sort"] != numbers["argsort"], "two processes number from the same start"
 
 
 @compiled
@@ -406,12 +405,11 @@ def test_a_damaged_kernel_of_another_package_is_compiled_anew(tmp_path: Path) ->
     )
     code = "from by_hand import one; print(one(1), sum(one.stats.cache_hits.values()))"
     assert run(code, tmp_path, tmp_path / "cache") == "2 0"
-    assert run(code, tmp_path, tmp_path / "cache") == "2 1"
     (path,) = (tmp_path / "cache/kernels/own").iterdir()
     for damaged in (b"", path.read_bytes()[:-1]):
         path.write_bytes(damaged)
         assert run(code, tmp_path, tmp_path / "cache") == "2 0"
-        assert run(code, tmp_path, tmp_path / "cache") == "2 1"
+    assert run(code, tmp_path, tmp_path / "cache") == "2 1"
 
 
 @compiled

@@ -78,21 +78,27 @@ def middle_aged(entry: Entry) -> Any:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_bounds_and_promise_hold_at_every_moment(name: str) -> None:
-    """lower <= exact <= upper and the error promised, event by event and after all: for all n at
-    every tenth moment, and for half of them in turn at the others, as a question of one takes long.
+def test_bounds_and_promise_hold_at_all_sorts_of_moments(name: str) -> None:
+    """lower <= exact <= upper and the error promised, while events come one by one, and after all.
+
+    Questions take long: there are some at each third moment, where streams take turns in which, so
+    that each moment has its turn in four or five of them. All n are asked at each tenth of these,
+    one n in turn at the others.
     """
     entry = EVERY[name]
-    for times, units in streams(entry, SIZE):
-        synopsis, moment = entry.create(SPAN), 0  # Ties are one: bursts have few.
+    for first, (times, units) in enumerate(streams(entry, SIZE)):
+        synopsis, moments_seen = entry.create(SPAN), first  # Ties are one: bursts have few.
         for i in range(SIZE):
             entry.insert(synopsis, times[i : i + 1], units[i : i + 1])
             if i + 1 < SIZE and times[i + 1] == times[i]:
                 continue
-            later = [30] if i % 5 == 0 else []
-            moments = [synopsis.now + d for d in (0, *later)]
-            ns = asked(entry) if moment % 10 == 0 else asked(entry)[moment % 2 :: 2]
-            moment += 1
+            moments_seen += 1
+            turn, is_left_out = divmod(moments_seen, 3)
+            if is_left_out:
+                continue
+            moments = [synopsis.now, synopsis.now + 30][: 2 if turn % 5 == 0 else 1]
+            known = asked(entry)
+            ns = known if turn % 10 == 0 else (known[turn % len(known)],)
             entry.judge(synopsis, times[: i + 1], units[: i + 1], moments, ns)
         end = int(times[-1]) + SPAN
         entry.judge(synopsis, times, units, [end, end + 1, end + 2], asked(entry))
@@ -123,8 +129,8 @@ def test_real_events_keep_the_promise(name: str) -> None:
         size = len(times)
         column = np.arange(size) if entry.places else times
         synopsis = entry.create(span)
-        for start in range(0, size, size // 12):
-            part = slice(start, start + size // 12)
+        for start in range(0, size, size // 6):
+            part = slice(start, start + size // 6)
             entry.insert(synopsis, column[part], units[part])
             seen = column[: part.stop], units[: part.stop]
             moments = [synopsis.now, synopsis.now + span // 3]
@@ -133,14 +139,17 @@ def test_real_events_keep_the_promise(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_one_by_one_in_pieces_or_all_at_once(name: str) -> None:
-    """Batch boundaries never show: the same bytes, and each state on the way is sound."""
-    entry = EVERY[name]
-    for i, (times, units) in enumerate(streams(entry, 500)):
+    """Batch boundaries never show: the same bytes, and each state on the way is sound. Event by
+    event each third stream, in turn: synopses differ in which.
+    """
+    entry, place = EVERY[name], list(EVERY).index(name)
+    for i, (times, units) in enumerate(streams(entry, 300)):
         whole = fed(entry, times, units)
         whole.check()
-        pieces = np.random.default_rng(i).integers(0, 500, 12).tolist()
+        pieces = np.random.default_rng(i).integers(0, 300, 12).tolist()
         assert fed(entry, times, units, pieces).to_bytes() == whole.to_bytes()
-        assert fed(entry, times, units, range(500)).to_bytes() == whole.to_bytes()
+        if (i + place) % 3 == 0:
+            assert fed(entry, times, units, range(300)).to_bytes() == whole.to_bytes()
 
 
 EVENTS = st.lists(
@@ -153,7 +162,7 @@ EVENTS = st.lists(
 
 
 @pytest.mark.parametrize("name", EVERY)
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=20)
 @given(
     events=EVENTS,
     cuts=st.lists(st.integers(0, 150), max_size=6),
@@ -278,11 +287,11 @@ def _kinds(found: bytes, wanted: bytes) -> str:
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", ONE_OF_A_KIND)
 def test_hostile_bytes_are_refused_or_are_a_state_that_works(name: str, damage: str) -> None:
-    """10,000 cases a kind, checksums right: refused by what is inside, or read and moved on."""
+    """3,000 cases a kind, checksums right: refused by what is inside, or read and moved on."""
     entry = EVERY[name]
     synopsis = middle_aged(entry)
     data, read = synopsis.to_bytes(), type(synopsis).from_bytes
-    for changed in damaged(data, damage, 2_000):
+    for changed in damaged(data, damage, 600):
         try:
             taken = read(changed)
         except SynopsisError:
@@ -334,9 +343,9 @@ def many_units(unit_name: str, size: int, parts: int = 1) -> list[Integers]:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_space_stays_within_the_theorem(name: str) -> None:
-    """In bytes, while 600,000 events pass through windows of up to 200,000."""
+    """In bytes, while 150,000 events pass through windows of up to 50,000."""
     entry = EVERY[name]
-    span, step = 200_000, 40_000
+    span, step = 50_000, 10_000
     for unit_name in ("uniform", "zipf", "sorted"):
         times, (units,) = np.arange(3 * span), many_units(unit_name, 3 * span)
         synopsis = entry.create(span)
@@ -353,12 +362,12 @@ COARSEST_OF_A_KIND = list(
 
 
 @pytest.mark.parametrize("name", COARSEST_OF_A_KIND)
-def test_space_stays_within_the_theorem_on_millions_of_events(name: str) -> None:
-    """In bytes, after each of four windows of a million events."""
+def test_space_stays_within_the_theorem_on_a_million_events(name: str) -> None:
+    """In bytes, after each of two windows of 600,000 events."""
     entry = EVERY[name]
-    span = 10**6
+    span = 600_000
     synopsis = entry.create(span)
-    for number, units in enumerate(many_units("zipf", span, 4)):
+    for number, units in enumerate(many_units("zipf", span, 2)):
         start = number * span
         entry.insert(synopsis, np.arange(start, start + span), units)
         assert len(synopsis.to_bytes()) <= entry.most_bytes(span, int(np.abs(units).sum()))
@@ -472,17 +481,19 @@ def test_advances_that_do_not_fit_are_refused(name: str) -> None:
 
 
 def digest() -> str:
-    """The bytes and answers of all named streams and all synopses, and some refusals, as one."""
+    """The bytes and answers of all synopses, and some refusals, as one: of the named streams each
+    third, in turn, as plain Python takes long.
+    """
     seen = hashlib.sha256()
-    for name, entry in EVERY.items():
-        for times, units in streams(entry, 110):
+    for place, (name, entry) in enumerate(EVERY.items()):
+        for times, units in streams(entry, 110)[place % 3 :: 3]:
             synopsis = fed(entry, times, units, [60])
             seen.update(synopsis.to_bytes())
             for n in (1, 20, SPAN):
                 seen.update(repr(entry.answers(synopsis, n, synopsis.now)).encode())
         data = synopsis.to_bytes()
         for damage in DAMAGES:
-            for changed in damaged(data, damage, 20):
+            for changed in damaged(data, damage, 8):
                 try:
                     seen.update(type(synopsis).from_bytes(changed).to_bytes())
                 except SynopsisError as error:

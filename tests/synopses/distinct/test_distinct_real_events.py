@@ -65,6 +65,7 @@ def test_hosts_and_pages_keep_the_promise() -> None:
 def test_routes_of_flights_keep_the_promise() -> None:
     """Distinct pairs of airports, windows of an hour to a quarter."""
     table = pyarrow.parquet.read_table(FLIGHTS, columns=["date", "origin", "destination"])
+    table = table.slice(0, 600_000)
     times = table["date"].cast("timestamp[ms]").cast("int64").to_numpy()
     pairs = zip(table["origin"].to_pylist(), table["destination"].to_pylist(), strict=True)
     items = item_ids(f"{origin}-{destination}" for origin, destination in pairs)

@@ -15,10 +15,12 @@ from tests.synopses.distinct.exact_distinct import ITEMS, SPAN, exact
 from tests.synopses.streams import TIMES
 
 
-@pytest.mark.parametrize("bitmaps", [16, 256])
 @pytest.mark.parametrize(
-    ("distinct", "delta"),
-    [(1, 0.1), (3, 0.1), (17, 0.1), (200, 0.1), (3_000, 0.2), (60_000, 0.3)],
+    ("bitmaps", "distinct", "delta"),
+    [
+        *((16, 1, 0.1), (16, 17, 0.1), (16, 200, 0.1), (16, 60_000, 0.3)),
+        *((256, 3, 0.1), (256, 200, 0.1), (256, 3_000, 0.2)),
+    ],
 )
 def test_bounds_miss_no_more_than_delta(bitmaps: int, distinct: int, delta: float) -> None:
     """Over as many fixed seeds as tell delta from half as much again.

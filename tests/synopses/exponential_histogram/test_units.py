@@ -17,7 +17,7 @@ from tests.oracles import decimal
 SCALES = st.integers(0, 9).map(lambda decimals: 10**decimals)
 
 
-@settings(derandomize=True, deadline=None, max_examples=2_000)
+@settings(derandomize=True, deadline=None, max_examples=400)
 @given(st.one_of(st.integers(0, 2**53), st.integers(0, 10**6)), SCALES)
 def test_quotients_are_the_next_doubles(units: int, scale: int) -> None:
     """Up to 2^53 units, the two are the doubles that enclose units / scale most tightly."""
@@ -27,7 +27,7 @@ def test_quotients_are_the_next_doubles(units: int, scale: int) -> None:
     assert above == (below if below == exact else np.nextafter(below, np.inf))
 
 
-@settings(derandomize=True, deadline=None, max_examples=1_000)
+@settings(derandomize=True, deadline=None, max_examples=300)
 @given(st.integers(2**53, 2**62 + 2**61), SCALES)
 def test_quotients_of_huge_totals_enclose(units: int, scale: int) -> None:
     """Beyond 2^53 units, they enclose it within two doubles."""
@@ -37,14 +37,14 @@ def test_quotients_of_huge_totals_enclose(units: int, scale: int) -> None:
     assert above <= below * (1 + 2**-50)
 
 
-@settings(derandomize=True, deadline=None, max_examples=2_000)
+@settings(derandomize=True, deadline=None, max_examples=400)
 @given(st.integers(0, 2**51 - 1), SCALES)
 def test_a_decimal_is_its_units(units: int, scale: int) -> None:
     """The double that stands for q / scale is taken as q units, whatever its last bits are."""
     assert to_units(units / scale, scale) == (units, 0, True)
 
 
-@settings(derandomize=True, deadline=None, max_examples=2_000)
+@settings(derandomize=True, deadline=None, max_examples=400)
 @given(st.floats(0, 1e15), SCALES)
 def test_any_value_is_units_and_a_part(value: float, scale: int) -> None:
     """What is called exact is the decimal as written; the rest is right to a double's precision."""

@@ -118,7 +118,7 @@ STEPS = st.lists(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=20)
 @given(STEPS, st.integers(0, 2**32), st.sampled_from([(0.5, 100), (0.5, 700), (0.2, 400)]))
 def test_no_split_shows(
     steps: list[tuple[int, int, int, int]], seed: int, what: tuple[float, int]

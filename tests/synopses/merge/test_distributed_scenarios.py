@@ -3,8 +3,9 @@
 Scenario 1 for windows of time (windows of separate streams add up) is `test_merge_answers.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
+from itertools import cycle, product
 
 import numpy as np
 import numpy.typing as npt
@@ -126,9 +127,16 @@ def test_different_items_in_the_last_n_of_each_stream(parties: int) -> None:
         assert found.lower <= exact <= found.upper
 
 
-@pytest.mark.parametrize("name", MAKE)
-@pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("parties", NUMBERS)
+def each_with_two(firsts: Iterable[str], seconds: Iterable[str]) -> list[tuple[int, str, str]]:
+    """Each of the first with each of the second, and with each pair one number of parties of many:
+    all numbers in turn, so that each of both has each number. One party is no split: it comes once.
+    """
+    numbers = cycle(NUMBERS[1:])
+    pairs = list(product(firsts, seconds))
+    return [(1, *pairs[0]), *((next(numbers), *pair) for pair in pairs)]
+
+
+@pytest.mark.parametrize(("parties", "name", "split"), each_with_two(MAKE, SPLITS))
 def test_the_last_n_of_one_stream_with_global_numbers(name: str, split: str, parties: int) -> None:
     """Scenario 2: the numbers of items in the whole stream stand for times. Of any n <= N last
     items of the whole, whoever saw them, half of them before a restart: the exact count of ones, or
@@ -210,9 +218,7 @@ def test_promises_take_what_they_are_named_for() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("parties", NUMBERS)
-@pytest.mark.parametrize("promise", PROMISES)
+@pytest.mark.parametrize(("parties", "promise", "kind"), each_with_two(PROMISES, KINDS))
 def test_union_counting_over_parties(promise: str, parties: int, kind: str) -> None:
     """Scenario 3: the state of the union is that of one party that sees the OR of all bits, of
     which those count that have come; answers are within the bounds and less than epsilon off, for

@@ -61,13 +61,19 @@ def asked(name: str, split_name: str, value_name: str, parties: int) -> list[tup
 
 
 def cases(*names: str) -> list[tuple[str, str, str, int]]:
-    """Each family with each way to split, each kind of values and each number, not all with all."""
+    """Each family with each way to split, each number and each kind of values, not all with all.
+
+    Families differ in which split has which number: all together have each pair. One party is no
+    split at all: it comes once.
+    """
     found = []
+    alone, *numbers = NUMBERS
     for name in names:
-        values = FAMILIES[name].values
+        values, place = FAMILIES[name].values, list(FAMILIES).index(name)
+        found.append((name, "evenly", values[place % len(values)], alone))
         for i, split in enumerate(SPLITS):
-            for j, parties in enumerate(NUMBERS):
-                found.append((name, split, values[(i + j) % len(values)], parties))
+            parties = numbers[(i + place) % len(numbers)]
+            found.append((name, split, values[i % len(values)], parties))
     return found
 
 

@@ -48,7 +48,7 @@ SENT = st.dictionaries(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=100)
 @given(one=SENT, two=SENT, three=SENT)
 def test_merging_is_associative_commutative_and_idempotent(
     one: dict[str, bytes], two: dict[str, bytes], three: dict[str, bytes]

@@ -2,7 +2,6 @@
 chances.py says. Draws are held to a significance of 10^-6: sound ones fail one in a million.
 """
 
-from itertools import product
 from math import erf
 
 import numpy as np
@@ -27,8 +26,11 @@ def exact(p: float, items: np.ndarray, weights: np.ndarray) -> float:
 @pytest.mark.parametrize(
     ("item_name", "p", "delta"),
     [
-        *product(["constant", "zipf", "all different", "hashes"], [1.1, 1.5, 2], [0.3]),
+        ("constant", 1.1, 0.3),
+        ("zipf", 1.5, 0.3),
         ("zipf", 2, 0.1),
+        ("all different", 2, 0.3),
+        ("hashes", 1.1, 0.3),
     ],
 )
 def test_misses_are_no_more_than_delta(item_name: str, p: float, delta: float) -> None:
