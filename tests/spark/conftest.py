@@ -11,12 +11,23 @@ import pyarrow.parquet as pq
 import pytest
 
 import slidestat.spark.session as session
+from slidestat.spark.delta import LOG_TASKS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NOON_MS = 1_764_072_000_000
 _HERE = Path(__file__).parent
+# A few rows take less time than the tasks that they are given to, and than what a worker imports.
+# Code made for each plan stays as Spark has it: without it tests took as much CPU.
+_FOR_LITTLE_DATA = " ".join(
+    f"--conf {setting}"
+    for setting in (
+        "spark.python.daemon.module=tests.spark.python_daemon",
+        "spark.sql.shuffle.partitions=2",
+        f"{LOG_TASKS}=1",
+    )
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,7 +45,10 @@ def spark() -> Iterator["SparkSession"]:
     with pytest.MonkeyPatch.context() as patch:
         # A quick start is worth more here than fast code; processes that tests start have it, too.
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        patch.setenv("PYSPARK_SUBMIT_ARGS", f"{_FOR_LITTLE_DATA} pyspark-shell")
         with session.spark_session("tests", "local[2]", delta=True) as spark:
+            # What tests start has Spark's own settings.
+            patch.delenv("PYSPARK_SUBMIT_ARGS")
             yield spark
 
 
