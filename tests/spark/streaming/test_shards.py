@@ -131,7 +131,7 @@ def same(case: Case, expected: Sequence[str] = ()) -> Table:
     return table
 
 
-@settings(laws, max_examples=60)
+@settings(laws, max_examples=30)
 @given(cases(max_size=120, topologies=SHARDED))
 def test_batches_that_each_begin_with_the_table_leave_no_trace(case: Case) -> None:
     """Emissions, alerts and letters are those of a partition that took all records at once, each
