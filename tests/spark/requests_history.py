@@ -43,9 +43,10 @@ TOPOLOGY = Topology(
 Record = tuple[bytes | None, bytes | None, int]
 
 
-def send_all(driver: TopologyDriver, records: Iterable[Record], partition: int) -> None:
-    """Send records under their own keys, at their own times, in one batch: `send_bytes` takes one
-    key for all of a call, and thirty times as long for a call for each.
+def send_all(driver: TopologyDriver, records: Iterable[Record], partition: int | None) -> None:
+    """Send records under their own keys, at their own times, in one batch, to one partition or to
+    those of their keys: `send_bytes` takes one key for all of a call, and thirty times as long for
+    a call for each.
     """
     driver._come([SourceRecord(*record) for record in records], partition)
 

@@ -253,17 +253,18 @@ def test_rows_of_files_become_the_events_that_would_have_been_sent(
     files = Files(str(file), file.suffix[1:], NAMES, partitions=4)
     rows = backfill(FLIGHTS, read_files(spark, FLIGHTS, files)).collect()
     driver = TopologyDriver(FLIGHTS, partitions=4)
-    for row in table.to_pylist():
-        time = int(row["at"].timestamp() * 1000)
-        driver.send(
-            {
-                "key": row["airport"],
-                "time": time,
-                "value": row["delay"],
-                "destination": row["destination"],
-            },
-            timestamp=time,
-        )
+    events = [
+        {
+            "key": row["airport"],
+            "time": int(row["at"].timestamp() * 1000),
+            "value": row["delay"],
+            "destination": row["destination"],
+        }
+        for row in table.to_pylist()
+    ]
+    send_all(
+        driver, [(it["key"].encode(), msgspec.json.encode(it), it["time"]) for it in events], None
+    )
     assert not driver.dead_letters
     encode = JsonCodec().encode
     written = [bytes(row.value) for row in rows if row.topic == FLIGHTS.output_topic]

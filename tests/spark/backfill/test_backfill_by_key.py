@@ -24,7 +24,7 @@ from slidestat.spark.backfill.history import Files, read_files
 from slidestat.spark.backfill.partition_history import History
 from slidestat.spark.backfill.stretches import spread
 from slidestat.spark.lake.lake import Lake
-from tests.spark.requests_history import NOON, TOPOLOGY, Record, history_of, requests
+from tests.spark.requests_history import NOON, TOPOLOGY, Record, history_of, requests, send_all
 
 
 def _same(topology: Topology, history: History, partitions: int) -> set[str]:
@@ -102,7 +102,8 @@ def test_figures_of_figures_are_those_of_a_worker(spark: SparkSession) -> None:
         }
         value = msgspec.json.encode(event)
         parts[number].append((b"k", value, event["time"]))
-        driver.send_bytes(value, key=b"k", partition=number, timestamp=event["time"])
+    for number, records in enumerate(parts):
+        send_all(driver, records, number)
     history = history_of(spark, parts)
     rows = by_partition(topology, history, 2).collect()
     written = [bytes(row.value) for row in rows if row.topic == topology.output_topic]

@@ -155,15 +155,12 @@ def test_rankings_are_those_of_a_referee(spark: SparkSession, tmp_path: Path) ->
     names = [[f"{seed}{name}" for name in "abcd"] for seed in range(3)]
     parts = [_waves(seed, keys, seconds=1_300) for seed, keys in enumerate(names)]
     driver = RefereeDriver(referee, 3)
-    # As records of a topic would come.
-    ordered = sorted(
-        (stamp, number, row)
-        for number, records in enumerate(parts)
-        for row, (_, _, stamp) in enumerate(records)
-    )
-    for stamp, number, row in ordered:
-        key, value, _ = parts[number][row]
-        driver.parties.send_bytes(value, key=key, partition=number, timestamp=stamp)
+    # As records of a topic would come: of each partition those of some seconds, then of the next.
+    for first in range(0, 1_300, 5):
+        come = range(NOON + 1_000 * first, NOON + 1_000 * (first + 5))
+        for number, records in enumerate(parts):
+            if stretch := [it for it in records if it[2] in come]:
+                send_all(driver.parties, stretch, number)
     driver.send()
     lake = Lake(str(tmp_path), referee.name)
     filled = fill_lake(referee, history_of(spark, parts), lake, 3)
