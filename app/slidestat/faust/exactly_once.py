@@ -119,6 +119,11 @@ class PartitionTransactions(BulkProducer):
     def send_now(self) -> None:
         """Do nothing: what is queued is seen once it is committed, and is sent by then."""
 
+    def listen(self) -> None:
+        """Take in what the clients of all partitions tell, and of those that were given up."""
+        for producer in (*self._owned.values(), *self._ended):
+            producer.listen()
+
     def fail(self, error: SlidestatError) -> None:
         """Raise this error within seconds in every wait for acknowledgements, now or later."""
         super().fail(error)

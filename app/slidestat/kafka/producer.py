@@ -190,6 +190,9 @@ class BulkProducer:
                 self._raise_error()
         self._raise_error()
 
+    def listen(self) -> None:
+        """Take in what the client tells by itself. Called every few seconds."""
+
     def fail(self, error: SlidestatError) -> None:
         """Raise this error within a second in every wait for acknowledgements, now or later."""
         self._error = self._error or error

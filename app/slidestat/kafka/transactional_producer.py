@@ -6,6 +6,7 @@ before it returns (Kafka's exactly-once semantics, KIP-98).
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum, auto
 from typing import Any, TypeVar
 
@@ -116,7 +117,11 @@ IN_DOUBT = "a connection was lost while a transaction was committed"
 
 
 class ConnectionWatch:
-    """A logger for librdkafka which notes lost connections, and transactions that failed."""
+    """A logger for librdkafka which notes lost connections, and transactions that failed.
+
+    Who has it must poll the client every few seconds: librdkafka queues each line of the log until
+    then, sorted by a search through all of them. While a broker is down, that takes a core.
+    """
 
     def __init__(self) -> None:
         self.has_lost_one = False
@@ -261,6 +266,11 @@ class TransactionalProducer(BulkProducer):
                 raise self._refused(reason) from error
         else:
             self._is_open = False
+
+    def listen(self) -> None:
+        """Take in what the client logs while nothing is committed: see `ConnectionWatch`."""
+        with suppress(KafkaException):  # The commit raises it again.
+            self._poll(0)
 
     def _poll(self, seconds: float) -> None:
         served(self._producer.poll, seconds)

@@ -14,6 +14,7 @@ one of several sources has a header more, with where it was.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, cast
 
@@ -152,6 +153,15 @@ class Transactions:
         if self._watch.has_lost_one:
             raise LostError(IN_DOUBT)
 
+    def listen(self) -> None:
+        """Take in what the client logs, also where nothing is moved: see `ConnectionWatch`."""
+        with suppress(KafkaException):  # The commit raises it again.
+            served(self._producer.poll, 0.0)
+
+    def close(self) -> None:
+        """End the client: it and what it calls hold each other, until the garbage is collected."""
+        del self._producer
+
     def _open(self) -> None:
         if not self._is_open:
             self._producer.begin_transaction()
@@ -242,6 +252,7 @@ class Mover:
                 self._transactions.send(taken, self._now.of_all.partitions)
                 self._note_last(taken)
                 self._pace()
+                self._transactions.listen()
                 if time.monotonic() >= self._due:
                     self._commit()
                 if time.monotonic() >= self._look_due:
@@ -249,6 +260,7 @@ class Mover:
             self._commit()
         finally:
             self._consumer.close()
+            self._transactions.close()
 
     # Where to begin.
 

@@ -14,11 +14,12 @@ from confluent_kafka.admin import (
 )
 
 from slidestat.errors import SlidestatError
+from slidestat.faust.exactly_once import PartitionTransactions
 from slidestat.kafka import transactional_producer
 from slidestat.kafka.producer import SETTINGS
 from slidestat.kafka.transactional_producer import FencedError, LostError, TransactionalProducer
 from slidestat.local.broker import LocalBroker
-from tests.broker.workers import read_topic
+from tests.broker.workers import read_topic, wait_until
 
 # Where the brokers look that often for transactions that are open for longer than that.
 TIMEOUT_MS, LOOK_MS = 2_000, 500
@@ -132,3 +133,18 @@ async def test_one_of_a_zombie(bootstrap_servers: str, make_topic: Callable[...,
     with pytest.raises(FencedError):
         await zombie.commit()
     assert committed(bootstrap_servers, topic) == [b"owner"]
+
+
+def test_what_the_client_logs_does_not_pile_up() -> None:
+    """While no broker answers and nothing is committed: it would take a core, as librdkafka sorts
+    these lines. Those of a partition that was given up are taken in as well.
+    """
+    nowhere = "127.0.0.1:1"
+    of_all = PartitionTransactions(nowhere, "of-nobody-")
+    held = [TransactionalProducer(nowhere, f"of-nobody-{partition}") for partition in range(2)]
+    of_all._owned.update(enumerate(held))
+    of_all.give_up([1])
+    for producer in held:
+        wait_until(lambda it=producer: it._unacknowledged() > 50, "lines of the log", 60)
+    of_all.listen()
+    assert max(producer._unacknowledged() for producer in held) < 50

@@ -474,6 +474,8 @@ class GroupMember:
     # Timers.
 
     async def _look_for_brokers(self) -> None:
+        for producer in self._producers:
+            producer.listen()
         try:
             await self._contact.look(self._topics.without_leader)
             for topology in self._live.values():
