@@ -49,16 +49,23 @@ def test_transactions_are_torn_without_new_producers_after_commits_in_doubt(
     kind: type[Schedule], *, exactly_once: bool
 ) -> None:
     """A request to commit that comes late ends the next transaction of the same producer: outputs
-    without their states, and moved records without their offsets. Some seeds in ten show it.
+    without their states, and moved records without their offsets. Some seeds in ten show it; with
+    new producers, the first that does leaves nothing torn.
     """
+
+    def run(seed: int) -> None:
+        schedule = kind(seed, exactly_once=exactly_once)
+        schedule.brokers.lost_connections = OFTEN
+        schedule.run()
+
+    tried: list[int] = []
 
     def run_seeds() -> None:
         for seed in range(10):
-            schedule = kind(seed, exactly_once=exactly_once)
-            schedule.brokers.lost_connections = OFTEN
-            schedule.run()
+            tried.append(seed)
+            run(seed)
 
-    run_seeds()
     torn = "^(torn|moved of|repeated)"
     with mock.patch.object(ConnectionWatch, "log"), pytest.raises(AssertionError, match=torn):
         run_seeds()
+    run(tried[-1])
