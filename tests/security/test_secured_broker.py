@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from slidestat.local.jars import log_folder
 from slidestat.schemas.emission import Emission, Figure
-from tests.broker.workers import wait_until
+from tests.broker.workers import read_topic, wait_until
 from tests.security.conftest import PASSWORD, RunSecured, Secured, make_user, secured_worker
 
 OF_THE_CLIENT = ("KAFKA_SSL_CERTIFICATE_FILE", "KAFKA_SSL_KEY_FILE", "KAFKA_SSL_KEY_PASSWORD")
@@ -63,9 +63,11 @@ def test_every_client_is_let_in(
 
         def emitted() -> bool:
             assert worker.poll() is None, said.read_text()
-            return "window_end_ms" in run_secured(variables, *watch).stdout
+            is_ready = "ready, partitions" in said.read_text()
+            return is_ready and any(read_topic(secured.broker.bootstrap_servers, output).values())
 
         wait_until(emitted, "an emission", 180)
+        assert "window_end_ms" in run_secured(variables, *watch).stdout
         worker.terminate()
         assert worker.wait(30) == 0, said.read_text()
     logs = "".join(path.read_text() for path in (tmp_path / "data").glob("*.log"))
