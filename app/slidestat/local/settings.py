@@ -71,6 +71,9 @@ SETTINGS = {
     # after a crash the controller, by default, takes no new registration for 9 s
     "broker.session.timeout.ms": 3000,
     "broker.heartbeat.interval.ms": 500,
+    # An idle controller appends a record each half a second, for others that follow it: there are
+    # none, and it is half of what an idle broker computes.
+    "metadata.max.idle.interval.ms": 0,
     # a small machine, shared with the workers
     "num.network.threads": 2,
     "num.io.threads": 4,
