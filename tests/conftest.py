@@ -55,6 +55,19 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         raise pytest.UsageError(f"make test-long finds no mark.long in {item.path}")
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without collecting garbage: each full collection looks at all that is there,
+    modules and thousands of tests, and frees none of it. (To freeze it for good would save more, but
+    hypothesis asks the collector for who refers to a generator, and that skips what is frozen.)
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Refuse to go on where tests are grouped in vain: all would take twice as long, in silence."""
     is_grouped = getattr(session.config.option, "loadgroup", False)

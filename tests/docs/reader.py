@@ -15,7 +15,9 @@ from typing import Self
 
 import psutil
 from platformdirs import user_cache_path
+from typer.testing import CliRunner
 
+from slidestat.cli.main import app
 from tests.docs.markdown import ROOT, blocks
 
 COMMAND_S = 120.0
@@ -106,9 +108,12 @@ class Reader:
             assert time.monotonic() < deadline, f"{command}: less than {lines} lines"
 
     def parse(self, command: str) -> None:
-        """Only see that the command line takes these arguments: help comes after all of them."""
-        done = self.run(f"{command} --help")
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        """Only see that the command line takes these arguments: help comes after all of them. It
+        needs no process of its own, nor a shell: what is not run may be cut at a pipe or redirect.
+        """
+        _, *arguments = shlex.split(command)
+        done = CliRunner().invoke(app, [*arguments, "--help"])
+        assert done.exit_code == 0, f"{command}\n{done.output}"
 
     def _start(self, command: str) -> int:
         said = self.folder / f"said-{len(self._running)}.txt"
