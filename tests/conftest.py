@@ -58,8 +58,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect tests without collecting garbage: each full collection looks at all that is there,
-    modules and thousands of tests, and frees none of it. (To freeze it for good would save more, but
-    hypothesis asks the collector for who refers to a generator, and that skips what is frozen.)
+    modules and thousands of tests, and frees none of it. (Frozen for good, it would be hidden from
+    hypothesis, which asks the collector for who refers to a generator.)
     """
     gc.disable()
     try:

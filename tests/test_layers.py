@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -67,16 +68,23 @@ def imported(path: Path) -> Iterator[str]:
 
 
 MODULES = modules()
-ARROWS = {
-    name: {
-        name_of
-        for target in imported(path)
-        for name_of in [target if target in MODULES else target.rpartition(".")[0]]
-        if name_of in MODULES and name_of != name
+
+
+@cache
+def arrows() -> dict[str, set[str]]:
+    """What each module imports of the package. Parsed by the first test that asks: every process of
+    pytest collects this file.
+    """
+    return {
+        name: {
+            name_of
+            for target in imported(path)
+            for name_of in [target if target in MODULES else target.rpartition(".")[0]]
+            if name_of in MODULES and name_of != name
+        }
+        for name, path in MODULES.items()
+        if name not in FACES
     }
-    for name, path in MODULES.items()
-    if name not in FACES
-}
 
 
 def room(module: str) -> str:
@@ -93,7 +101,7 @@ def test_arrows_point_down() -> None:
     """No module imports from a room beside or above its own."""
     up = [
         f"{name} -> {target}"
-        for name, targets in ARROWS.items()
+        for name, targets in arrows().items()
         for target in sorted(targets - FACES)
         if room(name) != room(target) and LAYER_OF[room(name)] >= LAYER_OF[room(target)]
     ]
@@ -103,7 +111,7 @@ def test_arrows_point_down() -> None:
 def test_no_module_is_in_a_circle() -> None:
     """Not within a room either, nor for type checkers alone."""
     try:
-        TopologicalSorter(ARROWS).prepare()
+        TopologicalSorter(arrows()).prepare()
     except CycleError as error:
         raise AssertionError(" -> ".join(error.args[1])) from None
 
@@ -125,7 +133,7 @@ def test_what_all_synopses_share_imports_no_family() -> None:
     core = "slidestat.synopses.core"
     found = [
         f"{name} imports {target}"
-        for name, targets in ARROWS.items()
+        for name, targets in arrows().items()
         if f"{name}.".startswith(f"{core}.")
         for target in sorted(targets)
         if room(target) == "synopses" and not f"{target}.".startswith(f"{core}.")
@@ -153,7 +161,7 @@ def test_the_command_line_loads_no_numbers_before_a_command_runs() -> None:
 def test_few_modules_have_one_importer() -> None:
     """A module that is split off for one other is two places for one idea."""
     importers: dict[str, list[str]] = {name: [] for name in MODULES if name != "slidestat"}
-    for name, targets in ARROWS.items():
+    for name, targets in arrows().items():
         for target in targets - {"slidestat"}:
             importers[target].append(name)
     lone = [name for name, known in importers.items() if len(known) == 1]
