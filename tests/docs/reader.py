@@ -108,8 +108,8 @@ class Reader:
             assert time.monotonic() < deadline, f"{command}: less than {lines} lines"
 
     def parse(self, command: str) -> None:
-        """Only see that the command line takes these arguments: help comes after all of them. It
-        needs no process of its own, nor a shell: what is not run may be cut at a pipe or redirect.
+        """Only see that the command line takes these arguments: help comes after all of them.
+        This needs no process of its own.
         """
         _, *arguments = shlex.split(command)
         done = CliRunner().invoke(app, [*arguments, "--help"])
