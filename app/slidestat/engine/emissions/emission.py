@@ -1,7 +1,7 @@
 """Figures as output records."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain, pairwise
 from types import MappingProxyType
@@ -427,8 +427,9 @@ def _tail(window: int | None, of_events: bool, series: Series, promise: Promise)
     share_error = promise.share_error if series.share_error is None else series.share_error
     tail = {
         **window_fields(window, of_events=of_events),
-        **asdict(series),
-        **asdict(promise),
+        # Flat: asdict would copy each number, of each figure, at each start and question.
+        **vars(series),
+        **vars(promise),
         "share_error": share_error,
     }
     # msgspec leaves out what is the default itself, not what equals it.
