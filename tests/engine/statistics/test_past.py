@@ -142,7 +142,7 @@ def test_the_past_is_right_at_any_moment_for_any_window(case: Case, is_whole: bo
         check_past(asked, answer.figures, values)
 
 
-@settings(laws, max_examples=40)
+@settings(laws, max_examples=20)
 @given(cases(max_size=40, topologies=["no lateness", "every statistic", "chosen"]))
 def test_the_past_agrees_with_what_was_emitted(case: Case) -> None:
     """The bounds of a window's emission and those that are told of it later have what is exact in
@@ -240,7 +240,7 @@ DERIVED = (
 )
 
 
-@settings(laws, max_examples=40)
+@settings(laws, max_examples=15)
 @given(cases(topologies=["no lateness"], max_size=60), st.lists(st.integers(0, 120), max_size=2))
 def test_a_derived_figure_reads_the_past(case: Case, crashes: list[int]) -> None:
     """Its bounds have the exact figure at each tick, a share of before is in [0, 1], as one of now,
