@@ -248,6 +248,17 @@ def _check_by_value(figure: Figure, ordered: Sequence[float]) -> None:
     assert abs(estimate - nearest) <= allowed, figure
 
 
+def _order(number: float, right: Fraction) -> int:
+    """Return 1, 0 or -1, as the number is above, at or below. Exact: only the double nearest to a
+    fraction may lie on its other side, and most fractions need not be made.
+    """
+    near = float(right)
+    if number != near:
+        return -1 if number < near else 1
+    exactly = Fraction(number)
+    return (exactly > right) - (exactly < right)
+
+
 def check_figure(
     statistic: Statistic, figure: Figure, right: Fraction | None, values: Values
 ) -> None:
@@ -259,8 +270,8 @@ def check_figure(
     # The square root is rounded to 80 digits.
     slack = right / 10**70 if statistic.kind == "deviation" else Fraction()
     least, most = (right - slack, right + slack) if slack else (right, right)
-    assert figure.lower <= most, (figure, right)
-    assert least <= figure.upper, (figure, right)
+    assert _order(figure.lower, most) <= 0, (figure, right)
+    assert _order(figure.upper, least) >= 0, (figure, right)
     assert figure.lower <= figure.estimate <= figure.upper, figure
     errors = (
         figure.relative_error,
@@ -270,7 +281,7 @@ def check_figure(
         figure.share_error,
     )
     assert min(errors) >= 0, figure
-    if figure.estimate == right:  # which keeps any promise, and is what most figures are
+    if _order(figure.estimate, right) == 0:  # which keeps any promise, and is what most figures are
         return
     estimate = Fraction(figure.estimate)
     if figure.quantile is not None:
