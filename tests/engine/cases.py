@@ -451,7 +451,7 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, max_size: int = 250, topologies: Collection[str] = TOPOLOGIES) -> Case:
+def cases(draw: st.DrawFn, max_size: int = 100, topologies: Collection[str] = TOPOLOGIES) -> Case:
     """Any topology, or any of some, with any kinds of keys, values, times and disorder."""
     name = draw(st.sampled_from(sorted(topologies)))
     chosen = (EMITTED | BY_FIGURES).get(name) or TOPOLOGIES[name]

@@ -304,7 +304,7 @@ def _chunks(random: Random, rows: Sequence[bytes | None]) -> Iterator[Sequence[b
 
 
 @laws
-@given(cases(), st.booleans())
+@given(cases(max_size=60), st.booleans())
 def test_the_driver_emits_what_the_model_says(case: Case, crash: bool) -> None:
     """Emissions, late and dead letters are the model's, also with commits and crashes anywhere."""
     records = [

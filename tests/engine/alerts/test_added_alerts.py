@@ -30,7 +30,7 @@ SILENT = Alert(name="silent", when="count = 0", window=f"{WINDOW}s")
 KEYS = ("busy", "a", "b", "c", "new")
 
 
-@settings(laws, max_examples=25)
+@settings(laws, max_examples=12)
 @given(st.integers(0, 2**32), st.booleans())
 def test_an_added_alert_fires_for_each_key_of_which_it_holds(seed: int, begins: bool) -> None:
     """By the exact events, whenever workers are restarted before the tick, and after it; of keys

@@ -124,7 +124,7 @@ def exact(node: Node, point: dict[str, Fraction]) -> Fraction | None:
     raise AssertionError(node)
 
 
-@settings(laws, max_examples=600)
+@settings(laws, max_examples=250)
 @given(points(), st.sampled_from(EXPRESSIONS))
 def test_bounds_have_every_point_that_can_be(
     drawn: tuple[dict[str, Fraction], dict[str, tuple[float, float, float]]], text: str
@@ -136,7 +136,7 @@ def test_bounds_have_every_point_that_can_be(
     assert contains(found, right), (found, right)
 
 
-@settings(laws, max_examples=600)
+@settings(laws, max_examples=250)
 @given(points(), st.tuples(*[st.sampled_from(EXPRESSIONS)] * 2), st.sampled_from(sorted(COMPARED)))
 def test_comparisons_have_every_outcome_that_can_be(
     drawn: tuple[dict[str, Fraction], dict[str, tuple[float, float, float]]],
@@ -157,7 +157,7 @@ def test_comparisons_have_every_outcome_that_can_be(
         assert found.may_be_false[0]
 
 
-@settings(laws, max_examples=200)
+@settings(laws, max_examples=80)
 @given(
     st.lists(points(), min_size=1, max_size=4),
     st.sampled_from(("e / n", "(n - e) / n", "e / (e + m)", "(n - e) / (n + m)", "(n - m) / n")),
@@ -181,7 +181,7 @@ def test_counts_have_the_bounds_of_all_corners(
 _BOUNDS = st.tuples(*[st.floats(1e-6, 1e18) | st.floats(1e-6, 10)] * 2).map(sorted)
 
 
-@settings(laws, max_examples=300)
+@settings(laws, max_examples=120)
 @given(
     _BOUNDS | st.just([0.0, 1.5]),
     _BOUNDS,

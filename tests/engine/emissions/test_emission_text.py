@@ -55,7 +55,7 @@ def emissions(draw: st.DrawFn) -> list[Emission]:
     ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(emissions())
 @example([Emission(_QUOTED, _QUOTED, 0, [Figure(_QUOTED, 0.5, 0.5, 0.5)], _QUOTED, 0, 0)])
 # Of many sizes.

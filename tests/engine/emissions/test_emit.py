@@ -46,7 +46,7 @@ from tests.engine.partition.test_partition_crash import (
 from tests.engine.streams import encode
 from tests.engine.ticks.test_kept_ticks import run as run_in_batches
 
-some = settings(laws, max_examples=60)
+some = settings(laws, max_examples=40)
 
 
 def emitted(case: Case) -> list[Emission]:
@@ -76,7 +76,7 @@ def newest_at_each_tick(
                     yield key, tick, newest
 
 
-@laws
+@settings(laws, max_examples=60)
 @given(cases(topologies=EMITTED))
 def test_ticks_and_figures_are_those_of_the_model(case: Case) -> None:
     """No other key at no other tick, and the figures lie in their bounds. At no tick has the newest
@@ -97,12 +97,10 @@ def test_ticks_and_figures_are_those_of_the_model(case: Case) -> None:
             assert not inside(declared, events[key], declared.span_length.length, tick)
 
 
-@some
-@given(cases(topologies=EMITTED))
+@settings(laws, max_examples=25)
+@given(cases(topologies=[name for name, it in EMITTED.items() if it.emit == "windows"]))
 def test_windows_add_one_record_a_silence_and_window_at_most(case: Case) -> None:
     """Those with events are the same bytes, whatever else is emitted."""
-    if case.topology.emit != "windows":
-        return
     few = Case(replace(case.topology, emit="events"), case.records, case.random)
     fewer = {key: rest for kind, key, rest in undisturbed(few).outputs if kind == "emission"}
     whole = {key: rest for kind, key, rest in undisturbed(case).outputs if kind == "emission"}
@@ -156,8 +154,8 @@ LAWS = {
 
 
 @pytest.mark.parametrize("name", LAWS)
-@settings(laws, max_examples=40)
-@given(case=cases(topologies=EMITTED, max_size=120))
+@settings(laws, max_examples=25)
+@given(case=cases(topologies=EMITTED, max_size=80))
 def test_laws_of_all_topologies(name: str, case: Case) -> None:
     """Idle partitions, backfills by shares of keys, and audits."""
     law = law_of(LAWS[name])

@@ -168,7 +168,7 @@ def every_tick(case: Case) -> list[Emission]:
 
 
 @settings(laws, max_examples=40)
-@given(cases(topologies=BY_FIGURES, max_size=120))
+@given(cases(topologies=BY_FIGURES, max_size=80))
 def test_written_if_and_only_if_the_newest_record_is_not_true(case: Case) -> None:
     """Each record is that of emit = "always", byte for byte, and no other is written or left out:
     at the bounds and the tolerance exactly, in fractions.
@@ -182,7 +182,7 @@ def test_written_if_and_only_if_the_newest_record_is_not_true(case: Case) -> Non
 CHECKED = Count | Rate | Sum | Mean | Minimum | Maximum | Histogram | LandmarkSum
 
 
-@settings(laws, max_examples=30)
+@settings(laws, max_examples=20)
 @given(cases(topologies=CHANGE, max_size=120))
 def test_the_newest_record_of_a_key_is_true_at_every_tick(case: Case) -> None:
     """Whoever has it alone knows each exact figure within its bounds, widened by the tolerance."""
@@ -228,16 +228,16 @@ LAWS = {
 
 
 @pytest.mark.parametrize("name", ["audit", "batches", "shares"])
-@settings(laws, max_examples=40)
-@given(case=cases(topologies=BY_FIGURES, max_size=120))
+@settings(laws, max_examples=25)
+@given(case=cases(topologies=BY_FIGURES, max_size=80))
 def test_laws_of_all_topologies(name: str, case: Case) -> None:
     """Audits, batches, and backfills by shares of keys."""
     law_of(LAWS[name])(case)
 
 
-@settings(laws, max_examples=60)
+@settings(laws, max_examples=30)
 @given(
-    cases(topologies=BY_FIGURES, max_size=120),
+    cases(topologies=BY_FIGURES, max_size=80),
     st.lists(st.integers(0, 120), min_size=1, max_size=6),
 )
 def test_crashes_leave_no_trace(case: Case, crashes: list[int]) -> None:
@@ -257,7 +257,7 @@ def moved(number: float, steps: int) -> float:
     return number
 
 
-@settings(laws, max_examples=500)
+@settings(laws, max_examples=300)
 @given(
     st.tuples(numbers, numbers),
     st.sampled_from(["0%", "5%", "0.1%", "33.3%", "99%"]),

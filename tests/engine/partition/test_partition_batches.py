@@ -58,7 +58,7 @@ def same(one: Run, other: Run) -> None:
 
 
 @laws
-@given(cases(max_size=120))
+@given(cases(max_size=60))
 def test_any_split_into_batches_gives_the_same_bytes(case: Case) -> None:
     """All at once, one at a time, and any split: statistics, letters, synopses, counters."""
     records, random = case.records, case.random
@@ -90,7 +90,7 @@ def test_redelivered_records_change_nothing(case: Case) -> None:
 
 
 @laws
-@given(cases(max_size=120))
+@given(cases(max_size=60))
 def test_batches_decoded_ahead_give_the_same_bytes(case: Case) -> None:
     """As by the thread that fetches, also where a batch begins with what was read before."""
     records, random = case.records, case.random

@@ -91,9 +91,9 @@ def repeats_nothing_acknowledged(partition: Partition) -> None:
         assert again.isdisjoint(output[:2] for output in partition.outputs[flushed])
 
 
-# Each example is run on from some eighty deaths.
-@settings(laws, max_examples=80)
-@given(cases(max_size=40), st.integers(0, 2**32))
+# Each example is run on from some sixty deaths.
+@settings(laws, max_examples=40)
+@given(cases(max_size=30), st.integers(0, 2**32))
 def test_each_single_step_may_be_the_last(case: Case, seed: int) -> None:
     """One run, crashed after each of its steps in turn: all that may be left is gone on from, by
     three in four in one batch.
@@ -322,4 +322,4 @@ def exactly(statistic: str, values: list[Fraction]) -> Fraction | None:
 
 
 TestLives = Lives.TestCase
-TestLives.settings = settings(laws, max_examples=60, stateful_step_count=40)
+TestLives.settings = settings(laws, max_examples=40, stateful_step_count=40)
