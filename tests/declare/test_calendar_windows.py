@@ -95,7 +95,7 @@ class Clocks:
         return start
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(
     st.sampled_from(ODD),
     st.sampled_from([HOUR, DAY, WEEK]),

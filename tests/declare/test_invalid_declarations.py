@@ -486,7 +486,7 @@ def test_no_table_ends_in_anything_but_advice() -> None:
     """Whatever stands in a table, it is a topology or a SlidestatError; nothing else is raised."""
     random = Random(0)
     refused: list[SlidestatError] = []
-    for _ in range(5_000):
+    for _ in range(2_000):
         table: dict[str, object] = dict(NEEDED)
         for _ in range(random.randint(0, 2)):
             table[random.choice(_NAMES)] = _any_value(random)
@@ -499,7 +499,7 @@ def test_no_table_ends_in_anything_but_advice() -> None:
             topology_of(table)
         except SlidestatError as error:
             refused.append(error)
-    assert 2_500 < len(refused) < 5_000
+    assert 1_000 < len(refused) < 2_000
     assert all(error.message and error.advice for error in refused)
 
 
@@ -508,7 +508,7 @@ def test_no_flag_ends_in_anything_but_advice() -> None:
     random = Random(1)
     pieces = [*KINDS, *_NAMES, *":=,.-+ ", "0.5", "1", "nan", "true", "1e999", "9" * 5_000, "\x00é"]
     taken = 0
-    for _ in range(5_000):
+    for _ in range(2_000):
         text = "".join(random.choices(pieces, k=random.randint(0, 5)))
         if random.random() < 0.7:
             text = f"{random.choice(list(KINDS))}:{text}"
@@ -519,7 +519,7 @@ def test_no_flag_ends_in_anything_but_advice() -> None:
             message = error.message
             if not message.startswith(("--", "the field ", "a statistic ", "rate is ")):
                 pytest.fail(f"{text!r}: {message}")
-    assert 100 < taken < 4_500
+    assert 40 < taken < 1_800
 
 
 def test_no_figure_is_of_a_quantile_below_zero() -> None:

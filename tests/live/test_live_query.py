@@ -7,7 +7,7 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from slidestat.declare.statistics import Count, Quantiles
 from slidestat.declare.topology import Topology
@@ -72,7 +72,7 @@ def any_windows(topology: Topology, random: Random) -> tuple[str, ...]:
 
 
 @laws
-@given(cases(max_size=60), st.sampled_from([PartitionProcessor, SmallMemoryProcessor]))
+@given(cases(max_size=40), st.sampled_from([PartitionProcessor, SmallMemoryProcessor]))
 def test_an_answer_is_right_at_any_moment_for_any_window(
     case: Case, kind: type[PartitionProcessor]
 ) -> None:
@@ -110,7 +110,7 @@ def test_an_answer_is_right_at_any_moment_for_any_window(
         check_figures(asked, [it for it in answer.figures if not it.derived], values)
 
 
-@laws
+@settings(laws, max_examples=40)
 @given(cases(max_size=30), st.sampled_from(["0s", "30ms"]), st.booleans())
 def test_an_answer_is_the_emission_at_the_same_point(
     case: Case, lateness: str, of_events: bool
@@ -146,8 +146,8 @@ def test_an_answer_is_the_emission_at_the_same_point(
     assert compared or not answers or lateness != "0s"
 
 
-@laws
-@given(cases(max_size=60))
+@settings(laws, max_examples=60)
+@given(cases(max_size=40))
 def test_a_question_leaves_no_trace(case: Case) -> None:
     """With questions of all keys after each batch, and without: the same outputs, the same states,
     the same checkpoints.
@@ -172,7 +172,7 @@ def test_a_question_leaves_no_trace(case: Case) -> None:
 
 
 @laws
-@given(cases(max_size=60), st.sampled_from(["", "a", "k", "k1", "к", "\0", "zz"]))
+@given(cases(max_size=40), st.sampled_from(["", "a", "k", "k1", "к", "\0", "zz"]))
 def test_pages_hold_each_key_once_in_order(case: Case, prefix: str) -> None:
     """Whatever is in memory, in a flush under way or stored, and whatever the size of a page: all
     keys with a state that begin with the prefix, in order, each once.
@@ -197,7 +197,7 @@ def test_pages_hold_each_key_once_in_order(case: Case, prefix: str) -> None:
     assert found == wanted
 
 
-@laws
+@settings(laws, max_examples=40)
 @given(
     cases(max_size=60, topologies=ALERTING),
     st.sampled_from([PartitionProcessor, SmallMemoryProcessor]),

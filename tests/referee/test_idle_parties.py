@@ -32,7 +32,7 @@ from tests.engine.checks import check_figures
 from tests.engine.memory import batch_of
 from tests.engine.model import Record
 
-laws = settings(laws, max_examples=60)
+laws = settings(laws, max_examples=24)
 START = 1_764_072_000_000
 EVERY = 100
 

@@ -21,7 +21,7 @@ from tests.engine.model import Record
 from tests.engine.stages import Stage, clock, of_parties, publish, stages, streams_of
 from tests.engine.streams import START_MS, encode
 
-laws = settings(laws, max_examples=60)
+laws = settings(laws, max_examples=24)
 
 
 def processor_of(stage: Stage, store: MemoryStore | None = None) -> RefereeProcessor:

@@ -33,7 +33,7 @@ from tests.engine.streams import START_MS, encode
 laws = settings(
     derandomize=True,
     deadline=None,
-    max_examples=60,
+    max_examples=24,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
@@ -101,7 +101,7 @@ def undisturbed(stage: Stage) -> Partition:
 
 
 # Of the emptying of windows three in eight say something.
-@settings(laws, max_examples=160)
+@settings(laws, max_examples=60)
 @given(stages())
 def test_answers_are_those_of_the_parties_at_their_ticks(stage: Stage) -> None:
     """All that is told in one run of a referee, in each respect."""

@@ -60,7 +60,7 @@ BEFORE = (Count(epsilon=0.5), Sum(), Mean(epsilon=0.2, decimals=1))
 NEW = tuple(s for s in EVERY_STATISTIC if s.kind not in {"count", "sum", "mean", "rate"})
 NEW = (*NEW, LandmarkSum(name="in-all"), *AGES[:2])
 
-few = settings(laws, max_examples=40)
+few = settings(laws, max_examples=20)
 _encode = msgspec.json.encode
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from slidestat import Count, Quantiles, RankQuantiles, TopItems, Topology
 from slidestat.declare.statistics import Statistic
@@ -127,7 +127,7 @@ def test_a_quota_in_a_key_state_has_whole_entries() -> None:
             decode_key_state(encode_key_state(1, 2, 3, 4, [b"synopsis"], used))
 
 
-@laws
+@settings(laws, max_examples=40)
 @given(CHECKPOINTS)
 def test_a_checkpoint_comes_back(checkpoint: Checkpoint) -> None:
     """As it was; a partition never seen begins at its first record."""

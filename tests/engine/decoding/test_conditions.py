@@ -21,7 +21,7 @@ from tests.engine.expressions import NUMBERS, ROWS, TEXTS, by_duckdb, truths, va
 laws = settings(
     derandomize=True,
     deadline=None,
-    max_examples=600,
+    max_examples=250,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 Rows = Sequence[dict[str, Any]]

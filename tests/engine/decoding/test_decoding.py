@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from slidestat.declare.statistics import Count, Distinct, Maximum, Mean, Sum, TopItems
 from slidestat.declare.times.time_format import TIME_FORMATS
@@ -529,7 +529,7 @@ RECORDS = st.one_of(
 )
 
 
-@laws
+@settings(laws, max_examples=40)
 @given(st.lists(RECORDS, max_size=20))
 def test_any_bytes_are_read_or_refused(records: list[bytes | None]) -> None:
     """Nothing raises; rows and refusals are a partition of the batch; what was read is in range."""

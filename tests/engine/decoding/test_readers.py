@@ -23,7 +23,7 @@ from slidestat.schemas.dead_letter import Reason
 from tests.engine.json_records import records
 
 # Of each topology: together more than 50,000, and a million with RECORDS=70000, as each night.
-RECORDS = int(os.environ.get("RECORDS", "5000"))
+RECORDS = int(os.environ.get("RECORDS", "2500"))
 BATCH = 5_000
 ROOT = Path(__file__).parents[3]
 SUITE_LINES = (ROOT / "tests/engine/decoding/json_test_suite/test_parsing.jsonl").read_text("utf-8")

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import msgspec
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from slidestat import (
     Above,
@@ -37,6 +37,8 @@ from tests.engine.cases import laws
 
 START = 1_600_000_000_000
 E = 2**53
+# For each reader: both have the same examples.
+laws = settings(laws, max_examples=40)
 
 
 @pytest.fixture(autouse=True, scope="module", params=["kernels", "msgspec"])
