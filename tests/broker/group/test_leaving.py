@@ -13,7 +13,7 @@ from tests.broker.workers import Stage, events, produce, wait_until
 
 
 def test_a_worker_says_what_it_has_committed(make_stage: MakeStage) -> None:
-    """Its last line is where the next worker reads on from. So it is when its terminal is closed."""
+    """Its last line is where the next worker reads on from, also when its terminal is closed."""
     stage = make_stage(partitions=2, body=BODY)
     source = stage.topology.source
     with stage.worker("a").await_ready() as worker:
