@@ -98,12 +98,12 @@ class LeavingWorker(faust.Worker):
     as well when its terminal is closed, and no signal starts a debugger in it.
     """
 
-    def _install_signal_handlers_unix(self) -> None:
-        for number in _SIGNALS:
-            # A terminal's end is nothing to a worker that `nohup` has started.
-            if signal.getsignal(number) is not signal.SIG_IGN or number is not signal.SIGHUP:
-                self.loop.add_signal_handler(number, self._schedule_shutdown, number)
-        self.loop.add_signal_handler(signal.SIGUSR1, self._on_sigusr1)
+    def install_signal_handlers(self) -> None:
+        super().install_signal_handlers()
+        self.loop.remove_signal_handler(signal.SIGUSR2)
+        # A terminal's end is nothing to a worker that `nohup` has started.
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            self.loop.add_signal_handler(signal.SIGHUP, self._schedule_shutdown, signal.SIGHUP)
 
     def _schedule_shutdown(self, signal_received: signal.Signals) -> None:
         super()._schedule_shutdown(signal_received)
