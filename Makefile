@@ -113,9 +113,10 @@ test: setup ## lint, types and all tests but the longest, on a real broker
 	@$(MAKE) --no-print-directory --jobs 2 kernels check
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-laws test-others
 
-# The halves of `test`, each with its half of `test-long` behind it: what computes fills all of the
-# time in which the others wait. A failure keeps none of the others from running. It is make that
-# runs two at once: what a shell has in its background ignores interrupts, which tests send.
+# The halves of `test`, each with its half of `test-long` behind it, or of a third of that: what
+# computes fills all of the time in which the others wait. A failure keeps none of the others from
+# running. It is make that runs two at once: what a shell has in its background ignores interrupts,
+# which tests send.
 ci: setup ## both at once in the order that takes least time, and the documents' site, as CI does
 	@$(MAKE) --no-print-directory --jobs 2 kernels check
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 ci-computes ci-waits
@@ -144,13 +145,16 @@ test-laws: setup ## those of all tests that need no broker and compute long
 test-others: setup ## all other tests
 	$(PYTEST) -n 4 -m "not long" $(OTHERS)
 
-# Two halves again: the one waits for brokers and Spark, the other computes.
+# Two halves again: the one waits for brokers and Spark, the other computes. THIRD=0, 1 or 2 runs a
+# third of both.
+OF_A_THIRD := $(if $(THIRD),-p tests.thirds --third $(THIRD))
+
 test-long: setup ## the longest tests: half a minute and more each, of what is rare
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-rare test-bounds
 
 # Other files are not read: each process would take half a minute for it.
 test-rare: setup ## those of them that are marked as long
-	$(PYTEST) -n 4 -m long $$(grep -rlw --include 'test_*.py' 'mark[.]long' $(OTHERS) $(LAWS))
+	$(PYTEST) -n 4 -m long $(OF_A_THIRD) $$(grep -rlw --include 'test_*.py' 'mark[.]long' $(OTHERS) $(LAWS))
 
 # All vectors; the laws of synopses; stored bytes of every format; and of kernels elsewhere those over
 # records. Each has a sample of its cases. What runs kernels as plain Python checks all the same, and
@@ -162,7 +166,7 @@ CHECKED := NUMBA_BOUNDSCHECK=1 nice -n 10
 
 test-bounds: setup ## no kernel reads outside its arrays: all laws once more, with numba's checks on
 	@$(CHECKED) $(BIN)/python -m slidestat.kernels.units
-	$(call logged,$(CHECKED) $(PYTEST) --timeout 900 -n 2 -p tests.sampled -m "not long" \
+	$(call logged,$(CHECKED) $(PYTEST) --timeout 900 -n 2 -p tests.sampled $(OF_A_THIRD) -m "not long" \
 	    -k "$(OF_VECTORS) or not (plain_python or test_chances)" $(OF_KERNELS),$(LOGS)/bounds.log)
 
 test-quick: setup ## the tests that need no broker
