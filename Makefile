@@ -140,7 +140,7 @@ vectors: setup ## write the golden vectors of kernels again, after a change of k
 	$(BIN)/python -m scripts.vectors
 
 test-laws: setup ## those of all tests that need no broker and compute long
-	$(call logged,nice -n 10 $(PYTEST) --timeout 900 -n 2 -m "not long" $(LAWS),$(LOGS)/laws.log)
+	$(call logged,nice -n 10 $(PYTEST) --timeout 1800 -n 2 -m "not long" $(LAWS),$(LOGS)/laws.log)
 
 test-others: setup ## all other tests
 	$(PYTEST) -n 4 -m "not long" $(OTHERS)
@@ -166,7 +166,7 @@ CHECKED := NUMBA_BOUNDSCHECK=1 nice -n 10
 
 test-bounds: setup ## no kernel reads outside its arrays: all laws once more, with numba's checks on
 	@$(CHECKED) $(BIN)/python -m slidestat.kernels.units
-	$(call logged,$(CHECKED) $(PYTEST) --timeout 900 -n 2 -p tests.sampled $(OF_A_THIRD) -m "not long" \
+	$(call logged,$(CHECKED) $(PYTEST) --timeout 1800 -n 2 -p tests.sampled $(OF_A_THIRD) -m "not long" \
 	    -k "$(OF_VECTORS) or not (plain_python or test_chances)" $(OF_KERNELS),$(LOGS)/bounds.log)
 
 test-quick: setup ## the tests that need no broker
