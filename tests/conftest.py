@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 import time
 import uuid
@@ -100,6 +101,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: Any) -> None:
     """Take the names from a process of several."""
     COMPILED.update(getattr(node, "workeroutput", {}).get("compiled_here", ()))
+
+
+@pytest.fixture
+def hangups() -> Iterator[None]:
+    """The signal of a closed terminal has its effect, also where `nohup` runs the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session")

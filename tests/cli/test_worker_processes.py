@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -154,24 +155,34 @@ def test_lines_of_json_stay_objects(capfd: pytest.CaptureFixture[str]) -> None:
     assert sorted(found["worker"] for found in objects) == [1, 2]
 
 
+@pytest.mark.usefixtures("hangups")
 def test_a_closed_terminal_ends_all_as_a_signal_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its workers are asked to end, and waited for, though nobody can read what they say."""
+    ready, ended = tmp_path / "ready", tmp_path / "ended"
+
+    def close() -> None:
+        while not ready.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGHUP)
+
     read, write = os.pipe()
     os.close(read)
     with open(write, "wb", buffering=0) as nowhere:  # noqa: PTH123 - a pipe's end
         monkeypatch.setattr(sys, "stderr", SimpleNamespace(buffer=nowhere))
-        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGHUP)).start()
-        WorkerProcesses([script(LIVES_UNTIL_TOLD, tmp_path / "ended")]).run()
-    assert (tmp_path / "ended").exists()
+        threading.Thread(target=close).start()
+        WorkerProcesses([script(LIVES_UNTIL_TOLD, ready, ended)]).run()
+    assert ended.exists()
 
 
 LIVES_UNTIL_TOLD = """
 import pathlib, signal, sys
+ready, ended = map(pathlib.Path, sys.argv[1:])
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 print("a line that nobody reads", flush=True)
+ready.touch()
 signal.sigwait([signal.SIGTERM])
 print("another one", flush=True)
-pathlib.Path(sys.argv[1]).touch()
+ended.touch()
 """

@@ -4,6 +4,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from slidestat.faust.worker.run import LEAVE_S, ONE_WISH_S
@@ -12,6 +13,7 @@ from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import Stage, events, produce, wait_until
 
 
+@pytest.mark.usefixtures("hangups")
 def test_a_worker_says_what_it_has_committed(make_stage: MakeStage) -> None:
     """Its last line is where the next worker reads on from, also when its terminal is closed."""
     stage = make_stage(partitions=2, body=BODY)
