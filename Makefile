@@ -100,6 +100,8 @@ OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/model tests/__pycache
 	$(wildcard tests/test_*.py)
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
 LOGS := .pytest_cache
+# THIRD=0, 1 or 2 runs a third of the laws, and of the longest tests.
+OF_A_THIRD := $(if $(THIRD),-p tests.thirds --third $(THIRD))
 
 # Beside other tests they may take long: their limit of time is for what hangs. The others have the
 # output, and go first wherever both want a core.
@@ -113,10 +115,9 @@ test: setup ## lint, types and all tests but the longest, on a real broker
 	@$(MAKE) --no-print-directory --jobs 2 kernels check
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-laws test-others
 
-# The halves of `test`, each with its half of `test-long` behind it, or of a third of that: what
-# computes fills all of the time in which the others wait. A failure keeps none of the others from
-# running. It is make that runs two at once: what a shell has in its background ignores interrupts,
-# which tests send.
+# The halves of `test`, each with its half of `test-long` behind it: what computes fills all of the
+# time in which the others wait. A failure keeps none of the others from running. It is make that
+# runs two at once: what a shell has in its background ignores interrupts, which tests send.
 ci: setup ## both at once in the order that takes least time, and the documents' site, as CI does
 	@$(MAKE) --no-print-directory --jobs 2 kernels check
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 ci-computes ci-waits
@@ -140,21 +141,18 @@ vectors: setup ## write the golden vectors of kernels again, after a change of k
 	$(BIN)/python -m scripts.vectors
 
 test-laws: setup ## those of all tests that need no broker and compute long
-	$(call logged,nice -n 10 $(PYTEST) --timeout 1800 -n 2 -m "not long" $(LAWS),$(LOGS)/laws.log)
+	$(call logged,nice -n 10 $(PYTEST) --timeout 1800 -n 2 $(OF_A_THIRD) -m "not long" $(LAWS),$(LOGS)/laws.log)
 
 test-others: setup ## all other tests
-	$(PYTEST) -n 4 -m "not long" $(OTHERS)
+	$(PYTEST) --timeout 600 -n 4 -m "not long" $(OTHERS)
 
-# Two halves again: the one waits for brokers and Spark, the other computes. THIRD=0, 1 or 2 runs a
-# third of both.
-OF_A_THIRD := $(if $(THIRD),-p tests.thirds --third $(THIRD))
-
+# Two halves again: the one waits for brokers and Spark, the other computes.
 test-long: setup ## the longest tests: half a minute and more each, of what is rare
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-rare test-bounds
 
 # Other files are not read: each process would take half a minute for it.
 test-rare: setup ## those of them that are marked as long
-	$(PYTEST) -n 4 -m long $(OF_A_THIRD) $$(grep -rlw --include 'test_*.py' 'mark[.]long' $(OTHERS) $(LAWS))
+	$(PYTEST) --timeout 900 -n 4 -m long $(OF_A_THIRD) $$(grep -rlw --include 'test_*.py' 'mark[.]long' $(OTHERS) $(LAWS))
 
 # All vectors; the laws of synopses; stored bytes of every format; and of kernels elsewhere those over
 # records. Each has a sample of its cases. What runs kernels as plain Python checks all the same, and

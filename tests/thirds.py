@@ -1,6 +1,7 @@
 """A plugin for pytest that runs a third of the tests: `-p tests.thirds --third 0`, 1 or 2.
 
-CI runs a third of the longest tests at each commit, in turn, so that any three in a row have all.
+CI runs a third of the laws and of the longest tests at each commit, in turn, so that any three in a
+row have all.
 """
 
 import pytest
@@ -14,7 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the others. Those of one file are in all thirds, as they take about as long."""
+    """Leave out the others. Cases of one test are in all thirds."""
     names = sorted(item.nodeid for item in items)
     chosen = set(names[config.getoption("third") :: _THIRDS])
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in chosen])

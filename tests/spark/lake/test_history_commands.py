@@ -206,6 +206,7 @@ def test_history_that_keeps_synopses_by_the_day_is_rolled_up_by_the_week(
     assert said.startswith("This lake has synopses of the end of its history alone")
 
 
+@pytest.mark.long
 def test_rankings_of_history_are_those_of_the_referee(
     typed: Type,
     make_topic: Callable[..., str],

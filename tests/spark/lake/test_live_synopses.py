@@ -39,6 +39,7 @@ def _events() -> list[dict[str, object]]:
     return [*events, *ends]
 
 
+@pytest.mark.long
 def test_rollups_of_live_synopses_are_those_of_a_backfill(
     make_topic: Callable[..., str],
     bootstrap_servers: str,

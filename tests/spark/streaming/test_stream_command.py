@@ -234,6 +234,7 @@ def test_files_are_streamed_as_they_are_backfilled(
     assert values(Dataset.DEAD_LETTERS) == sorted(letters)
 
 
+@pytest.mark.long
 def test_a_python_process_that_comes_too_late_ends_no_stream(
     started: Callable[..., Any],
     spark: SparkSession,
@@ -286,6 +287,7 @@ def test_a_batch_that_is_broken_off_is_counted_once(
     assert said == lines_of(driver, alerts=0, emissions=0, dead=1)
 
 
+@pytest.mark.long
 def test_compaction_leaves_what_a_stream_may_write_again(
     spark: SparkSession,
     started: Callable[..., Any],
@@ -349,6 +351,7 @@ def test_a_topic_that_is_not_as_it_was_is_refused(spark: SparkSession, tmp_path:
         assert "Give another --lake" in caught.value.advice
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_a_batch_that_comes_again_by_another_declaration(
     started: Callable[..., Any],
     spark: SparkSession,
@@ -382,6 +385,7 @@ def test_nothing_is_left_of_a_batch_that_comes_again_by_another_declaration(
     assert f"statistics: {len(driver.emissions):,} records" in said
 
 
+@pytest.mark.long
 def test_starts_are_counted_in_a_row(
     started: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -424,6 +428,7 @@ def test_starts_are_counted_in_a_row(
     assert caplog.text.count("start 2 of at most 2 without a batch") == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", ["parquet", "delta"])
 def test_tables_become_a_lake(
     started: Callable[..., Any], spark: SparkSession, tmp_path: Path, source: str
@@ -463,6 +468,7 @@ def test_tables_become_a_lake(
             rows.write.format("delta").save(str(path))
 
 
+@pytest.mark.long
 def test_a_table_with_a_past_is_what_it_holds_when_it_is_first_read(
     started: Callable[..., Any], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -487,6 +493,7 @@ def test_a_table_with_a_past_is_what_it_holds_when_it_is_first_read(
     assert said == lines_of(driver, alerts=0, emissions=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cleaned", ["files", "log"])
 def test_rows_that_are_gone_before_they_are_read_are_told(
     started: Callable[..., Any], spark: SparkSession, tmp_path: Path, cleaned: str
@@ -522,6 +529,7 @@ def test_rows_that_are_gone_before_they_are_read_are_told(
         assert "Give another --lake" in error
 
 
+@pytest.mark.long
 def test_columns_may_come_and_not_change(
     started: Callable[..., Any], spark: SparkSession, tmp_path: Path
 ) -> None:
