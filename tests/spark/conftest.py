@@ -25,6 +25,8 @@ _FOR_LITTLE_DATA = " ".join(
     for setting in (
         "spark.python.daemon.module=tests.spark.python_daemon",
         "spark.sql.shuffle.partitions=2",
+        # VACUUM lists files by so many tasks, 10,000 by default.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism=2",
         f"{LOG_TASKS}=1",
     )
 )
