@@ -155,8 +155,7 @@ test-rare: setup ## those of them that are marked as long
 	$(PYTEST) --timeout 900 -n 4 -m long $(OF_A_THIRD) $$(grep -rlw --include 'test_*.py' 'mark[.]long' $(OTHERS) $(LAWS))
 
 # All vectors; the laws of synopses; stored bytes of every format; and of kernels elsewhere those over
-# records. Each has a sample of its cases. What runs kernels as plain Python checks all the same, and
-# the laws of the laws of chance run none.
+# records. Each has a sample of its cases. What runs kernels as plain Python checks all the same.
 OF_VECTORS := test_machine_code_does_what_plain_python_did
 OF_KERNELS := $(addprefix tests/,kernels/test_kernel_units.py::$(OF_VECTORS) synopses golden \
 	kafka/test_fetches.py engine/decoding/test_readers.py engine/emissions/test_number_texts.py)
@@ -165,7 +164,7 @@ CHECKED := NUMBA_BOUNDSCHECK=1 nice -n 10
 test-bounds: setup ## no kernel reads outside its arrays: all laws once more, with numba's checks on
 	@$(CHECKED) $(BIN)/python -m slidestat.kernels.units
 	$(call logged,$(CHECKED) $(PYTEST) --timeout 1800 -n 2 -p tests.sampled $(OF_A_THIRD) -m "not long" \
-	    -k "$(OF_VECTORS) or not (plain_python or test_chances)" $(OF_KERNELS),$(LOGS)/bounds.log)
+	    -k "$(OF_VECTORS) or not plain_python" $(OF_KERNELS),$(LOGS)/bounds.log)
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest $(addprefix --ignore tests/,admin broker chaos cli docs doctor infer local produce spark)

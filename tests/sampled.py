@@ -3,13 +3,8 @@
 Of each file it runs one case of each test at least, and as many as give each value of a parameter a
 turn in one of the tests. Of what hypothesis draws it runs the first examples. So kernels are called
 in all ways, and a run takes a tenth of the time.
-
-With numba's checks of bounds on (`make test-bounds`) it is not what kernels answer that is looked
-at, but whether they stay within their arrays: numbers, such as errors and seeds, have no turns of
-their own there, and laws of chance take a few seeds, under which any number may miss.
 """
 
-import os
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,11 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.synopses import chances
-
 _MOST_EXAMPLES = 3
-_FEW_SEEDS = 5
-_IS_CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
 
 _plain_init = settings.__init__
 
@@ -35,14 +26,6 @@ def _few(self: settings, parent: settings | None = None, **named: Any) -> None:
 settings.__init__ = _few  # type: ignore[method-assign] - before any test module is imported
 settings.register_profile("sampled", max_examples=_MOST_EXAMPLES)
 settings.load_profile("sampled")
-
-
-def _few_trials(_: float) -> chances.Trials:
-    return chances.Trials(_FEW_SEEDS, _FEW_SEEDS)
-
-
-if _IS_CHECKED:
-    chances.trials = _few_trials  # type: ignore[assignment]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -79,5 +62,4 @@ def _values(case: pytest.Item) -> set[object]:
     return {
         (name, value if isinstance(value, str | int | float) else id(value))
         for name, value in parameters.items()
-        if not (_IS_CHECKED and isinstance(value, int | float))
     }
