@@ -10,7 +10,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.producer import BulkProducer
@@ -117,10 +117,8 @@ IN_DOUBT = "a connection was lost while a transaction was committed"
 
 
 class ConnectionWatch:
-    """A logger for librdkafka which notes lost connections, and transactions that failed.
-
-    Who has it must poll the client every few seconds: librdkafka queues each line of the log until
-    then, sorted by a search through all of them. While a broker is down, that takes a core.
+    """A logger for librdkafka which notes lost connections, and transactions that failed. It must
+    `listen` every few seconds.
     """
 
     def __init__(self) -> None:
@@ -130,6 +128,13 @@ class ConnectionWatch:
     def settings(self) -> dict[str, Any]:
         """Return the client's settings with this logger."""
         return {"debug": "broker", "logger": self}
+
+    def listen(self, producer: Producer) -> None:
+        """Take in what its client logs while nothing is committed. Until then librdkafka queues
+        each line, by a search through all of them: while a broker is down, that takes a core.
+        """
+        with suppress(KafkaException):  # The commit raises it again.
+            served(producer.poll, 0.0)
 
     def log(self, _level: int, _form: str, facility: str, *_text: object) -> None:
         """Take a line of the log. Called by the client's `poll` and `flush`."""
@@ -268,9 +273,8 @@ class TransactionalProducer(BulkProducer):
             self._is_open = False
 
     def listen(self) -> None:
-        """Take in what the client logs while nothing is committed: see `ConnectionWatch`."""
-        with suppress(KafkaException):  # The commit raises it again.
-            self._poll(0)
+        """Take in what the client logs while nothing is committed."""
+        self._watch.listen(self._producer)
 
     def _poll(self, seconds: float) -> None:
         served(self._producer.poll, seconds)

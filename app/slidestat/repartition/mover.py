@@ -14,7 +14,6 @@ one of several sources has a header more, with where it was.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import groupby
 from typing import Any, cast
 
@@ -154,9 +153,8 @@ class Transactions:
             raise LostError(IN_DOUBT)
 
     def listen(self) -> None:
-        """Take in what the client logs, also where nothing is moved: see `ConnectionWatch`."""
-        with suppress(KafkaException):  # The commit raises it again.
-            served(self._producer.poll, 0.0)
+        """Take in what the client logs, also where nothing is moved."""
+        self._watch.listen(self._producer)
 
     def close(self) -> None:
         """End the client: it and what it calls hold each other, until the garbage is collected."""
