@@ -14,6 +14,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--third", type=int, choices=range(_THIRDS), required=True)
 
 
+@pytest.hookimpl(trylast=True)  # of what marks, names and the sample leave
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the others. Cases of one test are in all thirds."""
     names = sorted(item.nodeid for item in items)
