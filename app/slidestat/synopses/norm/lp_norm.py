@@ -173,7 +173,9 @@ class StableRows(Function):
         self._seed = parameters.seed
         self._table = stable.table(parameters.p)
         u = _level(parameters.p)
-        self._quantile = float(stable.quantile(parameters.p, 1 - u)) * stable.UNIT
+        # Processors compute it with other last digits, and figures are to have the same on all.
+        # What is cut off is far below what _SLACK covers.
+        self._quantile = float(f"{stable.quantile(parameters.p, 1 - u):.12g}") * stable.UNIT
         self._deciding_rank = round(u * _DECIDING) - 1
         self._middle = round(u * rows) - 1
 
